@@ -10,15 +10,15 @@ PLANS = {
     'occupancy1': ['--occupancy=1'], 'occupancy2': ['--occupancy=2'], 'occupancy3': ['--occupancy=3'], 'occupancy4': ['--occupancy=4'],
     'stages2': ['--stages=2'], 'stages3': ['--stages=3'], 'stages4': ['--stages=4'], 'stages5': ['--stages=5'],
     'tma_on': ['--tma=on'], 'tma_off': ['--tma=off'],
-    'roles_on': ['--agents=on'], 'roles_off': ['--agents=off'],
-    'halves_on': ['--halves=on'], 'halves_off': ['--halves=off'],
+    'roles_on': ['--roles=on'], 'roles_off': ['--roles=off'],
+    'halves_on': ['--split-m=on'], 'halves_off': ['--split-m=off'],
     'prefetch_on': ['--prefetch=on'], 'prefetch_off': ['--prefetch=off'],
-    'mma_sync': ['--products=mma'],
+    'mma_sync': ['--mma=mma'],
 }
 # Plans that change two decisions at once. Reason: on sm_90 these pairs interact through registers and shared memory.
 PLANS |= {
     'occupancy1_stages4': ['--occupancy=1', '--stages=4'], 'occupancy2_stages3': ['--occupancy=2', '--stages=3'],
-    'roles_on_occupancy1': ['--agents=on', '--occupancy=1'], 'roles_on_occupancy2': ['--agents=on', '--occupancy=2'],
+    'roles_on_occupancy1': ['--roles=on', '--occupancy=1'], 'roles_on_occupancy2': ['--roles=on', '--occupancy=2'],
     'warps8_occupancy1': ['--warps=8', '--occupancy=1'], 'warps4_occupancy2': ['--warps=4', '--occupancy=2'],
 }
 

@@ -1,6 +1,6 @@
 """NVIDIA's compiler as something to compare with: its PTX is kept and executed in tile-sim.
 
-Where its PTX has a fault that is known, it can be mended, so that the rest of a program can be compared all the same.
+Where its PTX has a fault that is known, it can be patched, so that the rest of a program can be compared all the same.
 """
 import glob, os, re, shutil, subprocess
 
@@ -21,15 +21,15 @@ TOOLKITS = ('CUDA_ROOT', 'CUDA_HOME', 'CUDA_PATH')
 
 
 def outcome(command, **environment):
-    """What went wrong, and everything that was said."""
+    """What went wrong, and everything that was stderr_text."""
     around = {name: value for name, value in os.environ.items() if name not in TOOLKITS}
     try:
         done = subprocess.run(command, capture_output=True, timeout=300, env=dict(around, **environment))
     except subprocess.TimeoutExpired:
         return 'took too long', ''
-    said = ' '.join(done.stderr.decode(errors='replace').split())
+    stderr_text = ' '.join(done.stderr.decode(errors='replace').split())
     # Warnings of any length may precede the error.
-    return '' if done.returncode == 0 else f'{done.returncode}: {said[max(said.find("error"), 0):][:300]}', said
+    return '' if done.returncode == 0 else f'{done.returncode}: {stderr_text[max(stderr_text.find("error"), 0):][:300]}', stderr_text
 
 
 def executed(command, **environment):
@@ -70,8 +70,8 @@ class Reference:
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(folder)
         command = [f'{self.bin}/tileiras', bytecode, '--gpu-name', target, '-o', f'{folder}/k.cubin']
-        said = executed(command, KEEP_PTX=f'{folder}/k.ptx', KEEP_HOST=f'{folder}/k.o')
-        return '' if os.path.exists(f'{folder}/k.ptx') else said
+        stderr_text = executed(command, KEEP_PTX=f'{folder}/k.ptx', KEEP_HOST=f'{folder}/k.o')
+        return '' if os.path.exists(f'{folder}/k.ptx') else stderr_text
 
     def execute(self, folder, ptx, launch, out, *options):
         """Leaves the outputs in a folder; gives what went wrong."""
@@ -82,14 +82,14 @@ class Reference:
         return executed([f'{self.tools}/tile-sim', f'{folder}/{ptx}', '--launch', launch, '--out-dir', out, *bounds, *maps, *options])
 
     def mend(self, folder):
-        """Leaves mended.ptx beside k.ptx; gives what was mended."""
+        """Leaves patched.ptx beside k.ptx; gives what was patched."""
         with open(f'{folder}/k.ptx') as file:
             text = file.read()
         names = []
-        for name, mended in MENDS.items():
-            before, text = text, mended(text)
+        for name, patched in MENDS.items():
+            before, text = text, patched(text)
             names += [name] * (text != before)
-        with open(f'{folder}/mended.ptx', 'w') as file:
+        with open(f'{folder}/patched.ptx', 'w') as file:
             file.write(text)
         return ', '.join(names)
 
@@ -117,7 +117,7 @@ def with_slots_kept(ptx):
             if barrier is None:
                 continue
             if not re.match(r'\s*(bar|barrier)\.sync\s', lines[barrier]):
-                slots += with_slot_of_its_own(lines, number, barrier, slots)
+                slots += with_own_register(lines, number, barrier, slots)
                 continue
             read = next((i for i in range(barrier, len(lines)) if re.match(r'\s*ld\.shared', lines[i])), barrier)
             before[guard] = after[read] = lines[barrier]
@@ -129,7 +129,7 @@ def with_slots_kept(ptx):
     return '\n'.join(found)
 
 
-def with_slot_of_its_own(lines, call, barrier, slot):
+def with_own_register(lines, call, barrier, slot):
     """Whether the pointer that is stored between a call and a barrier, and read behind it from the first block, was found."""
     store = next((i for i in range(call, barrier) if re.match(r'\s*st\.shared\.b64\s', lines[i])), None)
     read = next((i for i in range(barrier, len(lines)) if re.match(r'\s*ld\.shared::cluster\.b64 ', lines[i])), None)
@@ -142,7 +142,7 @@ def with_slot_of_its_own(lines, call, barrier, slot):
     return True
 
 
-def with_products_awaited(ptx):
+def with_awaited_wgmma(ptx):
     """Sums are read after their product was committed and before it was waited for, or a register that one product reads is read
     for another, which the PTX ISA leaves undefined as well: each product is waited for at once.
     """
@@ -151,4 +151,4 @@ def with_products_awaited(ptx):
 
 
 # What is known to be wrong in its PTX, and how to mend it; the text stays as it is where there is nothing to mend.
-MENDS = {'slot of alloca': with_slots_kept, 'product not waited for': with_products_awaited}
+MENDS = {'slot of alloca': with_slots_kept, 'product not waited for': with_awaited_wgmma}

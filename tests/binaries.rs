@@ -13,18 +13,19 @@ const FOLDER: &str = "tests/binaries";
 
 #[test]
 fn aa() {
-    hold::<tileaa::Module>(&["tests/lower-as/copies/boxes.aa", "tests/lower-as/products/scaled_by_blocks.aa"]);
+    hold::<tileaa::Module>(&["tests/lower-as/copies/tma.aa", "tests/lower-as/mma/scaled_by_blocks.aa"]);
 }
 
 #[test]
 fn atoms() {
-    let fixtures = ["sample", "tensor", "boxes"].map(|name| format!("formats/tileas/tests/{name}.as"));
+    let fixtures = ["sample", "tensor", "tma"].map(|name| format!("formats/tileas/tests/{name}.as"));
     hold::<tileas::Module>(&fixtures.each_ref().map(String::as_str));
 }
 
 #[test]
 fn sched() {
-    let fixtures = ["sample", "tensor", "boxes", "group", "agents/copies"].map(|name| format!("formats/sched/tests/{name}.sched"));
+    let fixtures =
+        ["sample", "tensor", "tma", "group", "warp_roles/copies"].map(|name| format!("formats/sched/tests/{name}.sched"));
     hold::<sched::Module>(&fixtures.each_ref().map(String::as_str));
 }
 
@@ -50,7 +51,7 @@ fn hold<P: Payload>(fixtures: &[&str]) {
 
 /// A file of another version is refused by that, and not by what is in it.
 #[test]
-fn another_version_is_told() {
+fn another_version_is_reported() {
     let text = std::fs::read(root().join("formats/sched/tests/sample.sched")).expect("it is there");
     let file = File::<sched::Module>::read(&text, "sample.sched").expect("it is a schedule");
     let older = File { envelope: base::envelope::Envelope { version: 1, ..file.envelope.clone() }, payload: file.payload };

@@ -28,7 +28,7 @@ fn compiled(folder: &Path, case: &str, surroundings: impl Fn(&mut Command)) -> V
 fn surroundings_do_not_show() {
     for case in CASES {
         let folder = temporary();
-        let wanted = compiled(folder.path(), case, |_| {});
+        let expected = compiled(folder.path(), case, |_| {});
         let other = temporary();
         let deep = other.path().join("a folder/with another name");
         fs::create_dir_all(&deep).unwrap();
@@ -47,8 +47,8 @@ fn surroundings_do_not_show() {
         ];
         for (what, surroundings) in variants {
             let got = compiled(&deep, case, surroundings);
-            for ((name, got), (_, wanted)) in got.iter().zip(&wanted) {
-                assert!(got == wanted, "{case}: {name} depends on {what}");
+            for ((name, got), (_, expected)) in got.iter().zip(&expected) {
+                assert!(got == expected, "{case}: {name} depends on {what}");
             }
         }
     }

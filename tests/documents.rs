@@ -5,7 +5,7 @@ use tests::{blessing, root};
 
 /// The op tables, and what their ops are to a reader.
 const TABLES: [(&str, &str); 4] = [
-    ("formats/vocabulary/src/core_ops.rs", "In `.aa`, `.as` and `.sched`"),
+    ("formats/core-dialect/src/core_ops.rs", "In `.aa`, `.as` and `.sched`"),
     ("formats/tileaa/src/ops.rs", "In `.aa`"),
     ("formats/tileas/src/ops.rs", "In `.as` and `.sched`"),
     ("formats/sched/src/ops.rs", "In `.sched`"),
@@ -89,7 +89,7 @@ fn is_made(page: &str, made: &str) {
 
 #[test]
 fn the_list_of_codes_is_that_of_the_tools() {
-    is_made("docs/codes.md", &common::explain::page());
+    is_made("docs/error-codes.md", &common::explain::page());
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn what_the_pages_show_reads_back() {
 /// The means that the page on measurements names are those of its table.
 #[test]
 fn the_means_of_measurements_are_those_of_the_table() {
-    let page = text(&root().join("docs/measured.md"));
+    let page = text(&root().join("docs/benchmarks.md"));
     let row = |line: &str| -> Option<f64> {
         let columns: Vec<&str> = line.strip_prefix("| ")?.split(" | ").collect();
         let [_, ours, other, _, _] = columns[..] else { return None };
@@ -135,8 +135,8 @@ fn the_means_of_measurements_are_those_of_the_table() {
     assert_eq!(ratios.len(), 46);
     let mean = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp();
     let median = f64::midpoint(ratios[22], ratios[23]);
-    let said = format!("Our time is **{mean:.3}** of NVIDIA's in the geometric mean and **{median:.3}** in the median.");
-    assert!(page.contains(&said), "the page lacks: {said}");
+    let reported = format!("Our time is **{mean:.3}** of NVIDIA's in the geometric mean and **{median:.3}** in the median.");
+    assert!(page.contains(&reported), "the page lacks: {reported}");
     let readme = text(&root().join("README.md"));
     assert!(readme.contains(&format!("{mean:.2} of the time of NVIDIA's in\nthe geometric mean and {median:.2} in the median")));
 }

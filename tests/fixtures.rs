@@ -15,7 +15,7 @@ fn fixtures() -> Vec<PathBuf> {
     let files = stages
         .iter()
         .filter(|folder| {
-            !["binaries", "run", "cli", "src", "laws", "ops", "tensor", "planted", "targets"]
+            !["binaries", "run", "cli", "src", "round-trip", "ops", "tmem", "fault-injection", "fuzz-targets"]
                 .iter()
                 .any(|name| folder.ends_with(name))
         })
@@ -78,7 +78,7 @@ fn fixtures_print_what_they_should() {
 fn fixtures_are_files_of_their_format() {
     let folder = temporary();
     for (tool, fixture) in [
-        ("tile-dump", "lower-as/halves/attention.aa"),
+        ("tile-dump", "lower-as/split_m/attention.aa"),
         ("tile-dump", "ptx/arith/pairs.sm_80.sched"),
         ("tile-read", "lower-aa/convert/token_of_a_store.mlir"),
     ] {

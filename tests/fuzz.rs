@@ -17,11 +17,11 @@ fn random_programs_compute_the_same_everywhere() {
 }
 
 #[test]
-fn rounds_that_meet_in_memory_compute_the_same_everywhere() {
-    agree(&["--seed=1", "--count=100", "--theme=rounds"]);
+fn loop_iterations_that_share_memory_compute_the_same_everywhere() {
+    agree(&["--seed=1", "--count=100", "--theme=loops"]);
 }
 
 #[test]
-fn random_products_compute_the_same_everywhere() {
-    agree(&["--seed=1", "--count=50", "--theme=products"]);
+fn random_matmuls_compute_the_same_everywhere() {
+    agree(&["--seed=1", "--count=50", "--theme=mma"]);
 }

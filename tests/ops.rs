@@ -160,7 +160,7 @@ fn execute(tool: &str, file: &str, at: &Path, rows: &[&Row], reasons: &[Reason])
 }
 
 #[test]
-fn every_variant_gives_what_is_known() {
+fn every_op_variant_gives_the_reference_value() {
     let (rows, reasons) = (rows(), reasons().reason);
     let mut kernels: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
     rows.iter().for_each(|row| kernels.entry(&row.kernel).or_default().push(row));
@@ -242,7 +242,7 @@ fn every_difference_has_its_reason() {
 }
 
 #[test]
-fn what_is_refused_is_known() {
+fn refused_op_variants_are_listed_with_reasons() {
     let folder = temporary();
     let file = folder.path().join("k.tile").display().to_string();
     let header = "//!tile tileir 2 read\n//!tile producer test\n//!tile input 0\n";

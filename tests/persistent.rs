@@ -1,8 +1,10 @@
-//! Products in a loop over tiles of the output, as blocks that stay have them: however many tiles and steps there are, the pipes of
+//! Products in a loop over tiles of the output, as blocks that stay have them: however many tiles and steps there are, the pipelines of
 //! the inner loop go on where the tile before left them; broken in each way, the judge refuses it and the executors see it.
 
 use std::path::Path;
-use tests::scheduled::{all_leave, edited, executed, file_for, judged, seen_by_both, ways, without, written};
+use tests::scheduled::{
+    all_executions_leave, detected_by_both, edited, executed, executions, file_for, hazard_checked, without, written,
+};
 use tests::{for_each, run, temporary};
 
 /// Each of two blocks makes every second tile of some, of products over as many steps as it is told.
@@ -45,15 +47,15 @@ const TILE: [usize; 2] = [128, 64];
 const MORE_COLUMNS: [usize; 2] = [128, 256];
 const OF_PAIR: [usize; 2] = [256, 128];
 
-/// Who multiplies and who loads: by products in tensor memory, warp groups and warps, with an agent for copies and without.
-const WAYS: [(&str, &[&str]); 7] = [
+/// Who multiplies and who loads: by products in tensor memory, warp groups and warps, with an warp_role for copies and without.
+const EXECUTIONS: [(&str, &[&str]); 7] = [
     ("sm_100", &[]),
-    ("sm_100", &["--agents=off"]),
+    ("sm_100", &["--roles=off"]),
     ("sm_90", &["--tma=on"]),
-    ("sm_90", &["--tma=on", "--agents=off"]),
+    ("sm_90", &["--tma=on", "--roles=off"]),
     ("sm_90", &["--tma=off"]),
     ("sm_120", &["--tma=on"]),
-    ("sm_120", &["--tma=on", "--agents=off"]),
+    ("sm_120", &["--tma=on", "--roles=off"]),
 ];
 
 /// Tiles and steps: none, fewer than there are slots, and more.
@@ -70,11 +72,11 @@ fn scheduled(target: &str, options: &[&str], [tall, columns]: [usize; 2]) -> Str
         let (from, to) = (path(from), path(to));
         run(tool, &[options, &[&from, "-o", &to]].concat(), b"").ok(&format!("{tool} for {target}"));
     };
-    let (agents, tma): (Vec<&str>, Vec<&str>) =
-        options.iter().partition(|option| option.starts_with("--agents") || option.starts_with("--pairs"));
+    let (warp_roles, tma): (Vec<&str>, Vec<&str>) =
+        options.iter().partition(|option| option.starts_with("--roles") || option.starts_with("--cta-pairs"));
     make("tile-lower-aa", &["-O3"], "k.tile", "k.aa");
     make("tile-lower-as", &[&["--gpu-name", target], &tma[..]].concat(), "k.aa", "k.as");
-    make("tile-sched", &[&["--format=text"], &agents[..]].concat(), "k.as", "k.sched");
+    make("tile-sched", &[&["--format=text"], &warp_roles[..]].concat(), "k.as", "k.sched");
     std::fs::read_to_string(path("k.sched")).expect("it was written")
 }
 
@@ -113,22 +115,26 @@ fn launch(folder: &Path, [tiles, steps]: [usize; 2], [tall, columns]: [usize; 2]
 #[test]
 fn any_number_of_tiles_and_steps_is_right_in_every_order() {
     let programs: Vec<(String, String)> =
-        WAYS.iter().map(|(target, options)| (format!("{target} {options:?}"), scheduled(target, options, TILE))).collect();
+        EXECUTIONS.iter().map(|(target, options)| (format!("{target} {options:?}"), scheduled(target, options, TILE))).collect();
     for (name, text) in &programs {
-        let pipes = text.matches("pipe_acquire(").count();
-        assert_eq!(pipes == 0, name.contains("off\"]") && name.contains("tma=off"), "{name} has {pipes} steps of pipes");
+        let pipelines = text.matches("pipeline_acquire(").count();
+        assert_eq!(
+            pipelines == 0,
+            name.contains("off\"]") && name.contains("tma=off"),
+            "{name} has {pipelines} steps of pipelines"
+        );
         assert_eq!(text.contains("tcgen05"), name.contains("sm_100"), "{name}");
-        judged(text).unwrap_or_else(|error| panic!("{name}: {error}\n{text}"));
+        hazard_checked(text).unwrap_or_else(|error| panic!("{name}: {error}\n{text}"));
     }
     let runs: Vec<(&(String, String), [usize; 2])> =
         programs.iter().flat_map(|program| COUNTS.map(|counts| (program, counts))).collect();
     for_each(&runs, |((name, text), counts)| {
         let folder = temporary();
-        let wanted = launch(folder.path(), *counts, TILE);
+        let expected = launch(folder.path(), *counts, TILE);
         written(folder.path(), text);
-        for (tool, options) in ways(1).into_iter().filter(|(_, options)| !options.contains(&"2")) {
+        for (tool, options) in executions(1).into_iter().filter(|(_, options)| !options.contains(&"2")) {
             let left = executed(folder.path(), tool, file_for(tool), &options).map_err(|error| format!("{name}: {error}"))?;
-            if left != wanted {
+            if left != expected {
                 return Err(format!("{name}: {tool} {options:?} computes something else in {counts:?} tiles and steps"));
             }
         }
@@ -138,45 +144,45 @@ fn any_number_of_tiles_and_steps_is_right_in_every_order() {
 
 /// Two blocks make each tile, and the sums of the next when both have taken up those of the one before.
 #[test]
-fn a_pair_goes_from_tile_to_tile() {
+fn a_persistent_cta_pair_advances_over_tiles() {
     for target in ["sm_100", "sm_110"] {
-        let text = scheduled(target, &["--cluster=2", "--pairs=on"], OF_PAIR);
-        judged(&text).unwrap_or_else(|error| panic!("{target}: {error}\n{text}"));
+        let text = scheduled(target, &["--cluster=2", "--cta-pairs=on"], OF_PAIR);
+        hazard_checked(&text).unwrap_or_else(|error| panic!("{target}: {error}\n{text}"));
         for_each(&[[0, 3], [5, 0], [6, 1], [5, 7]], |counts| {
             let folder = temporary();
-            let wanted = launch(folder.path(), *counts, OF_PAIR);
-            all_leave(folder.path(), &text, &wanted, ways(2))
-                .map_err(|said| format!("{target}, {counts:?} tiles and steps: {said}"))
+            let expected = launch(folder.path(), *counts, OF_PAIR);
+            all_executions_leave(folder.path(), &text, &expected, executions(2))
+                .map_err(|reported| format!("{target}, {counts:?} tiles and steps: {reported}"))
         });
     }
 }
 
 /// The first block does not overwrite sums that the second one has yet to take up.
 #[test]
-fn both_blocks_of_a_pair_take_up_sums() {
+fn both_ctas_of_a_pair_load_the_accumulator() {
     let (folder, counts) = (temporary(), [6, 7]);
-    let wanted = launch(folder.path(), counts, OF_PAIR);
-    written(folder.path(), &scheduled("sm_100", &["--cluster=2", "--pairs=on"], OF_PAIR));
+    let expected = launch(folder.path(), counts, OF_PAIR);
+    written(folder.path(), &scheduled("sm_100", &["--cluster=2", "--cta-pairs=on"], OF_PAIR));
     let path = folder.path().join("k.ptx");
     let ptx = std::fs::read_to_string(&path).expect("tile-ptx has written it");
     let line = ptx.lines().find(|line| line.contains("@tells mapa")).expect("the first block is told");
     let alone = line.split_once("@tells mapa").and_then(|(before, rest)| Some(format!("{before}{}", rest.split_once("; ")?.1)));
     std::fs::write(&path, ptx.replace(line, &alone.expect("it is found first"))).expect("the folder takes files");
-    let said = executed(folder.path(), "tile-sim", "k.ptx", &["--races=error"]).map(|left| left == wanted);
-    assert!(said.as_ref().is_err_and(|said| said.contains("SIM040")), "{said:?}");
+    let reported = executed(folder.path(), "tile-sim", "k.ptx", &["--races=error"]).map(|left| left == expected);
+    assert!(reported.as_ref().is_err_and(|reported| reported.contains("SIM040")), "{reported:?}");
 }
 
 #[test]
-fn sums_are_taken_up_in_parts() {
+fn accumulators_are_loaded_in_chunks() {
     let text = scheduled("sm_100", &[], MORE_COLUMNS);
-    assert_eq!(text.matches("tensor_load(").count(), 4, "{text}");
+    assert_eq!(text.matches("tmem_load(").count(), 4, "{text}");
     for_each(&[[3, 0], [5, 3]], |counts| {
         let folder = temporary();
-        let wanted = launch(folder.path(), *counts, MORE_COLUMNS);
+        let expected = launch(folder.path(), *counts, MORE_COLUMNS);
         written(folder.path(), &text);
-        for (tool, options) in ways(1).into_iter().filter(|(_, options)| !options.contains(&"2")) {
+        for (tool, options) in executions(1).into_iter().filter(|(_, options)| !options.contains(&"2")) {
             let left = executed(folder.path(), tool, file_for(tool), &options)?;
-            if left != wanted {
+            if left != expected {
                 return Err(format!("{tool} {options:?} computes something else in {counts:?} tiles and steps"));
             }
         }
@@ -203,41 +209,41 @@ fn kept(text: &str, which: usize, value: usize) -> String {
     edited(text, end, &end.replace(values, &all.join(", ")))
 }
 
-/// Programs in which tiles meet, and what the judge says of them.
+/// Programs in which tiles meet, and what the hazard checker reports of them.
 fn broken() -> Vec<(String, &'static str)> {
-    let (one, agents) = (scheduled("sm_100", &["--agents=off"], TILE), scheduled("sm_90", &["--tma=on"], TILE));
+    let (one, warp_roles) = (scheduled("sm_100", &["--roles=off"], TILE), scheduled("sm_90", &["--tma=on"], TILE));
     let three = scheduled("sm_100", &[], TILE);
     vec![
         (kept(&one, 0, 0), "is not the next one of the block"),
-        (kept(&one, 0, 1), "the block is at phase 1 of slot 1 of pipe0, not 0"),
-        (kept(&one, 0, 2), "the block is at phase 1 of slot 0 of pipe1, not 0"),
-        (without(&one, "pipe_release(pipe: 1"), "slot 0 of pipe1 is waited for and never released"),
+        (kept(&one, 0, 1), "the block is at phase 1 of slot 1 of pipeline0, not 0"),
+        (kept(&one, 0, 2), "the block is at phase 1 of slot 0 of pipeline1, not 0"),
+        (without(&one, "pipeline_release(pipeline: 1"), "slot 0 of pipeline1 is waited for and never released"),
         (without(&one, "async_fence"), "is read by boxes without a fence after threads were at it"),
-        (without(&one, "pipe_wait(pipe: 2"), "slot 0 of buffer3 is read before a barrier after it was written"),
+        (without(&one, "pipeline_wait(pipeline: 2"), "slot 0 of buffer3 is read before a barrier after it was written"),
         // What is stored has two places in turn.
-        (without(&three, "pipe_wait(pipe: 2"), "slot 0 of buffer3 is read before anything is written to it"),
-        (without(&three, "pipe_release(pipe: 2"), "is waited for and never released"),
-        (without(&three, "async_fence"), "is read by boxes without a fence after threads were at it, by agent 'compute'"),
-        (kept(&agents, 0, 0), "is not the next one of agent 'compute'"),
-        (kept(&agents, 1, 0), "is not the next one of agent 'load'"),
-        (kept(&agents, 1, 1), "agent 'load' is at phase 1 of slot 0 of pipe0, not 0"),
+        (without(&three, "pipeline_wait(pipeline: 2"), "slot 0 of buffer3 is read before anything is written to it"),
+        (without(&three, "pipeline_release(pipeline: 2"), "is waited for and never released"),
+        (without(&three, "async_fence"), "is read by boxes without a fence after threads were at it, by warp_role 'compute'"),
+        (kept(&warp_roles, 0, 0), "is not the next one of warp_role 'compute'"),
+        (kept(&warp_roles, 1, 0), "is not the next one of warp_role 'load'"),
+        (kept(&warp_roles, 1, 1), "warp_role 'load' is at phase 1 of slot 0 of pipeline0, not 0"),
         // Sums have two places in turn.
-        (kept(&three, 0, 0), "slot 0 of pipe1 is not the next one of agent 'compute', which is slot 1"),
-        (kept(&three, 2, 2), "slot 0 of pipe1 is not the next one of agent 'multiply', which is slot 1"),
-        (kept(&three, 2, 3), "agent 'multiply' is at phase 1 of slot 0 of pipe1, not 0"),
+        (kept(&three, 0, 0), "slot 0 of pipeline1 is not the next one of warp_role 'compute', which is slot 1"),
+        (kept(&three, 2, 2), "slot 0 of pipeline1 is not the next one of warp_role 'mma', which is slot 1"),
+        (kept(&three, 2, 3), "warp_role 'mma' is at phase 1 of slot 0 of pipeline1, not 0"),
     ]
 }
 
 #[test]
-fn tiles_that_meet_are_refused_and_seen() {
-    for_each(&broken(), |(text, wanted)| {
-        let said = judged(text).err().ok_or_else(|| format!("not refused, instead of '{wanted}':\n{text}"))?;
-        if !said.contains(wanted) {
-            return Err(format!("'{said}' instead of '{wanted}':\n{text}"));
+fn overlapping_tiles_are_refused_and_detected() {
+    for_each(&broken(), |(text, expected)| {
+        let reported = hazard_checked(text).err().ok_or_else(|| format!("not refused, instead of '{expected}':\n{text}"))?;
+        if !reported.contains(expected) {
+            return Err(format!("'{reported}' instead of '{expected}':\n{text}"));
         }
         let folder = temporary();
         let right = launch(folder.path(), [6, 10], TILE);
         written(folder.path(), text);
-        seen_by_both(folder.path(), &right, wanted)
+        detected_by_both(folder.path(), &right, expected)
     });
 }

@@ -1,15 +1,15 @@
 //! Executes the cases of `tests/run` on the file of every stage and on the PTX; all must leave the expected memory.
 //!
-//! `scripts/make-examples` makes the cases from `scripts/kernels.py`; those with a `kernel.tile` were written by hand, for what
+//! `scripts/make-examples` makes the cases from `scripts/case_kernels.py`; those with a `kernel.tile` were written by hand, for what
 //! `tile-fuzz` found.
 
 use base::ir::Operation;
+use core_dialect::core_ops::Core;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use tests::compare::Expect;
 use tests::{blessing, files_below, folders, for_each, root, run, temporary};
-use vocabulary::core_ops::Core;
 
 const TARGETS: [&str; 4] = ["sm_80", "sm_90", "sm_100", "sm_120"];
 
@@ -136,7 +136,7 @@ fn stage_ops(file: &str, kind: &str) -> BTreeSet<&'static str> {
     }
 }
 
-/// The ops that no case comes to, since they are older than this rule: random programs, `tests/agents.rs` and the tests of the
+/// The ops that no case comes to, since they are older than this rule: random programs, `tests/warp_roles.rs` and the tests of the
 /// tools execute them. A new op has a case.
 const WITHOUT_A_CASE: &[&str] = &[
     // Pointers and the memory of a module or block.
@@ -154,7 +154,7 @@ const WITHOUT_A_CASE: &[&str] = &[
     "coordinate",
     "shared_gather",
     "shared_scatter",
-    "copy_boxes",
+    "tma_load",
     // The grid and the system.
     "block_count",
     "memref_shape",
@@ -163,19 +163,19 @@ const WITHOUT_A_CASE: &[&str] = &[
     "assert",
     "check_index",
     // Where an option asks for it: below.
-    "taken_count",
-    "taken_block",
+    "clc_block_count",
+    "clc_block_id",
     // Control, and what agents do.
     "loop",
     "break",
     "agent",
-    "pipe_acquire",
-    "pipe_commit",
-    "pipe_wait",
-    "pipe_release",
-    // In memory of tensors: `tests/tensor.rs`.
-    "tensor_load",
-    "tensor_store",
+    "pipeline_acquire",
+    "pipeline_commit",
+    "pipeline_wait",
+    "pipeline_release",
+    // In memory of tensors: `tests/tmem/main.rs`.
+    "tmem_load",
+    "tmem_store",
 ];
 
 #[test]
@@ -218,11 +218,11 @@ fn every_stage_and_the_ptx_compute_the_same() {
     let executed = executed.into_inner().expect("nothing panicked");
     let known: BTreeSet<String> = op_table().into_iter().collect();
     assert!(known.len() > 90 && executed.keys().filter(|op| known.contains(*op)).count() > 40, "the ops of {executed:?}");
-    let (path, page) = (root().join("docs/status.md"), status_page(&executed, ops.len()));
+    let (path, page) = (root().join("docs/op-coverage.md"), status_page(&executed, ops.len()));
     if blessing() {
         std::fs::write(&path, &page).expect("the page can be written");
     }
-    assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), page, "scripts/bless writes docs/status.md anew");
+    assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), page, "scripts/bless writes docs/op-coverage.md anew");
     let tables = [Core::MNEMONICS, tileaa::Op::MNEMONICS, tileas::Op::MNEMONICS, sched::Op::MNEMONICS].concat();
     let mut seen = seen.into_inner().expect("no worker panics");
     seen.extend(WITHOUT_A_CASE);
@@ -283,7 +283,7 @@ fn the_blocks_of_a_cluster_compute_the_same_together() {
 }
 
 /// What a case leaves when a stage is told to do something, and says in its log that it did.
-fn as_told(case: &Path, target: &str, option: &str, says: &str) -> Result<(), String> {
+fn as_reported(case: &Path, target: &str, option: &str, says: &str) -> Result<(), String> {
     let folder = temporary();
     let ptx = folder.path().join("k.ptx").display().to_string();
     let kept = format!("--save-temps={}", folder.path().display());
@@ -310,17 +310,17 @@ fn halves_of_rows_one_after_the_other_are_the_same() {
     let runs: Vec<(PathBuf, &str)> =
         cases.flat_map(|case| ["sm_80", "sm_90", "sm_120"].map(|target| (case.clone(), target))).collect();
     assert_eq!(runs.len(), 3 * made.len());
-    for_each(&runs, |(case, target)| as_told(case, target, "--halves=on", "rows are made in two halves"));
+    for_each(&runs, |(case, target)| as_reported(case, target, "--split-m=on", "rows are made in two halves"));
 }
 
 /// Programs whose blocks take over others: with products and without, with loops of their own over tiles, for clusters.
 #[test]
-fn tile_blocks_that_are_taken_over_are_the_same() {
+fn stolen_tile_blocks_compute_the_same() {
     let taken = ["attention", "cluster_pair", "layers", "matmul_f16", "matmul_gathered", "persistent_rows", "softmax", "vadd_2d"];
     let cases = cases().into_iter().filter(|case| taken.contains(&label(case).as_str()));
     let runs: Vec<(PathBuf, &str)> = cases.flat_map(|case| ["sm_100", "sm_120"].map(|target| (case.clone(), target))).collect();
     assert_eq!(runs.len(), 2 * taken.len());
-    for_each(&runs, |(case, target)| as_told(case, target, "--launch-control=on", "blocks take over others"));
+    for_each(&runs, |(case, target)| as_reported(case, target, "--clc=on", "blocks take over others"));
 }
 
 #[test]
@@ -331,7 +331,7 @@ fn loads_ahead_of_their_iteration_are_the_same() {
         cases.flat_map(|case| ["sm_80", "sm_90", "sm_120"].map(|target| (case.clone(), target))).collect();
     assert_eq!(runs.len(), 3 * ahead.len());
     for says in ["the tile is copied to shared memory", "loads are made an iteration ahead"] {
-        for_each(&runs, |(case, target)| as_told(case, target, "--prefetch=on", says));
+        for_each(&runs, |(case, target)| as_reported(case, target, "--prefetch=on", says));
     }
 }
 

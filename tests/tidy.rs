@@ -26,21 +26,21 @@ fn names(folders: &[std::path::PathBuf]) -> BTreeSet<String> {
 /// Which crates of `formats` each of them may use: the arrows of ARCHITECTURE.md.
 const FORMATS: &[(&str, &[&str])] = &[
     ("numerics", &[]),
-    ("hardware", &[]),
-    ("base", &["numerics", "hardware"]),
-    ("vocabulary", &["base", "numerics"]),
-    ("tileir", &["base", "numerics", "vocabulary"]),
-    ("tileaa", &["base", "numerics", "vocabulary"]),
-    ("tileas", &["base", "numerics", "vocabulary", "hardware", "tensormap", "machine"]),
-    ("sched", &["base", "numerics", "vocabulary", "hardware", "tileas"]),
+    ("target-info", &[]),
+    ("base", &["numerics", "target-info"]),
+    ("core-dialect", &["base", "numerics"]),
+    ("tileir", &["base", "numerics", "core-dialect"]),
+    ("tileaa", &["base", "numerics", "core-dialect"]),
+    ("tileas", &["base", "numerics", "core-dialect", "target-info", "tensormap", "perf-model"]),
+    ("sched", &["base", "numerics", "core-dialect", "target-info", "tileas"]),
     ("tensormap", &["base"]),
     ("ptx", &["base", "tensormap"]),
     ("cubin", &["base"]),
-    ("machine", &["base"]),
+    ("perf-model", &["base"]),
 ];
 
 #[test]
-fn arrows_point_from_tools_to_formats_to_base() {
+fn dependencies_point_from_tools_to_formats_to_core() {
     let tools: BTreeSet<String> = tool_names().into_iter().collect();
     for folder in folders(&root().join("tools")) {
         let wrong: Vec<String> = dependencies(&manifest(&folder)).intersection(&tools).cloned().collect();
@@ -143,15 +143,16 @@ fn only_tile_ptx_has_llvm() {
     }
 }
 
-/// What a target has is a column of the table in `formats/hardware`; a stage that knows a target by name knows something that
+/// What a target has is a column of the table in `formats/target-info`; a stage that knows a target by name knows something that
 /// the table does not say. Numbers cannot be compared, since a `Target` has none.
 #[test]
-fn only_the_table_knows_targets_by_name() {
+fn only_the_target_table_names_targets() {
     let mut files = 0;
     for path in ["formats", "tools"].iter().flat_map(|part| files_below(&root().join(part))) {
         let inside = path.strip_prefix(root()).unwrap();
-        // `formats/machine` names the files of machines/.
-        let apart = inside.components().any(|part| ["tests", "hardware", "machine"].iter().any(|apart| part.as_os_str() == *apart));
+        // `formats/perf-model` names the files of machines/.
+        let apart =
+            inside.components().any(|part| ["tests", "target-info", "perf-model"].iter().any(|apart| part.as_os_str() == *apart));
         if apart || path.extension().is_none_or(|extension| extension != "rs") {
             continue;
         }
@@ -177,7 +178,7 @@ fn every_stage_of_the_pipeline_is_a_tool() {
 }
 
 #[test]
-fn every_source_file_says_what_it_is() {
+fn every_source_file_has_a_header() {
     let sources = ["formats", "tools", "tests"].iter().flat_map(|part| files_below(&root().join(part)));
     for path in sources.filter(|path| path.extension().is_some_and(|extension| extension == "rs")) {
         let text = std::fs::read_to_string(&path).unwrap();
@@ -187,7 +188,7 @@ fn every_source_file_says_what_it_is() {
 
 /// Functions that classify all variants of an enum: a new variant must be listed, a default would be wrong without a word.
 const EXHAUSTIVE: &[(&str, &str)] = &[
-    ("formats/tileas/src/ops.rs", "pub fn slots_mut("),
+    ("formats/tileas/src/ops.rs", "pub fn stages_mut("),
     ("formats/tileas/src/atoms/tensor.rs", "pub fn scales("),
     ("tools/tile-lower-as/src/homes.rs", "fn result_home("),
     ("tools/tile-lower-as/src/banks.rs", "pub(crate) fn wavefronts_of("),

@@ -30,8 +30,8 @@ const UNUSED: [&str; 2] = ["z3", "xml2"];
 pub(crate) fn link() {
     println!("cargo::rerun-if-env-changed=TILEWORKS_DYNAMIC");
     let set = |name: &str| std::env::var(name).unwrap_or_default();
-    let wanted = set("PROFILE") == "release" && set("CARGO_CFG_TARGET_OS") == "linux" && set("CARGO_CFG_TARGET_ENV") == "gnu";
-    if wanted && set("HOST") == set("TARGET") && set("TILEWORKS_DYNAMIC").is_empty() {
+    let link_static = set("PROFILE") == "release" && set("CARGO_CFG_TARGET_OS") == "linux" && set("CARGO_CFG_TARGET_ENV") == "gnu";
+    if link_static && set("HOST") == set("TARGET") && set("TILEWORKS_DYNAMIC").is_empty() {
         let _ = link_statically(Path::new(&set("OUT_DIR")));
     }
 }

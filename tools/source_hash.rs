@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// For a package two folders below the root.
-pub(crate) fn tell() {
+pub(crate) fn emit() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut files = Vec::new();
     for part in ["formats", "tools", "Cargo.toml", "Cargo.lock", "pipeline.toml"] {

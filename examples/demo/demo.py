@@ -94,9 +94,9 @@ def one_line(case, model):
     source = next(pane for pane in model["panes"] if pane["name"] == "source")
     row = next(row for row, line in enumerate(source["lines"]) if case.told in line)
     title(f"{case.name}: what becomes of line {row + 1}, `{source['lines'][row].strip()}`, for sm_90")
-    here = {number for number, place in enumerate(model["places"]) if place["line"] == row + 1}
+    here = {number for number, place in enumerate(model["source_positions"]) if place["line"] == row + 1}
     for pane in model["panes"]:
-        lines = [line.strip() for line, place in zip(pane["lines"], pane["places"]) if place in here]
+        lines = [line.strip() for line, place in zip(pane["lines"], pane["source_positions"]) if place in here]
         if pane["name"] == "source" or not lines:
             continue
         # What does the work, before what prepares it.

@@ -2,7 +2,7 @@
 
     python matmul.py [TILE_M TILE_N TILE_K]
 
-writes matmul.tileirbc and matmul.json, its launch, beside this file; MATMUL_SIZE in the environment makes the matrices smaller. docs/faster.md tells how `tile-time` led from the first tile
+writes matmul.tileirbc and matmul.json, its launch, beside this file; MATMUL_SIZE in the environment makes the matrices smaller. docs/optimizing-a-matmul.md tells how `tile-time` led from the first tile
 sizes to the last.
 """
 import json

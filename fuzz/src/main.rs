@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 use std::sync::LazyLock;
-use targets::{MOST_BYTES, Target, mutate::mutated};
+use fuzz_targets::{MOST_BYTES, Target, mutate::mutated};
 
 static TARGET: LazyLock<&Target> = LazyLock::new(|| {
     let name = std::env::var("FUZZ_TARGET").unwrap_or_default();

@@ -5,5 +5,5 @@
 mod source_hash;
 
 fn main() {
-    source_hash::tell();
+    source_hash::emit();
 }

@@ -16,7 +16,7 @@ def attention(q, k, v, out, scale: float, M: ct.Constant[int], N: ct.Constant[in
     queries = ct.reshape(ct.load(q, index=(head, i, 0), shape=(1, M, D)), (M, D))
     largest = ct.full((M, 1), -np.inf, dtype=ct.float32)
     total = ct.full((M, 1), 0.0, dtype=ct.float32)
-    sums = ct.full((M, D), 0.0, dtype=ct.float32)
+    acc = ct.full((M, D), 0.0, dtype=ct.float32)
     for j in range(ct.num_tiles(k, axis=1, shape=(1, N, D))):
         keys = ct.reshape(ct.load(k, index=(head, j, 0), shape=(1, N, D)), (N, D))
         scores = ct.mma(queries, ct.transpose(keys), ct.full((M, N), 0.0, dtype=ct.float32)) * scale
@@ -26,9 +26,9 @@ def attention(q, k, v, out, scale: float, M: ct.Constant[int], N: ct.Constant[in
         fade = ct.exp(largest - now)
         total = total * fade + ct.sum(weights, axis=1, keepdims=True)
         values = ct.reshape(ct.load(v, index=(head, j, 0), shape=(1, N, D)), (N, D))
-        sums = ct.mma(ct.astype(weights, ct.float16), values, sums * fade)
+        acc = ct.mma(ct.astype(weights, ct.float16), values, acc * fade)
         largest = now
-    result = ct.astype(sums / total, ct.float16)
+    result = ct.astype(acc / total, ct.float16)
     ct.store(out, index=(head, i, 0), tile=ct.reshape(result, (1, M, D)))
 
 

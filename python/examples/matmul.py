@@ -7,12 +7,12 @@ import tileworks
 @ct.kernel
 def matmul(a, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
     i, j = ct.bid(0), ct.bid(1)
-    sums = ct.full((M, N), 0.0, ct.float32)
+    acc = ct.full((M, N), 0.0, ct.float32)
     for k in range(ct.cdiv(a.shape[1], K)):
         x = ct.load(a, index=(i, k), shape=(M, K), padding_mode=ct.PaddingMode.ZERO)
         y = ct.load(b, index=(k, j), shape=(K, N), padding_mode=ct.PaddingMode.ZERO)
-        sums = ct.mma(x, y, sums)
-    ct.store(c, index=(i, j), tile=ct.astype(sums, c.dtype))
+        acc = ct.mma(x, y, acc)
+    ct.store(c, index=(i, j), tile=ct.astype(acc, c.dtype))
 
 
 random = np.random.default_rng(1)
@@ -23,8 +23,8 @@ for stage in ("tile", "ptx"):
     c[:] = 0
     tileworks.launch((2, 2), matmul, arguments, stage=stage)
     np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32), rtol=1e-3, atol=1e-2)
-products = [line.strip() for line in tileworks.compile(matmul, arguments).stage("ptx").program.splitlines() if "mma" in line]
-print(f"{len(products)} instructions on tensor cores, such as {products[0]}" if products else "no tensor cores")
+mma_lines = [line.strip() for line in tileworks.compile(matmul, arguments).stage("ptx").program.splitlines() if "mma" in line]
+print(f"{len(mma_lines)} instructions on tensor cores, such as {mma_lines[0]}" if mma_lines else "no tensor cores")
 timing = tileworks.time((2, 2), matmul, arguments)
 for part, what in timing.advice():
     print(f"{part:.0%} of {timing.seconds * 1e6:.1f} us: {what}")

@@ -105,13 +105,13 @@ def test_bounds_name_the_line(stage):
     assert np.array_equal(c, a[48:]), "a run that fails changes nothing"
 
 
-def test_a_debugger_stands_still_and_goes_back():
+def test_a_debugger_stops_and_steps_back():
     a, c = numbers(64), np.zeros(64, np.float32)
     line = line_of("ct.store(c, index=(i,), tile=ct.load(a")
     commands = [f"break {line} if block.x == 1", "continue", "print i", "memory", "back", "where"]
-    said = tileworks.debug((2,), kernels.vadd, (a, a.copy(), c, 32), commands=commands)
-    assert f"breakpoint 1\nkernels.py:{line}, block [1, 0, 0]" in said and "> print i\ni32 1" in said
-    assert "\n  a = f32[64]" in said and "0 vadd at kernels.py" in said, "buffers have the names of the parameters"
+    stdout_text = tileworks.debug((2,), kernels.vadd, (a, a.copy(), c, 32), commands=commands)
+    assert f"breakpoint 1\nkernels.py:{line}, block [1, 0, 0]" in stdout_text and "> print i\ni32 1" in stdout_text
+    assert "\n  a = f32[64]" in stdout_text and "0 vadd at kernels.py" in stdout_text, "buffers have the names of the parameters"
     assert not c.any(), "the arrays stay as they are"
     same = tileworks.debug((2,), kernels.vadd, (a, a.copy(), c, 32), stage="sched", against="tile", commands=["continue"])
     assert "values can be compared with kernel.tile" in same and "the kernel ends" in same
@@ -123,29 +123,29 @@ def test_arrays_have_their_shape_and_variables_their_value_in_a_debugger():
     a, c = np.abs(numbers(4, 96)) + 1, np.zeros((4, 96), np.float32)
     line = line_of("total = total + ct.sum") + 1
     commands = [f"break {line}", "continue", "variables", "print a[2, :3]", "memory", f"break {line + 2} if block.x == 2", "continue", "variables"]
-    said = tileworks.debug((4,), kernels.normalize, (a, c, 96, 64), commands=commands)
-    assert "a = f32[4, 96]" in said and f"print a[2, :3]\nf32[3] [{a[2, 0]!s}" in said
-    before, after = said.split("> variables")[1:]
+    stdout_text = tileworks.debug((4,), kernels.normalize, (a, c, 96, 64), commands=commands)
+    assert "a = f32[4, 96]" in stdout_text and f"print a[2, :3]\nf32[3] [{a[2, 0]!s}" in stdout_text
+    before, after = stdout_text.split("> variables")[1:]
     # The view that a later load goes through stands before the loop, and is not what the load gives its name to.
-    assert "total = f32[1, 1]" in before and "y = " not in before and "y = f32[1, 64]" in after and "view of" not in said
+    assert "total = f32[1, 1]" in before and "y = " not in before and "y = f32[1, 64]" in after and "view of" not in stdout_text
 
 
-def test_variables_of_one_line_are_told_apart_in_a_debugger():
+def test_a_debugger_distinguishes_variables_of_one_line():
     a = numbers(64, 32)
-    said = tileworks.debug((2, 2), kernels.copy, (a, a.copy(), 32, 16), commands=["block 1:0", "next", "next", "variables"], options=[])
-    assert "  i = i32 1\n  j = i32 0\n" in said
+    stdout_text = tileworks.debug((2, 2), kernels.copy, (a, a.copy(), 32, 16), commands=["block 1:0", "next", "next", "variables"], options=[])
+    assert "  i = i32 1\n  j = i32 0\n" in stdout_text
 
 
-def test_a_debugger_stops_at_functions_and_knows_statements_of_one_line():
+def test_a_debugger_stops_at_functions_and_statements_of_one_line():
     a, c = numbers(64), np.zeros(64, np.float32)
     commands = ["break doubled", "continue", "where", "up", "variables", "watch i", "continue"]
-    said = tileworks.debug((2,), kernels.statements, (a, c, 32), commands=commands)
-    assert "breakpoint 1\nkernels.py:" in said and "0 doubled at" in said
-    shown = said.split("> variables")[1]
+    stdout_text = tileworks.debug((2,), kernels.statements, (a, c, 32), commands=commands)
+    assert "breakpoint 1\nkernels.py:" in stdout_text and "0 doubled at" in stdout_text
+    shown = stdout_text.split("> variables")[1]
     assert "  m = i32 0" in shown and "  n = i32 0" in shown, "both statements of a line have their variable"
 
 
-def test_arrays_are_held_to_what_pointers_point_to():
+def test_arrays_match_pointer_types():
     bytecode = tileworks.compile(kernels.vadd, (a := numbers(64), a, a, 64)).bytecode
     with pytest.raises(tileworks.RunError, match="LCH013"):
         tileworks.launch((1,), bytecode, (a.astype(np.float64), 64, 1, a, 64, 1, a.copy(), 64, 1))
@@ -205,7 +205,7 @@ def test_a_program_that_cannot_be_compiled_is_an_error_with_the_line():
     assert "ct.atomic_add(c" in str(caught.value), "the source is shown"
 
 
-def test_the_time_is_told():
+def test_the_time_is_predicted():
     a = numbers(1 << 12)
     timing = tileworks.time((64,), kernels.vadd, (a, a.copy(), np.zeros_like(a), 64))
     assert timing.seconds > 0 and timing.cycles > 0 and "clocks" in str(timing) and timing.data["kernel"].startswith("vadd")
@@ -263,7 +263,7 @@ def test_a_value_error_of_the_kernel_is_raised_once():
     calls = []
     export = compilation.export_kernel
 
-    def counted(*words, **more):
+    def counted(*args, **more):
         calls.append(more["bytecode_version"])
         if more["bytecode_version"] in ("13.5", "13.4"):
             raise ValueError(f"Unsupported bytecode version '{more['bytecode_version']}'. Supported versions are: 13.3")
@@ -348,7 +348,7 @@ def test_the_time_is_short_to_look_at_and_one_run(monkeypatch):
     from tileworks import _timing
 
     tools, run = [], _timing.run
-    monkeypatch.setattr(_timing, "run", lambda name, *words, **more: tools.append(name) or run(name, *words, **more))
+    monkeypatch.setattr(_timing, "run", lambda name, *args, **more: tools.append(name) or run(name, *args, **more))
     a = numbers(1 << 12)
     timing = tileworks.time((64,), kernels.vadd, (a, a.copy(), np.zeros_like(a), 64))
     assert tools == ["tile-time"], "the model runs once"
@@ -365,8 +365,8 @@ def test_a_cell_of_a_notebook_is_a_source_of_the_debugger():
     scope = {"__name__": "cell"}
     exec(compile(text, file, "exec"), scope)
     a, c = numbers(4), np.zeros(4, np.float32)
-    said = tileworks.debug(1, scope["cell"], (a, c), commands=["break 6", "continue", "list"])
-    assert "ct.store(c, index=(0,), tile=x + x)" in said
+    stdout_text = tileworks.debug(1, scope["cell"], (a, c), commands=["break 6", "continue", "list"])
+    assert "ct.store(c, index=(0,), tile=x + x)" in stdout_text
     assert "ct.store(c, index=(0,), tile=x + x)" in tileworks.view(scope["cell"], (a, c)).html
 
 
@@ -398,7 +398,7 @@ def test_compilations_of_a_ninja_file_are_read(tmp_path):
     (tmp_path / "build.ninja").write_text(NINJA)
     one, other = commands(tmp_path / "build.ninja")
     assert (one.output, one.source, one.others) == ("out/a b.sm_90.cubin", "k/a b.tileirbc", ("tool one",))
-    assert one.words == ("TOOL x", "--gpu-name=sm_90", "--lineinfo", "--name=a b", "-o", "out/a b.sm_90.cubin", "--", "k/a b.tileirbc")
+    assert one.args == ("TOOL x", "--gpu-name=sm_90", "--lineinfo", "--name=a b", "-o", "out/a b.sm_90.cubin", "--", "k/a b.tileirbc")
     assert (other.output, other.source) == ("out/c|$.cubin", "k/c:.tileirbc")
 
 
@@ -425,15 +425,15 @@ def test_a_sweep_of_many_compilations_is_one_client_and_few_tasks(tmp_path, monk
 def test_a_sweep_has_one_client_and_compiles_what_is_out_of_date(tmp_path, monkeypatch):
     distributed = pytest.importorskip("distributed")
     clients, client = [], distributed.Client
-    monkeypatch.setattr(distributed, "Client", lambda *words, **more: clients.append(words) or client(*words, **more))
+    monkeypatch.setattr(distributed, "Client", lambda *args, **more: clients.append(args) or client(*args, **more))
     (tmp_path / "k").mkdir()
     a = numbers(64)
     bytecode = tileworks.compile(kernels.vadd, (a, a, a, 64)).bytecode
     for name in "abc":
         (tmp_path / "k" / f"{name}.tileirbc").write_bytes(bytecode)
     tool = _tools.tool("tileiras")
-    words = [tool, "k", "--gpu-name=sm_80", "--gpu-name=sm_90", "--out-dir=out", "--emit-ninja=build.ninja"]
-    subprocess.run(words, cwd=tmp_path, check=True)
+    args = [tool, "k", "--gpu-name=sm_80", "--gpu-name=sm_90", "--out-dir=out", "--emit-ninja=build.ninja"]
+    subprocess.run(args, cwd=tmp_path, check=True)
     assert tileworks.sweep(folder=tmp_path, workers=2) == (6, 0) and len(clients) == 1
     subprocess.run([tool, "k/a.tileirbc", "--gpu-name=sm_80", "-o", "alone.cubin"], cwd=tmp_path, check=True)
     assert (tmp_path / "out" / "a.sm_80.cubin").read_bytes() == (tmp_path / "alone.cubin").read_bytes()
@@ -442,7 +442,7 @@ def test_a_sweep_has_one_client_and_compiles_what_is_out_of_date(tmp_path, monke
     assert tileworks.sweep(folder=tmp_path, workers=2) == (2, 2)
 
 
-def test_a_comparison_without_nvidias_compiler_says_what_is_missing(tmp_path, monkeypatch):
+def test_a_comparison_without_nvidias_compiler_names_the_missing_tool(tmp_path, monkeypatch):
     monkeypatch.delenv("REFERENCE", raising=False)
     a = numbers(64)
     with pytest.raises(tileworks.TileworksError, match="set REFERENCE"):
@@ -457,7 +457,7 @@ def test_a_comparison_shows_both_sides(tmp_path):
     folder.mkdir(parents=True)
     ours, ptxas = _tools.tool("tileiras"), os.environ.get("CUDA_ROOT", HERE.parents[1] / ".toolkit")
     script = f"""#!/bin/sh
-for word; do case $last in -o) out=$word;; esac; last=$word; done
+for arg; do case $last in -o) out=$arg;; esac; last=$arg; done
 '{ours}' "$1" --gpu-name=sm_90 -O0 --emit=ptx -o "$KEEP_FOLDER/x.ptx" && exec "$(dirname "$0")/ptxas" -arch sm_90a "$KEEP_FOLDER/x.ptx" -o "$out"
 """
     (folder / "tileiras").write_text(script)
@@ -467,6 +467,6 @@ for word; do case $last in -o) out=$word;; esac; last=$word; done
     found = tileworks.compare(kernels.vadd, (a, a.copy(), a.copy(), 64), grid=(4,), reference=folder)
     assert ".entry vadd" in found.ours.ptx and ".entry vadd" in found.theirs.ptx and found.ours.ptx != found.theirs.ptx
     assert found.ours.seconds > 0 and found.theirs.seconds > 0 and found.theirs.registers > 0 and found.ours.spills == 0
-    for word in ("tileworks", "NVIDIA", "registers", "predicted time", "global loads"):
-        assert word in str(found)
+    for arg in ("tileworks", "NVIDIA", "registers", "predicted time", "global loads"):
+        assert arg in str(found)
     assert "<pre>" in found._repr_html_()

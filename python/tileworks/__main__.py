@@ -8,7 +8,7 @@ from . import __version__
 from ._errors import TileworksError
 
 
-def main(words: list[str] | None = None) -> int:
+def main(args: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="tileworks", description=__doc__)
     parser.add_argument("--version", action="version", version=__version__)
     subparsers = parser.add_subparsers(dest="command", required=True)
@@ -31,7 +31,7 @@ def main(words: list[str] | None = None) -> int:
     compare.add_argument("--reference", metavar="DIR", help="the folder with NVIDIA's tileiras and ptxas [default: $REFERENCE]")
     compare.add_argument("--allow-native", action="store_true", help="run the host code of NVIDIA's cubin, which makes its tensor maps")
     compare.add_argument("--ptx", metavar="DIR", help="a folder for ours.ptx and theirs.ptx")
-    given = parser.parse_args(words)
+    given = parser.parse_args(args)
     try:
         return _sweep(given) if given.command == "sweep" else _compare(given)
     except TileworksError as error:

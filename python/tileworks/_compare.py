@@ -143,8 +143,8 @@ def _theirs(origin: Path, bytecode: bytes, target: str, opt_level: int, folder: 
     except subprocess.TimeoutExpired:
         raise TileworksError([], "NVIDIA's tileiras takes longer than the timeout") from None
     if ended.returncode != 0 or not (kept / "k.ptx").exists():
-        said = ended.stderr.decode(errors="replace").strip()
-        raise TileworksError([], f"NVIDIA's tileiras does not compile the kernel (exit code {ended.returncode}): {said}")
+        output = ended.stderr.decode(errors="replace").strip()
+        raise TileworksError([], f"NVIDIA's tileiras does not compile the kernel (exit code {ended.returncode}): {output}")
 
 
 def _side(folder: Path, compiler: str, launch: Path | None, gpu: str | None, allow_native: bool, deadline: Deadline) -> Side:
@@ -158,8 +158,8 @@ def _side(folder: Path, compiler: str, launch: Path | None, gpu: str | None, all
     if launch is not None:
         host = ["--host-object", cubin, "--allow-native"] if allow_native else []
         try:
-            words = [cubin, "--ptx", ptx, "--launch", launch, "--no-advice", "--json", "-", *chosen, *host]
-            report = json.loads(run("tile-time", *words, fails=RunError, deadline=deadline)[0])
+            args = [cubin, "--ptx", ptx, "--launch", launch, "--no-advice", "--json", "-", *chosen, *host]
+            report = json.loads(run("tile-time", *args, fails=RunError, deadline=deadline)[0])
             seconds, spills = report["seconds"], report["spills"]
         except RunError as error:
             why = f"no time [{error.code}]"

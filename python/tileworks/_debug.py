@@ -17,7 +17,7 @@ def debug(grid: Sequence[int] | int, kernel: Any, arguments: Sequence[Any], *, s
           target: str = "sm_90", opt_level: int = 3, against: str | None = None, options: Sequence[str] = (),
           timeout: float | None = None) -> str | None:
     """Debugs a kernel with `tile-debug`, in the terminal that Python runs in; `help` there lists the commands. Arrays are copied, and
-    stay as they are. With `commands`, they are carried out instead, and what was said is returned. `against` names another stage,
+    stay as they are. With `commands`, they are carried out instead, and what was output is returned. `against` names another stage,
     with which values are compared; `options` are options of `tile-debug`, such as `--block=3`; `timeout` is
     the most seconds that compiling and the commands may take."""
     deadline = Deadline(timeout)
@@ -27,11 +27,11 @@ def debug(grid: Sequence[int] | int, kernel: Any, arguments: Sequence[Any], *, s
         described = Description(folder, grid, kernel, arguments)
         for one in filter(None, (stage, against)):
             program.stage(one, deadline=deadline).save(folder / f"kernel.{one}")
-        words: list[Any] = [folder / f"kernel.{stage}", "--launch", described.path, *options]
-        words += ["--against", folder / f"kernel.{against}"] if against else []
-        words += ["--source", file] if (file := source(kernel, folder)) else []
+        args: list[Any] = [folder / f"kernel.{stage}", "--launch", described.path, *options]
+        args += ["--against", folder / f"kernel.{against}"] if against else []
+        args += ["--source", file] if (file := source(kernel, folder)) else []
         if commands is None:
-            subprocess.run([tool("tile-debug"), *map(str, words)], check=False)
+            subprocess.run([tool("tile-debug"), *map(str, args)], check=False)
             return None
-        said, _ = run("tile-debug", *words, *(f"--execute={command}" for command in commands), fails=RunError, deadline=deadline)
-        return said.decode(errors="replace")
+        output, _ = run("tile-debug", *args, *(f"--execute={command}" for command in commands), fails=RunError, deadline=deadline)
+        return output.decode(errors="replace")

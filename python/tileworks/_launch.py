@@ -165,11 +165,11 @@ def launch(grid: Sequence[int] | int, kernel: Any, arguments: Sequence[Any], *, 
         described = Description(folder, grid, kernel, arguments)
         program.stage(stage, deadline=deadline).save(folder / f"kernel.{stage}")
         out = folder / "out"
-        words = [folder / f"kernel.{stage}", "--launch", described.path, "--out-dir", out]
+        args = [folder / f"kernel.{stage}", "--launch", described.path, "--out-dir", out]
         tool = "tile-sim" if stage == "ptx" else "tile-run"
-        words += [*(["--check"] if check and stage != "ptx" else []), *limits(options)]
-        printed, said = run(tool, *words, fails=CheckError if check else RunError, deadline=deadline)
+        args += [*(["--check"] if check and stage != "ptx" else []), *limits(options)]
+        printed, output = run(tool, *args, fails=CheckError if check else RunError, deadline=deadline)
         described.take(out)
     if printed:
         print(printed.decode(errors="replace"), end="")
-    return Run(printed.decode(errors="replace"), tuple(said))
+    return Run(printed.decode(errors="replace"), tuple(output))

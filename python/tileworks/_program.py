@@ -84,9 +84,9 @@ class Program:
             with tempfile.TemporaryDirectory(prefix="tileworks-") as folder:
                 source = Path(folder) / "kernel.tileirbc"
                 source.write_bytes(self.bytecode)
-                words = [source, f"--gpu-name={self.target}", f"-O{self.opt_level}", f"--emit={kind}", "-o", "-"]
+                args = [source, f"--gpu-name={self.target}", f"-O{self.opt_level}", f"--emit={kind}", "-o", "-"]
                 lines = ["--lineinfo"] if kind in ("ptx", "llvm-ir", "cubin") else []
-                data, _ = run("tileiras", *words, *lines, *self.options, fails=CompileError, deadline=deadline or Deadline(self.timeout))
+                data, _ = run("tileiras", *args, *lines, *self.options, fails=CompileError, deadline=deadline or Deadline(self.timeout))
             self._stages[kind] = Stage(kind, data, self.target)
         return self._stages[kind]
 

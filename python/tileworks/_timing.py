@@ -55,7 +55,7 @@ def time(grid: Sequence[int] | int, kernel: Any, arguments: Sequence[Any], *, ta
         folder = Path(name)
         described = Description(folder, grid, kernel, arguments)
         program.stage("ptx", deadline=deadline).save(folder / "kernel.ptx")
-        words = [folder / "kernel.ptx", "--launch", described.path, *(["--gpu", gpu] if gpu else []), *limits(options)]
-        report, _ = run("tile-time", *words, "--json", folder / "time.json", fails=RunError, deadline=deadline)
+        args = [folder / "kernel.ptx", "--launch", described.path, *(["--gpu", gpu] if gpu else []), *limits(options)]
+        report, _ = run("tile-time", *args, "--json", folder / "time.json", fails=RunError, deadline=deadline)
         data = json.loads((folder / "time.json").read_text())
     return Timing(data["seconds"], data["cycles"], data["gpu"], report.decode(), data)

@@ -48,22 +48,22 @@ def tool(name: str) -> str:
     raise TileworksError([], f"{name} is neither in TILEWORKS_TOOLS, nor beside this Python, nor on PATH")
 
 
-def run(name: str, *words: object, fails: type[TileworksError], cwd: str | None = None, input: bytes | None = None,
+def run(name: str, *args: object, fails: type[TileworksError], cwd: str | None = None, input: bytes | None = None,
         deadline: Deadline | None = None) -> tuple[bytes, list[Diagnostic]]:
     """Runs a tool. Returns its standard output and its diagnostics. Raises `fails` if it failed, `TimeLimitError` at the deadline."""
-    command = [tool(name), "--error-format=json", *map(str, words)]
+    command = [tool(name), "--error-format=json", *map(str, args)]
     standard_input = {"stdin": subprocess.DEVNULL} if input is None else {"input": input}
     try:
         ended = subprocess.run(command, **standard_input, capture_output=True, cwd=cwd, timeout=deadline and deadline.left())
     except subprocess.TimeoutExpired:
         raise TimeLimitError([], f"{name} was stopped: the call takes longer than its timeout of {deadline.timeout:g} s") from None
     lines = ended.stderr.decode(errors="replace").splitlines()
-    said = [one for one in map(Diagnostic.read, lines) if one]
+    output = [one for one in map(Diagnostic.read, lines) if one]
     if ended.returncode != 0:
-        if any(one.code == "CLI006" and "--max-time" in one.message for one in said):
+        if any(one.code == "CLI006" and "--max-time" in one.message for one in output):
             fails = TimeLimitError
-        raise fails(said, "\n".join(lines) or f"{name} ended with {ended.returncode}", ended.stdout.decode(errors="replace"))
-    return ended.stdout, said
+        raise fails(output, "\n".join(lines) or f"{name} ended with {ended.returncode}", ended.stdout.decode(errors="replace"))
+    return ended.stdout, output
 
 
 def version() -> str:

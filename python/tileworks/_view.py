@@ -41,12 +41,12 @@ def view(kernel: Any, arguments: Sequence[Any] = (), *, grid: Sequence[int] | in
     with tempfile.TemporaryDirectory(prefix="tileworks-") as name:
         folder = Path(name)
         (folder / "kernel.tileirbc").write_bytes(program.bytecode)
-        words: list[Any] = [folder / "kernel.tileirbc", f"--gpu-name={program.target}", f"-O{program.opt_level}", "-o", folder / "page.html"]
+        args: list[Any] = [folder / "kernel.tileirbc", f"--gpu-name={program.target}", f"-O{program.opt_level}", "-o", folder / "page.html"]
         if (saved := source_of(kernel, folder)) is not None:
-            words += ["--source", saved]
+            args += ["--source", saved]
         for source in sources:
-            words += ["--source", Path(source).absolute()]
+            args += ["--source", Path(source).absolute()]
         if grid is not None:
-            words += ["--launch", Description(folder, grid, kernel, arguments).path, *(["--gpu", gpu] if gpu else [])]
-        run("tile-view", *words, fails=CompileError, deadline=deadline)
+            args += ["--launch", Description(folder, grid, kernel, arguments).path, *(["--gpu", gpu] if gpu else [])]
+        run("tile-view", *args, fails=CompileError, deadline=deadline)
         return Page((folder / "page.html").read_text())

@@ -160,7 +160,7 @@ fn command(line: &str) -> String {
 }
 
 #[test]
-fn what_the_pages_tell_to_do_works() {
+fn documented_commands_work() {
     need_stages();
     for name in ["tile-run", "tile-sim", "tile-time", "tile-dump", "tile-diff", "tile-validate", "tile-view", "tile-debug"] {
         tool(name);
@@ -218,7 +218,7 @@ fn the_demo_shows_what_it_promises() {
 }
 
 #[test]
-fn the_book_is_made_of_all_pages_and_every_link_leads_somewhere() {
+fn the_book_has_all_pages_and_no_dead_link() {
     let folder = temporary();
     let ran = shell(folder.path(), &format!("'{}' book", root().join("scripts/book").display()));
     assert_eq!(ran.code, Some(0), "{}{}", ran.text(), ran.stderr);

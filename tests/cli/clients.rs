@@ -21,7 +21,7 @@ fn cutile_python_exports_kernels() {
 
 /// The Python package, with its own tests, on the tools of this build.
 #[test]
-fn the_python_package_does_what_its_tests_say() {
+fn the_python_package_passes_its_tests() {
     need_stages();
     for name in ["tile-dump", "tile-run", "tile-sim", "tile-time"] {
         tool(name);

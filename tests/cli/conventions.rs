@@ -70,7 +70,7 @@ fn garbage_is_exit_code_1_in_each_form_of_message() {
 }
 
 #[test]
-fn the_pipe_of_the_readme_works_and_nobody_is_loud_when_a_stage_fails() {
+fn the_shell_pipe_of_the_readme_works_and_reports_one_error() {
     let folder = temporary();
     let pipe = |input: &str| {
         let stages = "tile-lower-aa -O3 | tile-lower-as --gpu-name sm_90 | tile-sched | tile-ptx --lineinfo | tile-link -o k.cubin";
@@ -113,7 +113,7 @@ fn all_forms_are_read_everywhere_and_the_output_is_always_the_same() {
 }
 
 #[test]
-fn output_files_are_replaced_whole_and_left_alone_when_equal() {
+fn output_files_are_replaced_atomically_and_kept_when_equal() {
     use std::os::unix::fs::MetadataExt;
     let folder = temporary();
     let write = |arguments: &[&str]| {
@@ -188,7 +188,7 @@ fn complete(folder: &std::path::Path, words: &[&str]) -> String {
 }
 
 #[test]
-fn a_closed_pipe_is_no_reason_to_speak() {
+fn a_closed_shell_pipe_is_silent() {
     for line in [format!("tile-read '{}' | true", bytecode()), "tile-read --help | true".into(), "tile-read --help >&-".into()] {
         let ran = shell(tests::root(), &format!("{line}; echo ${{PIPESTATUS[0]}}"));
         assert_eq!((ran.text().trim(), ran.stderr.as_str()), ("0", ""), "{line}");

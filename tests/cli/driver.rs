@@ -74,17 +74,17 @@ fn stages_run_in_order_and_get_their_options() {
 }
 
 #[test]
-fn what_a_user_decides_goes_to_the_stage_that_would() {
+fn user_decisions_reach_the_deciding_stage() {
     let folder = fake(PASS_ON);
-    let lowering = ["--warps=8", "--occupancy=2", "--cluster=1", "--halves=off", "--products=mma", "--tma=off", "--prefetch=off"];
-    let decisions = [&lowering[..], &["--stages=3", "--agents=off"]].concat();
+    let lowering = ["--warps=8", "--occupancy=2", "--cluster=1", "--split-m=off", "--mma=mma", "--tma=off", "--prefetch=off"];
+    let decisions = [&lowering[..], &["--stages=3", "--roles=off"]].concat();
     let arguments = ["k.bc", "--gpu-name", "sm_90", "--ptxas-options=-v --maxrregcount=128", "-o", "out"];
     drive(folder.path(), &[&decisions[..], &arguments].concat()).ok("the run");
     assert_eq!(
         lines_of(&folder.path().join("out"))[2..],
         [
-            "tile-lower-as --error-format=json --gpu-name=sm_90 --warps=8 --occupancy=2 --cluster=1 --halves=off --products=mma --tma=off --prefetch=off",
-            "tile-sched --error-format=json --stages=3 --agents=off",
+            "tile-lower-as --error-format=json --gpu-name=sm_90 --warps=8 --occupancy=2 --cluster=1 --split-m=off --mma=mma --tma=off --prefetch=off",
+            "tile-sched --error-format=json --stages=3 --roles=off",
             "tile-ptx --error-format=json",
             "tile-link --error-format=json --ptxas-options=-v --maxrregcount=128",
         ]
@@ -193,7 +193,7 @@ fn dry_runs_and_depfiles_survive_odd_names() {
         assert_eq!(before.code, Some(0), "{name}: {}\n{rule}", before.stderr);
         assert!(!before.text().contains("rebuilt"), "{name}: {rule}");
     }
-    // Shells can name a file with a line break in it; make and ninja cannot, which is said before anything is written.
+    // Shells can name a file with a line break in it; make and ninja cannot, which is reported before anything is written.
     let name = "a\nb.bc";
     fs::copy(folder.path().join("k.bc"), folder.path().join(name)).unwrap();
     let mut command = Command::new("bash");

@@ -27,7 +27,7 @@ fn options_from_the_environment_come_before_those_of_the_command_line() {
 }
 
 #[test]
-fn what_is_wrong_in_the_environment_is_told_as_such() {
+fn environment_errors_are_reported_as_such() {
     let folder = temporary();
     for (options, says) in [
         ("--no-such-option", "TILEWORKS_OPTIONS: Unknown command line argument '--no-such-option'"),
@@ -44,7 +44,7 @@ fn what_is_wrong_in_the_environment_is_told_as_such() {
 
 /// Tools in a Python environment find NVIDIA's packages in it, and nothing needs to be set.
 #[test]
-fn packages_of_nvidia_beside_the_wheel_are_found() {
+fn installed_nvidia_packages_are_found() {
     let folder = temporary();
     let packages = folder.path().join("lib/python3.11/site-packages/nvidia");
     for file in ["cu12/bin/ptxas", "cu13/bin/ptxas", "cu13/nvvm/libdevice/libdevice.10.bc"] {
@@ -53,22 +53,22 @@ fn packages_of_nvidia_beside_the_wheel_are_found() {
     }
     std::fs::create_dir(folder.path().join("bin")).unwrap();
     std::fs::copy(tool("tileiras"), folder.path().join("bin/tileiras")).unwrap();
-    let said = in_folder(folder.path(), "env -u CUDA_ROOT -u CUDA_HOME -u CUDA_PATH bin/tileiras --doctor").text();
+    let reported = in_folder(folder.path(), "env -u CUDA_ROOT -u CUDA_HOME -u CUDA_PATH bin/tileiras --doctor").text();
     for line in ["cu13/bin/ptxas, by NVIDIA's Python packages beside the tools", "cu13/nvvm/libdevice/libdevice.10.bc, by NVIDIA's"]
     {
-        assert!(said.contains(line), "{said}");
+        assert!(reported.contains(line), "{reported}");
     }
 }
 
 #[test]
-fn the_doctor_says_what_is_there_and_what_is_missing() {
+fn the_doctor_lists_found_and_missing_components() {
     let folder = temporary();
     let run = |line: &str| in_folder(folder.path(), line);
     let well = run("TILEWORKS_OPTIONS=--cache=c tileiras --doctor");
-    let said = well.text();
-    assert_eq!((well.code, well.stderr.as_str()), (Some(0), ""), "{said}");
+    let reported = well.text();
+    assert_eq!((well.code, well.stderr.as_str()), (Some(0), ""), "{reported}");
     for line in ["ok  tools", "ok  ptxas", "ok  libdevice", "ok  PATH", "ok  cache       c: 0 entries"] {
-        assert!(said.contains(line), "{line} is not in\n{said}");
+        assert!(reported.contains(line), "{line} is not in\n{reported}");
     }
     let ill = run("CUDA_ROOT=/nowhere tileiras --doctor");
     assert_eq!(ill.code, Some(2), "{}", ill.text());

@@ -45,7 +45,7 @@ fn launch(folder: &Path, options: &[&str], failing: &str) -> (Ran, String) {
 }
 
 #[test]
-fn without_a_driver_the_error_says_so() {
+fn a_missing_driver_is_reported() {
     let folder = temporary();
     prepare(folder.path(), "sm_90");
     let ran = run_in(folder.path(), "tile-launch", &["k.cubin", "--launch", "launch.json", "--driver", "/nowhere/libcuda.so"], b"");
@@ -68,7 +68,7 @@ fn a_launch_makes_the_right_calls_and_writes_what_the_kernel_left() {
     let (ran, log) = launch(folder.path(), &[], "");
     let shown = ran.text();
     ran.ok("tile-launch");
-    assert!(shown.contains("Stand-in (9.0, 132 multiprocessors), driver for CUDA 13.1") && shown.contains(" of k.cubin: launched"));
+    assert!(shown.contains("Stand-in (9.0, 132 SMs), driver for CUDA 13.1") && shown.contains(" of k.cubin: launched"));
     let sums = fs::read(folder.path().join("out/c.bin")).unwrap();
     let sums: Vec<f32> = sums.chunks_exact(4).map(|word| f32::from_le_bytes(word.try_into().unwrap())).collect();
     assert!(sums.len() == 1024 && sums.iter().enumerate().all(|(i, sum)| *sum == i as f32 + 2.0));
@@ -81,7 +81,7 @@ fn a_launch_makes_the_right_calls_and_writes_what_the_kernel_left() {
 }
 
 #[test]
-fn several_cubins_are_timed_in_turns() {
+fn several_cubins_are_timed_alternately() {
     let folder = temporary();
     prepare(folder.path(), "sm_90");
     fs::copy(folder.path().join("k.cubin"), folder.path().join("other.cubin")).unwrap();
@@ -175,7 +175,7 @@ fn on_gpu_checks_cases_times_launches_and_writes_what_it_found() {
     let page = read("report.html");
     assert!(page.contains("1 of 1 cases leave what they should") && page.contains("<svg") && !page.contains("http"), "{page}");
     let calibration: toml::Table = read("calibration.toml").parse().unwrap();
-    assert_eq!(calibration["chip"]["multiprocessors"][0].as_integer(), Some(132));
+    assert_eq!(calibration["chip"]["sms"][0].as_integer(), Some(132));
     assert_eq!(calibration["inherits"].as_str(), Some("h100-sxm"));
     // It is a machine that tile-time takes.
     let ptx = folder.path().join("k.ptx").display().to_string();
@@ -186,7 +186,7 @@ fn on_gpu_checks_cases_times_launches_and_writes_what_it_found() {
     let script = |options: &[&str]| {
         let mut command = Command::new("python3");
         command.current_dir(folder.path()).arg(root().join("scripts/on-gpu")).arg(&set).args(options);
-        command.args(["--variant", "plain=--agents=off", "--tools"]).arg(tests::tools_folder());
+        command.args(["--variant", "plain=--roles=off", "--tools"]).arg(tests::tools_folder());
         finish(command, b"")
     };
     let ran = script(&["--prepare", "sm_90", "--out", "made"]);
@@ -205,9 +205,9 @@ fn on_gpu_checks_cases_times_launches_and_writes_what_it_found() {
     assert!(ran.code == Some(1) && ran.text().contains("WRONG broken: error: input does not correspond"), "{}", ran.text());
     fs::remove_dir_all(&broken).unwrap();
     // A kernel that leaves something else is told.
-    let mut wanted = fs::read(case.join("arg2.expect")).unwrap();
-    wanted[4092] ^= 1;
-    fs::write(case.join("arg2.expect"), wanted).unwrap();
+    let mut expected = fs::read(case.join("arg2.expect")).unwrap();
+    expected[4092] ^= 1;
+    fs::write(case.join("arg2.expect"), expected).unwrap();
     let ran = on_gpu(stand_in());
     assert_eq!(ran.code, Some(1));
     assert!(ran.text().contains("WRONG vadd: arg2: 1 of 1024 differ, first [1023]"), "{}", ran.text());

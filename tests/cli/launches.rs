@@ -33,7 +33,7 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
 }
 
 #[test]
-fn filled_and_uninitialised_buffers_are_made_and_all_are_outputs() {
+fn filled_and_uninitialised_buffers_exist_and_all_are_outputs() {
     let folder = temporary();
     make_stage_files(folder.path());
     each(folder.path(), &description("4", PARAMS, BUFFERS, ""), &["--print-outputs"], |file, ran, out| {
@@ -118,7 +118,7 @@ fn arrays_of_another_type_than_the_pointer_are_refused() {
 
 /// Some blocks of a launch of which nobody could run all: 12 GiB of memory and a million blocks.
 #[test]
-fn sample_blocks_of_a_large_launch_are_run_alone() {
+fn only_the_sample_blocks_of_a_large_launch_run() {
     let folder = temporary();
     make_stage_files(folder.path());
     let count = 1u64 << 30;
@@ -150,8 +150,8 @@ fn sample_blocks_of_a_large_launch_are_run_alone() {
         };
         for block in [5u64, 1_000_000] {
             let values = read(block * 1024, 1024);
-            let wanted: Vec<f32> = (0..256).map(|i| ((block * 256 + i) % 1024) as f32 + 1.0).collect();
-            assert_eq!(values, wanted, "{file}: block {block}");
+            let expected: Vec<f32> = (0..256).map(|i| ((block * 256 + i) % 1024) as f32 + 1.0).collect();
+            assert_eq!(values, expected, "{file}: block {block}");
         }
         assert!(read(6 * 1024, 1024).iter().all(|value| *value == 0.0), "{file}: only those blocks ran");
         fs::remove_dir_all(folder.path().join("out")).unwrap();

@@ -1,26 +1,26 @@
 //! The command lines: habits that every tool keeps, and the driver against the reference.
 
 mod book;
-mod bounds;
-mod bugs;
 mod builds;
+mod check_bounds;
 mod clients;
 mod conventions;
+mod crash_directories;
 mod debug;
 mod driver;
 mod environment;
-mod faults;
 mod gpu;
+mod host_objects;
 mod launches;
+mod optimisation_effects;
 mod probes;
 mod producer;
+mod reported_faults;
 mod scripts;
 mod sweeps;
 mod tensor_maps;
 mod validate;
 mod view;
-mod worth;
-mod wrapped;
 
 use std::path::Path;
 use tests::{root, run, shell, tool};

@@ -75,23 +75,23 @@ fn check(probe: &Probe) -> Result<(), String> {
     let files: Vec<String> = OUTPUTS.iter().filter(|name| folder.path().join(name).exists()).map(|name| name.to_string()).collect();
     // What this driver adds: the targets, and the input's name.
     let added = ["note: no target: give --gpu-name=", "note: in "];
-    let said: String = ran
+    let reported: String = ran
         .stderr
         .lines()
         .filter(|line| !added.iter().any(|note| line.starts_with(note)))
         .map(|line| format!("{line}\n"))
         .collect();
-    let got = (ran.code, kind(&ran.stdout), said.as_str(), files);
-    let wanted_stderr = probe.stderr.replace("<argv0>", "tileiras");
-    let wanted = (Some(probe.code), probe.stdout.as_str(), wanted_stderr.as_str(), probe.files.clone());
+    let got = (ran.code, kind(&ran.stdout), reported.as_str(), files);
+    let expected_stderr = probe.stderr.replace("<argv0>", "tileiras");
+    let expected = (Some(probe.code), probe.stdout.as_str(), expected_stderr.as_str(), probe.files.clone());
     // The reference suggests the nearest option even where it has nothing in common with what was given.
     let bare: String =
-        wanted_stderr.lines().filter(|line| !line.contains("Did you mean '")).map(|line| format!("{line}\n")).collect();
-    let wanted = if said == bare { (wanted.0, wanted.1, bare.as_str(), wanted.3) } else { wanted };
+        expected_stderr.lines().filter(|line| !line.contains("Did you mean '")).map(|line| format!("{line}\n")).collect();
+    let expected = if reported == bare { (expected.0, expected.1, bare.as_str(), expected.3) } else { expected };
     let listed = DIFFERENCES.iter().any(|(args, _)| *args == probe.args);
-    match (got == wanted, listed) {
+    match (got == expected, listed) {
         (true, true) => Err(format!("tileiras {}: is listed as a difference but is none", probe.args)),
-        (false, false) => Err(format!("tileiras {}\n    got    {got:?}\n    wanted {wanted:?}", probe.args)),
+        (false, false) => Err(format!("tileiras {}\n    got    {got:?}\n    expected {expected:?}", probe.args)),
         _ => Ok(()),
     }
 }

@@ -95,7 +95,7 @@ fn the_host_object_makes_the_maps_of_the_recipes() {
 
 /// Products of which the copy engine copies operands, on targets that multiply in different ways.
 #[test]
-fn operands_of_products_come_by_boxes() {
+fn mma_operands_are_loaded_by_tma() {
     let cases = ["matmul_f16", "matmul_f32", "matmul_turned", "matmul_bytes", "matmul_dequantised", "matmul_gathered", "weighted"];
     let runs: Vec<(&str, &str)> =
         cases.iter().flat_map(|case| ["sm_90", "sm_100", "sm_120"].map(|target| (*case, target))).collect();

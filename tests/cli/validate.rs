@@ -24,7 +24,7 @@ fn validate(case: &str, words: &[&str]) -> Ran {
 }
 
 #[test]
-fn arguments_are_made_up_for_kernels_of_views() {
+fn arguments_are_generated_for_kernels_of_views() {
     need_tools();
     for case in ["vadd_tail", "softmax", "matmul_f16", "matmul_bytes", "running_sum", "transpose"] {
         let ran = validate(case, &[]);
@@ -68,7 +68,7 @@ fn in_place(folder: &Path, program: &str, words: &[&str]) -> Ran {
 }
 
 /// The last word is the output, behind `-o`.
-const PLANTED: [(&str, &str); 4] = [
+const INJECTED_FAULT: [(&str, &str); 4] = [
     (
         "tile-lower-aa",
         r#"for w; do case $w in *.tile) in=$w;; *.aa) out=$w;; esac; done; $tools/tile-dump $in | sed 's/3.000000e+00/4.000000e+00/' | $real -O3 -o $out"#,
@@ -82,8 +82,8 @@ const PLANTED: [(&str, &str); 4] = [
 ];
 
 #[test]
-fn the_stage_with_a_planted_fault_is_named() {
-    for (stage, script) in PLANTED {
+fn the_stage_with_an_injected_fault_is_named() {
+    for (stage, script) in INJECTED_FAULT {
         let folder = place(stage, script);
         let ran = in_place(folder.path(), "tile-validate", &["--gpu-name=sm_80", "--keep=new/kept"]);
         assert_eq!(ran.code, Some(1), "{stage}: {}{}", ran.text(), ran.stderr);
@@ -108,7 +108,7 @@ $real "${@:1:$#-2}" --format=text | $wrong > $out"#;
 
 #[test]
 fn the_driver_writes_nothing_that_is_wrong() {
-    let (stage, script) = PLANTED[3];
+    let (stage, script) = INJECTED_FAULT[3];
     // The driver's own run goes well: it gives its stages pipes.
     let folder = place(stage, &format!(r#"case " $* " in *" -o "*) ;; *) exec $real "$@";; esac; {script}"#));
     let words = ["--gpu-name=sm_80", "--validate", "--emit=ptx", "-o", "out"];
@@ -133,7 +133,7 @@ fn a_step_that_does_not_end_in_time_is_not_a_wrong_one() {
 }
 
 #[test]
-fn what_cannot_be_told_is_said() {
+fn undecidable_cases_are_reported() {
     need_tools();
     let folder = temporary();
     // It reads at an address that is computed from a number, about which it says nothing.

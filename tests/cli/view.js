@@ -17,8 +17,8 @@ function check() {
   saw.inDocument = document.querySelectorAll(".row").length;
 
   // From the schedule to all others, and back from the PTX.
-  const wanted = new RegExp(SEEK);
-  const from = pane("sched").data.lines.findIndex((line) => wanted.test(line));
+  const expected = new RegExp(SEEK);
+  const from = pane("sched").data.lines.findIndex((line) => expected.test(line));
   click("sched", from);
   saw.line = pane("sched").data.lines[from];
   saw.linked = Object.fromEntries(panes.map((pane) => [pane.data.name, rows(pane.data.name, "linked").length + rows(pane.data.name, "exact").length]));
@@ -62,7 +62,7 @@ function check() {
   for (const [index, [name]] of TABS.entries()) {
     document.getElementById(`tab-${name}`).click();
     const canvas = drawing.querySelector("canvas");
-    saw.tabs[name] = { text: drawing.textContent, boxes: drawing.querySelectorAll("svg .box").length, pipes: drawing.querySelectorAll("svg .pipe").length, colours: canvas ? colours(canvas) : 0, selected: tab === index };
+    saw.tabs[name] = { text: drawing.textContent, boxes: drawing.querySelectorAll("svg .box").length, pipelines: drawing.querySelectorAll("svg .pipe").length, colours: canvas ? colours(canvas) : 0, selected: tab === index };
   }
   document.getElementById("tab-layouts").click();
   const canvas = document.getElementById("layout-canvas"), box = canvas?.getBoundingClientRect();

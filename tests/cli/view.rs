@@ -25,23 +25,24 @@ fn pane<'a>(model: &'a Value, name: &str) -> &'a Value {
 }
 
 /// The source lines of the rows of a text in which a word stands.
-fn places(model: &Value, name: &str, word: &str) -> Vec<u64> {
+fn source_positions(model: &Value, name: &str, word: &str) -> Vec<u64> {
     let pane = pane(model, name);
-    let rows = pane["lines"].as_array().unwrap().iter().zip(pane["places"].as_array().unwrap());
-    let at = |place: &Value| model["places"][place.as_i64().unwrap() as usize]["line"].as_u64().unwrap();
-    rows.filter(|(line, place)| line.as_str().unwrap().contains(word) && place.as_i64() != Some(-1))
-        .map(|(_, place)| at(place))
+    let rows = pane["lines"].as_array().unwrap().iter().zip(pane["source_positions"].as_array().unwrap());
+    let at =
+        |source_position: &Value| model["source_positions"][source_position.as_i64().unwrap() as usize]["line"].as_u64().unwrap();
+    rows.filter(|(line, source_position)| line.as_str().unwrap().contains(word) && source_position.as_i64() != Some(-1))
+        .map(|(_, source_position)| at(source_position))
         .collect()
 }
 
 #[test]
-fn all_texts_of_a_product_come_from_its_line() {
+fn all_texts_of_a_matmul_link_to_its_line() {
     let folder = temporary();
     let (_, model) = view(folder.path(), "matmul_f16", "sm_80", &["--launch", &launch("matmul_f16")]);
     assert_eq!(model["target"], "sm_80");
-    let line = places(&model, "tile", "mmaf")[0];
+    let line = source_positions(&model, "tile", "mmaf")[0];
     for (name, word) in [("aa", "= mma("), ("as", "= mma("), ("sched", "= mma("), ("ptx", "mma.sync")] {
-        let found = places(&model, name, word);
+        let found = source_positions(&model, name, word);
         assert!(!found.is_empty() && found.iter().all(|one| *one == line), "{name}: {found:?}, not {line}");
     }
     // No location is left in a text, and the times of the PTX are of lines that are shown.
@@ -54,12 +55,17 @@ fn all_texts_of_a_product_come_from_its_line() {
     assert!((sum - 1.0).abs() < 1e-6, "{sum}");
 }
 
-/// Buffers that are in use at the same time, by the same agent, lie apart; and each is drawn where it is used.
+/// Buffers that are in use at the same time, by the same warp_role, lie apart; and each is drawn where it is used.
 fn lie_apart(function: &Value) {
     let number = |value: &Value| value.as_u64().unwrap();
     let buffers = function["buffers"].as_array().unwrap();
-    let lives = |buffer: &Value| -> Vec<(u64, u64)> {
-        buffer["lives"].as_array().unwrap().iter().map(|life| (number(&life[0]), number(&life[1]))).collect()
+    let live_ranges = |buffer: &Value| -> Vec<(u64, u64)> {
+        buffer["live_ranges"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|live_range| (number(&live_range[0]), number(&live_range[1])))
+            .collect()
     };
     let span = |buffer: &Value| {
         (number(&buffer["offset"]), number(&buffer["offset"]) + number(&buffer["size"]) * number(&buffer["depth"]))
@@ -67,19 +73,23 @@ fn lie_apart(function: &Value) {
     for (index, one) in buffers.iter().enumerate() {
         for access in one["accesses"].as_array().unwrap() {
             let op = number(&access["op"]);
-            assert!(lives(one).iter().any(|life| (life.0..=life.1).contains(&op)), "{}: op {op}", one["name"]);
+            assert!(
+                live_ranges(one).iter().any(|live_range| (live_range.0..=live_range.1).contains(&op)),
+                "{}: op {op}",
+                one["name"]
+            );
         }
         for other in buffers[..index].iter().filter(|other| other["space"] == one["space"]) {
             let together = |a: &(u64, u64), b: &(u64, u64)| a.0 <= b.1 && b.0 <= a.1;
             let (a, b) = (span(one), span(other));
-            let meet = lives(one).iter().any(|life| lives(other).iter().any(|own| together(life, own)));
+            let meet = live_ranges(one).iter().any(|live_range| live_ranges(other).iter().any(|own| together(live_range, own)));
             assert!(!meet || a.1 <= b.0 || b.1 <= a.0, "{} and {}", one["name"], other["name"]);
         }
     }
 }
 
 #[test]
-fn what_is_drawn_is_what_the_schedule_says() {
+fn drawings_match_the_schedule() {
     let folder = temporary();
     let (_, model) = view(folder.path(), "matmul_f16", "sm_80", &[]);
     let function = &model["functions"][0];
@@ -130,33 +140,34 @@ fn a_page_begins_at_any_stage() {
     let cubin = run("tile-view", &["-"], b"\x7fELF, so to speak");
     assert_eq!(cubin.code, Some(1));
     assert!(cubin.stderr.contains("shows programs, stage files and PTX"), "{}", cubin.stderr);
-    // What a stage complains of is said as it says it.
+    // What a stage complains of is reported as it says it.
     let refused = run("tile-view", &[made.as_str(), "-o", "/dev/null"], b"");
     assert!(refused.code == Some(2) && refused.stderr.contains("--gpu-name"), "{:?} {}", refused.code, refused.stderr);
 }
 
 #[test]
-fn agents_and_pipes_are_those_of_the_schedule() {
+fn roles_and_pipelines_match_the_schedule() {
     need_stages();
     let folder = temporary();
-    let input = root().join("formats/sched/tests/agents/copies.sched").display().to_string();
+    let input = root().join("formats/sched/tests/warp_roles/copies.sched").display().to_string();
     run_in(folder.path(), "tile-view", &[&input, "-o", "k.html", "--json", "k.json"], b"").ok("tile-view");
     let model: Value = serde_json::from_slice(&std::fs::read(folder.path().join("k.json")).unwrap()).unwrap();
     let function = &model["functions"][0];
-    let agent = |name: &str, first: u32, warps: u32| serde_json::json!({"name": name, "first_warp": first, "warps": warps, "registers": null});
-    assert_eq!(function["agents"], serde_json::json!([agent("compute", 0, 4), agent("load", 4, 1)]));
-    let pipe = &function["pipes"][0];
+    let warp_role = |name: &str, first: u32, warps: u32| serde_json::json!({"name": name, "first_warp": first, "warps": warps, "registers": null});
+    assert_eq!(function["warp_roles"], serde_json::json!([warp_role("compute", 0, 4), warp_role("load", 4, 1)]));
+    let pipe = &function["pipelines"][0];
     assert_eq!((&pipe["producer"], &pipe["consumers"][0], &pipe["depth"]), (&1.into(), &0.into(), &2.into()));
-    // What all warps do, and then each agent by itself.
-    let parts: Vec<&Value> = function["parts"].as_array().unwrap().iter().map(|part| &part["agent"]).collect();
+    // What all warps do, and then each warp_role by itself.
+    let parts: Vec<&Value> = function["parts"].as_array().unwrap().iter().map(|part| &part["warp_role"]).collect();
     assert_eq!(parts, [&Value::Null, &0.into(), &1.into()]);
     lie_apart(function);
-    assert!(function["buffers"][0]["lives"].as_array().unwrap().len() == 2, "both agents use the ring");
-    // The bodies of agents have rows of their own.
+    assert!(function["buffers"][0]["live_ranges"].as_array().unwrap().len() == 2, "both warp roles use the multi-stage buffer");
+    // The bodies of warp_roles have rows of their own.
     let rows = function["rows"].as_array().unwrap();
     let line = |row: &Value| pane(&model, "sched")["lines"][row.as_u64().unwrap() as usize].as_str().unwrap().trim_start();
     assert!(
-        rows.iter().any(|row| line(row).starts_with("pipe_acquire")) && rows.iter().any(|row| line(row).starts_with("pipe_wait"))
+        rows.iter().any(|row| line(row).starts_with("pipeline_acquire"))
+            && rows.iter().any(|row| line(row).starts_with("pipeline_wait"))
     );
 }
 
@@ -187,8 +198,8 @@ fn sources_are_shown_where_they_are_found() {
     std::fs::create_dir(folder.path().join("src")).unwrap();
     std::fs::write(folder.path().join("src").join(&name), text).unwrap();
     let (_, model) = view(folder.path(), "vadd", "sm_80", &["--source", "src"]);
-    let from = places(&model, "ptx", "add")[0];
-    assert!(places(&model, "source", &format!("line {from}")).contains(&from));
+    let from = source_positions(&model, "ptx", "add")[0];
+    assert!(source_positions(&model, "source", &format!("line {from}")).contains(&from));
 }
 
 /// A browser that can be told what to do from a command line.
@@ -244,8 +255,8 @@ fn visit(browser: &Path, folder: &Path, page: &str, seek: &str) -> Value {
 #[test]
 fn the_page_works_in_a_browser() {
     let Some(browser) = browser() else { return };
-    let products = ["sm_80", "sm_90", "sm_100"].map(|target| ("matmul_f16", target, r"\bmma\("));
-    for (kernel, target, seek) in [("vadd", "sm_80", "add_f")].into_iter().chain(products) {
+    let matmuls = ["sm_80", "sm_90", "sm_100"].map(|target| ("matmul_f16", target, r"\bmma\("));
+    for (kernel, target, seek) in [("vadd", "sm_80", "add_f")].into_iter().chain(matmuls) {
         let folder = temporary();
         let (page, model) = view(folder.path(), kernel, target, &["--launch", &launch(kernel)]);
         let saw = visit(&browser, folder.path(), &page, seek);
@@ -267,7 +278,7 @@ fn the_page_works_in_a_browser() {
         );
         assert!(saw["found"].as_str().unwrap().starts_with("1 of ") && saw["match"].as_str().unwrap().contains("assume"), "{what}");
         assert!(saw["says"].as_str().unwrap().starts_with("(0") && saw["tabs"]["layouts"]["colours"].as_u64() > Some(4), "{what}");
-        // Whether later targets have shared memory, schedules and agents for so small a product is theirs to choose.
+        // Whether later targets have shared memory, schedules and warp_roles for so small a product is theirs to choose.
         if target == "sm_80" {
             let product = kernel != "vadd";
             let memory = &saw["tabs"]["memory"];
@@ -282,7 +293,7 @@ fn the_page_works_in_a_browser() {
         }
         assert!(saw["lineHeights"].as_array().unwrap().iter().all(|count| *count == 1), "parts do not wrap: {what}");
         assert!(saw["layout"].as_str().unwrap().starts_with(saw["name"].as_str().unwrap()), "{what}");
-        for (name, word) in [("time", " us on "), ("agents", "registers of a thread"), ("decisions", "convert")] {
+        for (name, word) in [("time", " us on "), ("warp_roles", "registers per thread"), ("decisions", "convert")] {
             assert!(saw["tabs"][name]["text"].as_str().unwrap().contains(word), "{name}: {what}");
         }
     }
@@ -300,7 +311,7 @@ for target in sys.argv[1:]:
 ";
 
 #[test]
-fn a_large_attention_kernel_is_shown_at_once() {
+fn a_large_attention_kernel_renders_quickly() {
     let Some(browser) = browser() else { return };
     need_stages();
     for name in ["tile-view", "tile-time"] {
@@ -332,21 +343,21 @@ fn a_large_attention_kernel_is_shown_at_once() {
         eprintln!("{target}: {} bytes, shown after {:.0} ms", page.len(), milliseconds(&saw));
         let function = &model["functions"][0];
         assert_eq!(saw["problems"], serde_json::json!([]), "{target}: {saw:#}");
-        let agents = function["agents"].as_array().unwrap();
-        let pipes = function["pipes"].as_array().unwrap();
-        // A box for each agent, an arrow for each pipe, and the parts of the memory by their names.
-        let drawn = &saw["tabs"]["agents"];
-        assert_eq!(drawn["boxes"].as_u64(), Some(agents.len().max(1) as u64), "{target}: {drawn:#}");
-        assert_eq!(drawn["pipes"].as_u64(), Some(pipes.len() as u64), "{target}: {drawn:#}");
+        let warp_roles = function["warp_roles"].as_array().unwrap();
+        let pipelines = function["pipelines"].as_array().unwrap();
+        // A box for each warp_role, an arrow for each pipe, and the parts of the memory by their names.
+        let drawn = &saw["tabs"]["warp_roles"];
+        assert_eq!(drawn["boxes"].as_u64(), Some(warp_roles.len().max(1) as u64), "{target}: {drawn:#}");
+        assert_eq!(drawn["pipelines"].as_u64(), Some(pipelines.len() as u64), "{target}: {drawn:#}");
         let memory = saw["tabs"]["memory"]["text"].as_str().unwrap();
-        let wanted: &[&str] = match target {
+        let expected: &[&str] = match target {
             "sm_80" => &["bytes of shared memory"],
             "sm_90" => &["bytes of shared memory", "all warps", "load"],
-            _ => &["bytes of shared memory", "columns of tensor memory", "all warps", "load", "multiply"],
+            _ => &["bytes of shared memory", "columns of tensor memory", "all warps", "load", "mma"],
         };
-        wanted.iter().for_each(|word| assert!(memory.contains(word), "{target}: no {word}: {memory}"));
+        expected.iter().for_each(|word| assert!(memory.contains(word), "{target}: no {word}: {memory}"));
         assert!(
-            agents.is_empty() == (target == "sm_80") && saw["tabs"]["schedule"]["boxes"].as_u64() > Some(8),
+            warp_roles.is_empty() == (target == "sm_80") && saw["tabs"]["schedule"]["boxes"].as_u64() > Some(8),
             "{target}: {saw:#}"
         );
     }

@@ -30,32 +30,32 @@ impl Expect {
     }
 
     /// Compares the buffers that two runs left, as closely as the case allows.
-    pub fn check_alike(&self, wanted: &Path, folder: &Path) -> Result<(), String> {
-        self.compare(folder, |output| wanted.join(format!("{}.bin", output.buffer)))
+    pub fn check_alike(&self, expected: &Path, folder: &Path) -> Result<(), String> {
+        self.compare(folder, |output| expected.join(format!("{}.bin", output.buffer)))
     }
 
-    fn compare(&self, folder: &Path, wanted: impl Fn(&Output) -> PathBuf) -> Result<(), String> {
+    fn compare(&self, folder: &Path, expected: impl Fn(&Output) -> PathBuf) -> Result<(), String> {
         for output in &self.outputs {
             let name = format!("{}.bin", output.buffer);
             let got = std::fs::read(folder.join(&name)).map_err(|error| format!("{name}: {error}"))?;
-            let wanted = wanted(output);
-            let wanted = std::fs::read(&wanted).map_err(|error| format!("{}: {error}", wanted.display()))?;
-            if got.len() != wanted.len() {
-                return Err(format!("{name} has {} bytes, not {}", got.len(), wanted.len()));
+            let expected = expected(output);
+            let expected = std::fs::read(&expected).map_err(|error| format!("{}: {error}", expected.display()))?;
+            if got.len() != expected.len() {
+                return Err(format!("{name} has {} bytes, not {}", got.len(), expected.len()));
             }
             let exact = self.rtol == 0.0 && self.atol == 0.0;
-            if exact && got == wanted {
+            if exact && got == expected {
                 continue;
             }
-            self.check_numbers(&output.r#type, &got, &wanted).map_err(|complaint| format!("{}: {complaint}", output.buffer))?;
+            self.check_numbers(&output.r#type, &got, &expected).map_err(|complaint| format!("{}: {complaint}", output.buffer))?;
         }
         Ok(())
     }
 
-    fn check_numbers(&self, kind: &str, got: &[u8], wanted: &[u8]) -> Result<(), String> {
-        let (got, wanted) = (numbers(kind, got)?, numbers(kind, wanted)?);
+    fn check_numbers(&self, kind: &str, got: &[u8], expected: &[u8]) -> Result<(), String> {
+        let (got, expected) = (numbers(kind, got)?, numbers(kind, expected)?);
         let far = |(g, w): (&f64, &f64)| (g - w).abs() > self.atol + self.rtol * w.abs() || g.is_nan() != w.is_nan();
-        let wrong: Vec<usize> = (0..got.len()).filter(|i| far((&got[*i], &wanted[*i]))).collect();
+        let wrong: Vec<usize> = (0..got.len()).filter(|i| far((&got[*i], &expected[*i]))).collect();
         match wrong.first() {
             None => Ok(()),
             Some(first) => Err(format!(
@@ -63,7 +63,7 @@ impl Expect {
                 wrong.len(),
                 got.len(),
                 got[*first],
-                wanted[*first]
+                expected[*first]
             )),
         }
     }

@@ -3,7 +3,7 @@
 //! The suites run the executables in `target/<profile>`, which `cargo build` makes and `cargo test` does not; a missing or older
 //! one is an error that says so. `scripts/test` builds them first.
 
-pub mod clustered;
+pub mod cluster_matmul;
 pub mod compare;
 pub mod scheduled;
 

@@ -1,4 +1,4 @@
-//! Programs of `.sched` as text, which a suite writes by hand or breaks: judged, spelled as PTX, and executed in every way there is.
+//! Programs of `.sched` as text, which a suite writes by hand or breaks: hazard_checked, spelled as PTX, and executed in every execution there is.
 
 use crate::run;
 use base::File;
@@ -8,7 +8,7 @@ const SEEDS: [&str; 4] = ["0", "1", "2", "3"];
 /// Instructions after which a program that never ends is given up.
 const LIMIT: &str = "4000000";
 
-/// Executes a file in a folder; what it left, or what was said about it.
+/// Executes a file in a folder; what it left, or what was reported about it.
 pub fn executed(folder: &Path, tool: &str, file: &str, options: &[&str]) -> Result<Vec<u8>, String> {
     let path = |name: &str| folder.join(name).display().to_string();
     let (program, launch, out) = (path(file), path("launch.json"), path("out"));
@@ -20,9 +20,9 @@ pub fn executed(folder: &Path, tool: &str, file: &str, options: &[&str]) -> Resu
     }
 }
 
-/// The ways in which a program is executed: by `tile-run` in so many orders, and its PTX under both deliveries.
-pub fn ways(orders: usize) -> Vec<(&'static str, Vec<&'static str>)> {
-    let runs = SEEDS[..orders].iter().map(|seed| ("tile-run", vec!["--unjudged", "--schedule-seed", seed]));
+/// The executions in which a program is executed: by `tile-run` in so many orders, and its PTX under both deliveries.
+pub fn executions(orders: usize) -> Vec<(&'static str, Vec<&'static str>)> {
+    let runs = SEEDS[..orders].iter().map(|seed| ("tile-run", vec!["--skip-hazard-check", "--schedule-seed", seed]));
     let sims = [("early", "1"), ("early", "2"), ("late", "1"), ("late", "2")].map(|(delivery, seed)| {
         let options = ["--races=error", "--delivery", delivery, "--schedule-seed", seed, "--instruction-limit", LIMIT];
         ("tile-sim", options.to_vec())
@@ -30,11 +30,16 @@ pub fn ways(orders: usize) -> Vec<(&'static str, Vec<&'static str>)> {
     runs.chain(sims).collect()
 }
 
-/// Writes a program and its PTX, and executes them in some ways, each of which has to leave what is wanted.
-pub fn all_leave(folder: &Path, text: &str, wanted: &[u8], ways: Vec<(&'static str, Vec<&'static str>)>) -> Result<(), String> {
+/// Writes a program and its PTX, and executes them in some executions, each of which has to leave what is expected.
+pub fn all_executions_leave(
+    folder: &Path,
+    text: &str,
+    expected: &[u8],
+    executions: Vec<(&'static str, Vec<&'static str>)>,
+) -> Result<(), String> {
     written(folder, text);
-    for (tool, options) in ways {
-        if executed(folder, tool, file_for(tool), &options)? != wanted {
+    for (tool, options) in executions {
+        if executed(folder, tool, file_for(tool), &options)? != expected {
             return Err(format!("{tool} {options:?} computes something else"));
         }
     }
@@ -42,21 +47,21 @@ pub fn all_leave(folder: &Path, text: &str, wanted: &[u8], ways: Vec<(&'static s
 }
 
 /// Whether `tile-sim` sees that something is wrong with PTX, in some order or by what it leaves.
-pub fn is_seen(folder: &Path, ptx: &str, wanted: &[u8]) -> bool {
+pub fn is_detected(folder: &Path, ptx: &str, expected: &[u8]) -> bool {
     std::fs::write(folder.join("k.ptx"), ptx).expect("the folder takes files");
     let left = |(tool, options): (&str, Vec<&str>)| executed(folder, tool, "k.ptx", &options);
-    ways(0).into_iter().any(|way| left(way).map_or(true, |left| left != wanted))
+    executions(0).into_iter().any(|execution| left(execution).map_or(true, |left| left != expected))
 }
 
 /// Both executors see that something is wrong with the program in a folder, in some order.
-pub fn seen_by_both(folder: &Path, right: &[u8], message: &str) -> Result<(), String> {
+pub fn detected_by_both(folder: &Path, right: &[u8], message: &str) -> Result<(), String> {
     for executor in ["tile-run", "tile-sim"] {
-        let seen = ways(3).into_iter().filter(|(tool, _)| *tool == executor).any(|(tool, options)| {
+        let seen = executions(3).into_iter().filter(|(tool, _)| *tool == executor).any(|(tool, options)| {
             let file = file_for(tool);
             executed(folder, tool, file, &options).map_or(true, |left| left != right)
         });
         if !seen {
-            return Err(format!("{executor} sees nothing wrong where the judge says '{message}'"));
+            return Err(format!("{executor} sees nothing wrong where the hazard checker reports '{message}'"));
         }
     }
     Ok(())
@@ -66,14 +71,14 @@ pub fn seen_by_both(folder: &Path, right: &[u8], message: &str) -> Result<(), St
 pub fn written(folder: &Path, text: &str) {
     let path = |name: &str| folder.join(name).display().to_string();
     std::fs::write(path("k.sched"), text).expect("the folder takes files");
-    run("tile-ptx", &["--unjudged", &path("k.sched"), "-o", &path("k.ptx")], b"").ok("tile-ptx");
+    run("tile-ptx", &["--skip-hazard-check", &path("k.sched"), "-o", &path("k.ptx")], b"").ok("tile-ptx");
 }
 
 pub fn file_for(tool: &str) -> &'static str {
     if tool == "tile-run" { "k.sched" } else { "k.ptx" }
 }
 
-pub fn judged(text: &str) -> Result<(), String> {
+pub fn hazard_checked(text: &str) -> Result<(), String> {
     File::<sched::Module>::read(text.as_bytes(), "case").map(drop).map_err(|error| format!("{}: {}", error.code, error.message))
 }
 

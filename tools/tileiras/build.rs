@@ -7,5 +7,5 @@ mod source_hash;
 
 fn main() {
     archives::link();
-    source_hash::tell();
+    source_hash::emit();
 }

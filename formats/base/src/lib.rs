@@ -20,6 +20,6 @@ pub mod text;
 pub use diag::{Diagnostic, Severity};
 pub use entity::Arena;
 pub use envelope::{Envelope, File, Locations, Payload, Source};
-pub use hardware::Target;
 pub use ir::{Block, Body, Op, Region, Value};
 pub use loc::{DebugInfo, Loc};
+pub use target_info::Target;

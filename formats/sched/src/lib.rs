@@ -7,25 +7,25 @@
 //!
 //! Written by `tile-sched`, read by `tile-ptx`; `tile-run` executes it.
 
-pub mod answers;
-pub mod block_pairs;
-pub mod early;
-pub mod edges;
-mod flow;
-pub mod judge;
+pub mod clc_responses;
+pub mod cta_pairs;
+pub mod first_fragments;
+pub mod hazard_checker;
+pub mod heap_and_print_rules;
+pub mod iteration_distance;
+pub mod lazy_fragments;
 pub mod module;
 pub mod multicast;
 pub mod ops;
-pub mod pairs;
-pub mod pieces;
-pub mod rounds;
-mod stores;
-pub mod system;
-pub mod tokens;
+pub mod packed_ops;
+mod region_flow;
+mod tma_store_order;
+pub mod token_order;
 mod verify;
+pub mod versioned_accesses;
 
 pub use module::{
-    Agent, AgentInfo, Drain, Fill, Function, FunctionAttrs, LoopSchedule, Module, Phase, Pipe, PipeInfo, Placement, Slot,
-    TensorMemory, Unjudged, loop_body,
+    Drain, Fill, Function, FunctionAttrs, LoopSchedule, Module, Phase, Pipeline, PipelineInfo, Placement, ScheduleEntry,
+    TensorMemory, UncheckedModule, WarpRole, WarpRoleInfo, loop_body,
 };
 pub use ops::Op;

@@ -5,21 +5,21 @@ use base::diag::Result;
 use base::ir::Operation;
 use base::text::{Reader, print_function, read_function, to_text};
 use base::{Arena, Envelope, File, Locations, Payload, Source};
+use core_dialect::core_ops::Core;
+use core_dialect::tile::Global;
 use serde::{Deserialize, Serialize};
 use tileas::layout::{Layout, LayoutId};
 use tileas::{Buffer, Type};
-use vocabulary::core_ops::Core;
-use vocabulary::tile::Global;
 
 base::entity! {
     /// Some warps of a block, which execute a body of their own.
-    pub struct Agent = "agent";
+    pub struct WarpRole = "warp_role";
 }
 base::entity! {
-    /// Buffers that go from one agent to others, slot by slot.
-    pub struct Pipe = "pipe";
+    /// Buffers that go from one warp_role to others, stage by stage.
+    pub struct Pipeline = "pipeline";
 }
-base::plain_fields! { Agent, Pipe }
+base::plain_fields! { WarpRole, Pipeline }
 
 pub type Function = base::text::Function<Op, Type, FunctionAttrs>;
 
@@ -50,15 +50,15 @@ impl Phase {
 /// Where a buffer lies in the function's shared or tensor memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
-    /// In bytes; in tensor memory in columns, of which each slot has as many as the buffer.
+    /// In bytes; in tensor memory in columns, of which each stage has as many as the buffer.
     pub offset: u32,
-    /// Slots of the ring; 1 for a plain buffer.
+    /// Slots of the staged_buffer; 1 for a plain buffer.
     pub depth: u32,
 }
 
 /// When an op of a pipelined loop's body starts, counted from the start of its iteration: `stage * interval + cycle`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Slot {
+pub struct ScheduleEntry {
     /// Position of the op in the loop body; the terminator has none.
     pub op: u32,
     pub stage: u32,
@@ -76,32 +76,32 @@ pub struct LoopSchedule {
     pub interval: u32,
     pub resource_bound: u32,
     pub recurrence_bound: u32,
-    /// Whether products of warp groups whose sums only go round may be in flight until the next iteration's are: what they read
-    /// then has a slot more.
+    /// Whether mmas of warp groups whose accumulators only go iteration may be in flight until the next iteration's are: what they read
+    /// then has a stage more.
     pub in_flight: bool,
-    pub slots: Vec<Slot>,
+    pub entries: Vec<ScheduleEntry>,
 }
 
 impl LoopSchedule {
     /// The stage that computes.
     pub fn last_stage(&self) -> u32 {
-        self.slots.iter().map(|slot| slot.stage).max().unwrap_or(0)
+        self.entries.iter().map(|entry| entry.stage).max().unwrap_or(0)
     }
-    pub fn start(&self, slot: &Slot) -> i64 {
-        i64::from(slot.stage) * i64::from(self.interval) + i64::from(slot.cycle)
+    pub fn start(&self, entry: &ScheduleEntry) -> i64 {
+        i64::from(entry.stage) * i64::from(self.interval) + i64::from(entry.cycle)
     }
 }
 
-impl Agent {
+impl WarpRole {
     /// Its named barrier; 0 is the block's.
     pub fn barrier(self) -> u32 {
         self.0 + 1
     }
 }
 
-/// The warps of an agent.
+/// The warps of an warp_role.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AgentInfo {
+pub struct WarpRoleInfo {
     pub name: String,
     pub first_warp: u32,
     /// A power of two where it has tiles, which lie in its warps.
@@ -110,29 +110,29 @@ pub struct AgentInfo {
     pub registers: Option<u32>,
 }
 
-impl AgentInfo {
+impl WarpRoleInfo {
     pub fn threads(&self) -> u32 {
         self.warps * 32
     }
 }
 
-/// What fills the slots of a pipe.
+/// What fills the stages of a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fill {
-    /// What the producer's threads have done when they commit: a slot is filled when they all did.
+    /// What the producer's threads have done when they commit: a stage is filled when they all did.
     Threads,
-    /// Asynchronous copies of the producer's threads: a slot is filled when those that they issued before they committed are there.
+    /// Asynchronous copies of the producer's threads: a stage is filled when those that they issued before they committed are there.
     Copies,
-    /// Copies by boxes, one to each buffer. One thread of the producer alone acquires, asks for them and commits: a slot is filled
-    /// when their bytes are there. The producer's warps take turns by the number of the slot.
-    Boxes,
-    /// Products that have their sums in tensor memory. The producer's first thread alone acquires, multiplies and commits: a slot is
-    /// filled when all products that it made before are complete.
-    Products,
+    /// Copies by tma_tiles, one to each buffer. One thread of the producer alone acquires, asks for them and commits: a stage is filled
+    /// when their bytes are there. The producer's warps take turns by the number of the stage.
+    Tma,
+    /// Mma that have their accumulators in tensor memory. The producer's first thread alone acquires, multiplies and commits: a stage is
+    /// filled when all mmas that it made before are complete.
+    Mma,
 }
 
-/// What leaves the slots of a pipe.
+/// What leaves the stages of a pipeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Option<Named>", into = "Option<Named>")]
 pub enum Drain {
@@ -141,17 +141,17 @@ pub enum Drain {
     Threads,
     /// The same, of which one of each warp says so for all of it.
     Warps,
-    /// Products. The consumer's first thread alone waits, multiplies and releases: a slot is free when all products that it made
+    /// Mma. The consumer's first thread alone waits, multiplies and releases: a stage is free when all mmas that it made
     /// before are complete.
-    Products,
+    Mma,
 }
 
-/// What is written of what leaves slots: threads go without saying.
+/// What is written of what leaves stages: threads go without saying.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Named {
     Warps,
-    Products,
+    Mma,
 }
 
 impl From<Option<Named>> for Drain {
@@ -159,7 +159,7 @@ impl From<Option<Named>> for Drain {
         match named {
             None => Drain::Threads,
             Some(Named::Warps) => Drain::Warps,
-            Some(Named::Products) => Drain::Products,
+            Some(Named::Mma) => Drain::Mma,
         }
     }
 }
@@ -168,7 +168,7 @@ impl From<Drain> for Option<Named> {
         match drain {
             Drain::Threads => None,
             Drain::Warps => Some(Named::Warps),
-            Drain::Products => Some(Named::Products),
+            Drain::Mma => Some(Named::Mma),
         }
     }
 }
@@ -182,57 +182,57 @@ pub struct TensorMemory {
     pub address: u32,
 }
 
-/// A pipe: buffers that share slots, and for each slot a barrier in shared memory that says it is filled and one that says it is free.
+/// A pipeline: buffers that share stages, and for each stage a barrier in shared memory that says it is filled and one that says it is free.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PipeInfo {
+pub struct PipelineInfo {
     /// None where it only tells that something is over.
     pub buffers: Vec<Buffer>,
     /// Slots, of each of the buffers.
     pub depth: u32,
     pub fill: Fill,
     pub drain: Drain,
-    /// Agents; agent 0 is the whole block where a function has none.
-    pub producer: Agent,
-    pub consumers: Vec<Agent>,
-    /// Arrivals that fill a slot, and that free one: of threads, or one where that is told by one thread.
+    /// Agents; warp_role 0 is the whole block where a function has none.
+    pub producer: WarpRole,
+    pub consumers: Vec<WarpRole>,
+    /// Arrivals that fill a stage, and that free one: of threads, or one where that is told by one thread.
     pub full: u32,
     pub empty: u32,
-    /// Where the barriers lie in shared memory: those of filled slots, then those of free ones.
+    /// Where the barriers lie in shared memory: those of filled stages, then those of free ones.
     pub barriers: u32,
-    /// Buffers that the blocks of a cluster fill together, see [`crate::multicast`]: each asks for a part of the boxes, which go to all of
-    /// them, and a slot of the pipe is free when the consumers of all blocks need it no more.
+    /// Buffers that the blocks of a cluster fill together, see [`crate::multicast`]: each asks for a part of the tma_tiles, which go to all of
+    /// them, and a stage of the pipeline is free when the consumers of all blocks need it no more.
     #[serde(default)]
     pub multicast: Option<Vec<Buffer>>,
 }
 
-impl PipeInfo {
+impl PipelineInfo {
     /// Bytes of a barrier.
     pub const BARRIER: u32 = 8;
 
     /// Whether nothing passes through it but the word that the producer is so far.
-    pub fn only_tells(&self) -> bool {
+    pub fn is_signal_only(&self) -> bool {
         self.buffers.is_empty()
     }
-    pub fn full_barrier(&self, slot: u32) -> u32 {
-        self.barriers + Self::BARRIER * slot
+    pub fn full_barrier(&self, stage: u32) -> u32 {
+        self.barriers + Self::BARRIER * stage
     }
     /// Whether one thread of the producer does all its steps, or one of the consumer.
     pub fn fills_alone(&self) -> bool {
-        matches!(self.fill, Fill::Boxes | Fill::Products)
+        matches!(self.fill, Fill::Tma | Fill::Mma)
     }
     pub fn drains_alone(&self) -> bool {
-        self.drain == Drain::Products
+        self.drain == Drain::Mma
     }
-    /// How many of a consumer's threads say that a slot is free.
+    /// How many of a consumer's threads say that a stage is free.
     pub fn releases(&self, threads: u32) -> u32 {
         match self.drain {
             Drain::Threads => threads,
             Drain::Warps => threads / 32,
-            Drain::Products => 1,
+            Drain::Mma => 1,
         }
     }
-    pub fn empty_barrier(&self, slot: u32) -> u32 {
-        self.full_barrier(self.depth + slot)
+    pub fn empty_barrier(&self, stage: u32) -> u32 {
+        self.full_barrier(self.depth + stage)
     }
     /// Whether the blocks of a cluster fill a buffer together.
     pub fn is_multicast(&self, buffer: Buffer) -> bool {
@@ -251,55 +251,56 @@ pub struct FunctionAttrs {
     /// Likewise, where there are buffers in tensor memory.
     pub tensor: Option<TensorMemory>,
     /// In phase materialize; none where all warps execute the same.
-    pub agents: Arena<Agent, AgentInfo>,
-    pub pipes: Arena<Pipe, PipeInfo>,
+    pub warp_roles: Arena<WarpRole, WarpRoleInfo>,
+    pub pipelines: Arena<Pipeline, PipelineInfo>,
 }
 
 impl FunctionAttrs {
-    /// The threads of an agent; where there are none, agent 0 is the whole block.
-    pub fn agent_threads(&self, agent: Agent) -> Option<u32> {
-        match self.agents.is_empty() {
-            true => (agent == Agent(0)).then_some(self.program.warps * 32),
-            false => self.agents.get(agent).map(AgentInfo::threads),
+    /// The threads of an warp_role; where there are none, warp_role 0 is the whole block.
+    pub fn role_threads(&self, warp_role: WarpRole) -> Option<u32> {
+        match self.warp_roles.is_empty() {
+            true => (warp_role == WarpRole(0)).then_some(self.program.warps * 32),
+            false => self.warp_roles.get(warp_role).map(WarpRoleInfo::threads),
         }
     }
     /// The registers of a thread when the block starts.
     pub fn launch_registers(&self, target: base::Target) -> u32 {
         tileas::budget::registers(target, self.program.warps, self.program.occupancy.unwrap_or(1)) & !7
     }
-    /// The threads that arrive when a slot of a pipe is filled.
-    pub fn filling_threads(&self, info: &PipeInfo) -> Option<u32> {
-        let all = self.agent_threads(info.producer)?;
+    /// The threads that arrive when a stage of a pipeline is filled.
+    pub fn filling_threads(&self, info: &PipelineInfo) -> Option<u32> {
+        let all = self.role_threads(info.producer)?;
         Some(if info.fills_alone() { 1 } else { all })
     }
-    /// The arrivals that free a slot of a pipe, of all blocks that have to say so.
-    pub fn draining_threads(&self, info: &PipeInfo) -> u32 {
-        let own: u32 = info.consumers.iter().filter_map(|agent| self.agent_threads(*agent)).map(|all| info.releases(all)).sum();
-        own * self.blocks_of(info)
+    /// The arrivals that free a stage of a pipeline, of all blocks that have to say so.
+    pub fn draining_threads(&self, info: &PipelineInfo) -> u32 {
+        let own: u32 =
+            info.consumers.iter().filter_map(|warp_role| self.role_threads(*warp_role)).map(|all| info.releases(all)).sum();
+        own * self.ctas_of(info)
     }
-    /// The blocks whose consumers free a slot of a pipe: those of the cluster where they fill it together, or where a pair's products do.
-    pub fn blocks_of(&self, info: &PipeInfo) -> u32 {
-        let together = info.multicast.is_some() || self.is_of_pair(info) && info.fill == Fill::Products;
+    /// The blocks whose consumers free a stage of a pipeline: those of the cluster where they fill it together, or where a pair's mmas do.
+    pub fn ctas_of(&self, info: &PipelineInfo) -> u32 {
+        let together = info.multicast.is_some() || self.is_of_cta_pair(info) && info.fill == Fill::Mma;
         self.program.cluster.filter(|_| together).unwrap_or(1)
     }
-    /// The blocks of a cluster that bring each other boxes, or make products together; 1 where none does.
-    pub fn joined_blocks(&self) -> u32 {
-        let together = self.program.pair || self.pipes.values().any(|info| info.multicast.is_some());
+    /// The blocks of a cluster that bring each other tma_tiles, or make mmas together; 1 where none does.
+    pub fn cooperating_ctas(&self) -> u32 {
+        let together = self.program.cta_pair || self.pipelines.values().any(|info| info.multicast.is_some());
         self.program.cluster.filter(|_| together).unwrap_or(1)
     }
-    /// Whether products that a pair of blocks makes together fill a pipe or leave it. The first block alone then has that side of it, for
-    /// both: it waits for the slots of both, at a barrier of its own, and tells either.
-    pub fn is_of_pair(&self, info: &PipeInfo) -> bool {
-        self.program.pair && (info.fill == Fill::Products || info.drains_alone())
+    /// Whether mmas that a pair of blocks makes together fill a pipeline or leave it. The first block alone then has that side of it, for
+    /// both: it waits for the stages of both, at a barrier of its own, and tells either.
+    pub fn is_of_cta_pair(&self, info: &PipelineInfo) -> bool {
+        self.program.cta_pair && (info.fill == Fill::Mma || info.drains_alone())
     }
-    /// Whether the producer of a pipe has to wait, in the end, until all slots are free: products of other blocks say so some time after
+    /// Whether the producer of a pipeline has to wait, in the end, until all stages are free: mmas of other blocks say so some time after
     /// these have issued them, and must not tell a block that has ended. What threads tell comes before the barrier at a block's end.
-    pub fn ends_free(&self, info: &PipeInfo) -> bool {
-        info.drains_alone() && (info.multicast.is_some() || self.program.pair)
+    pub fn ends_free(&self, info: &PipelineInfo) -> bool {
+        info.drains_alone() && (info.multicast.is_some() || self.program.cta_pair)
     }
-    /// The pipe that a buffer belongs to.
-    pub fn pipe_of(&self, buffer: Buffer) -> Option<(Pipe, &PipeInfo)> {
-        self.pipes.iter().find(|(_, info)| info.buffers.contains(&buffer))
+    /// The pipeline that a buffer belongs to.
+    pub fn pipeline_of(&self, buffer: Buffer) -> Option<(Pipeline, &PipelineInfo)> {
+        self.pipelines.iter().find(|(_, info)| info.buffers.contains(&buffer))
     }
 }
 
@@ -323,7 +324,7 @@ impl Module {
         ty.layout().map(|id| &self.layouts[id])
     }
 
-    /// A function's schedules as tables, one op a line; behind each, for the reader, what the op is as long as the loop is still there.
+    /// A function's schedules as tables, one op a line; after each, for the reader, what the op is as long as the loop is still there.
     fn print_schedules(&self, function: &Function) -> String {
         self.schedules
             .iter()
@@ -336,12 +337,12 @@ impl Module {
 fn print_schedule(function: &Function, schedule: &LoopSchedule) -> String {
     let body = &function.body;
     let ops = loop_body(function, schedule.index).map(|block| &body.blocks[block].ops[..]).unwrap_or_default();
-    let known = ops.len() == schedule.slots.len() + 1;
-    let lines = schedule.slots.iter().map(|slot| {
-        let op = ops.get(slot.op as usize).filter(|_| known).map(|op| &body.ops[*op]);
+    let known = ops.len() == schedule.entries.len() + 1;
+    let lines = schedule.entries.iter().map(|entry| {
+        let op = ops.get(entry.op as usize).filter(|_| known).map(|op| &body.ops[*op]);
         let results = |op: &base::ir::OpNode<Op>| op.results.iter().map(|value| format!("{value} = ")).collect::<String>();
         let comment = op.map(|op| format!(" // {}{}", results(op), op.kind.mnemonic())).unwrap_or_default();
-        format!("  {}{comment}\n", to_text(slot))
+        format!("  {}{comment}\n", to_text(entry))
     });
     let LoopSchedule { index, interval, resource_bound, recurrence_bound, .. } = schedule;
     let head = format!("schedule loop {index} interval {interval}");
@@ -360,11 +361,11 @@ fn parse_schedule(reader: &mut Reader<'_>, function: &str) -> Result<LoopSchedul
     let [resource_bound, recurrence_bound] = [number("resource_bound")?, number("recurrence_bound")?];
     let in_flight = reader.eat("in_flight");
     reader.expect("{")?;
-    let mut slots = Vec::new();
+    let mut entries = Vec::new();
     while !reader.eat("}") {
-        slots.push(reader.value()?);
+        entries.push(reader.value()?);
     }
-    Ok(LoopSchedule { function: function.into(), index, interval, resource_bound, recurrence_bound, in_flight, slots })
+    Ok(LoopSchedule { function: function.into(), index, interval, resource_bound, recurrence_bound, in_flight, entries })
 }
 
 /// The body of a function's `for` with that number, in program order.
@@ -380,15 +381,15 @@ pub fn loop_body(function: &Function, index: u32) -> Option<base::Block> {
 /// A module that may have hazards: readers check everything but the order of accesses. For tools that show what such a file does.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Unjudged(pub Module);
+pub struct UncheckedModule(pub Module);
 
-impl Unjudged {
-    pub fn file(file: File<Unjudged>) -> File<Module> {
+impl UncheckedModule {
+    pub fn file(file: File<UncheckedModule>) -> File<Module> {
         File { envelope: file.envelope, payload: file.payload.0 }
     }
 }
 
-impl Payload for Unjudged {
+impl Payload for UncheckedModule {
     const FORMAT: &'static str = Module::FORMAT;
     const VERSION: u32 = Module::VERSION;
 
@@ -399,17 +400,17 @@ impl Payload for Unjudged {
         self.0.print(envelope, locations)
     }
     fn parse(source: Source<'_>, envelope: &mut Envelope) -> Result<Self> {
-        Module::parse(source, envelope).map(Unjudged)
+        Module::parse(source, envelope).map(UncheckedModule)
     }
 }
 
 impl Payload for Module {
     const FORMAT: &'static str = "sched";
-    const VERSION: u32 = 6;
+    const VERSION: u32 = 7;
 
     fn verify(&self, envelope: &Envelope) -> Result<()> {
         let phase = crate::verify::structure(self, envelope)?;
-        crate::judge::module(self, phase, envelope)
+        crate::hazard_checker::module(self, phase, envelope)
     }
 
     fn print(&self, envelope: &Envelope, locations: Locations) -> String {
@@ -432,7 +433,7 @@ impl Payload for Module {
                 module.globals.push(reader.value()?);
             } else if reader.eat("schedule") {
                 let Some(function) = module.functions.last() else {
-                    return Err(reader.error("a schedule stands behind its function"));
+                    return Err(reader.error("a schedule stands after its function"));
                 };
                 module.schedules.push(parse_schedule(&mut reader, &function.name)?);
             } else {

@@ -1,38 +1,38 @@
-//! Boxes that the blocks of a cluster bring each other: of a tile that all of them copy each asks for a part of the boxes, and all
-//! receive them. A slot is then free when no block needs it any more, and filled when the boxes of all blocks are there.
+//! Tma that the blocks of a cluster bring each other: of a tile that all of them copy each asks for a part of the tma_tiles, and all
+//! receive them. A stage is then free when no block needs it any more, and filled when the tma_tiles of all blocks are there.
 //!
 //! `tile-sched` says which buffers are filled so. Here is what the blocks must have in common for that: they ask for the same tiles, one
-//! after the other and equally often. What else has to hold, such as who knows when a slot may be overwritten in another block, the
-//! judge finds by playing all blocks of a cluster together.
+//! after the other and equally often. What else has to hold, such as who knows when a stage may be overwritten in another block, the
+//! hazard_checker finds by playing all blocks of a cluster together.
 
-use crate::{Fill, Function, Op, PipeInfo};
+use crate::{Fill, Function, Op, PipelineInfo};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Region, Target, Value};
-use hardware::Feature;
+use core_dialect::core_ops::Core;
+use target_info::Feature;
 use tileas::{Buffer, MapId, Type};
-use vocabulary::core_ops::Core;
 
-/// Why the blocks of a cluster cannot fill a buffer of a pipe together, if they cannot.
-pub fn refused(function: &Function, info: &PipeInfo, buffer: Buffer, target: Target) -> Result<(), &'static str> {
+/// Why the blocks of a cluster cannot fill a buffer of a pipeline together, if they cannot.
+pub fn refused(function: &Function, info: &PipelineInfo, buffer: Buffer, target: Target) -> Result<(), &'static str> {
     is_shared(function, info, buffer, target)?;
     let ranks = function.attrs.program.cluster.unwrap_or(1);
     let mut copies = copies(function, buffer);
-    match copies.all(|(_, view, _, map)| boxes(function, view, map).is_multiple_of(ranks)) {
+    match copies.all(|(_, view, _, map)| tma_tiles(function, view, map).is_multiple_of(ranks)) {
         true => Ok(()),
-        false => Err("its boxes cannot be divided among the blocks"),
+        false => Err("its tma_tiles cannot be divided among the blocks"),
     }
 }
 
-/// The same, were there boxes enough.
-pub fn is_shared(function: &Function, info: &PipeInfo, buffer: Buffer, target: Target) -> Result<(), &'static str> {
-    if !target.has(Feature::BoxMulticast) {
-        return Err("the target has no boxes for several blocks");
+/// The same, were there tma_tiles enough.
+pub fn is_shared(function: &Function, info: &PipelineInfo, buffer: Buffer, target: Target) -> Result<(), &'static str> {
+    if !target.has(Feature::TmaMulticast) {
+        return Err("the target has no tma_tiles for several blocks");
     }
     if function.attrs.program.cluster.is_none() {
         return Err("there is no cluster");
     }
-    if info.fill != Fill::Boxes {
-        return Err("it is not filled by boxes");
+    if info.fill != Fill::Tma {
+        return Err("it is not filled by tma_tiles");
     }
     are_same(function, &[buffer])
 }
@@ -50,22 +50,22 @@ pub fn are_same(function: &Function, buffers: &[Buffer]) -> Result<(), &'static 
     }
 }
 
-/// The copies by boxes to a buffer: the view and index of the tile, and the map.
+/// The copies by tma_tiles to a buffer: the view and index of the tile, and the map.
 pub fn copies(function: &Function, buffer: Buffer) -> impl Iterator<Item = (OpId, Value, &[Value], MapId)> {
     let body = &function.body;
     body.walk(function.region).into_iter().filter_map(move |op| match &body.ops[op].kind {
-        Op::Core(tileas::Op::CopyBoxes { view, index, buffer: filled, map, .. }) if *filled == buffer => {
+        Op::Core(tileas::Op::TmaLoad { view, index, buffer: filled, map, .. }) if *filled == buffer => {
             Some((op, *view, &index[..], *map))
         }
         _ => None,
     })
 }
 
-/// How many boxes of a map a tile of a view is.
-pub fn boxes(function: &Function, view: Value, map: MapId) -> u32 {
+/// How many tma_tiles of a map a tile of a view is.
+pub fn tma_tiles(function: &Function, view: Value, map: MapId) -> u32 {
     let Type::View(ty) = function.body.ty(view) else { return 0 };
-    let of_box: u32 = function.attrs.program.maps[map].extent.iter().product();
-    ty.tile.iter().product::<u32>() / of_box.max(1)
+    let of_tma: u32 = function.attrs.program.maps[map].extent.iter().product();
+    ty.tile.iter().product::<u32>() / of_tma.max(1)
 }
 
 /// The values that may not be the same in all blocks of a cluster: what follows from the rank, or from what may change.
@@ -134,7 +134,7 @@ impl Own {
             Some(Core::Yield { values }) => return self.pass(values, results(around.condition)),
             Some(Core::Break { values }) => return self.pass(values, results(around.repeats)),
             Some(Core::Continue { values }) => return self.goes_on(function, around.repeats, values),
-            _ if matches!(node.kind, Op::Agent { .. }) => Around::default(),
+            _ if matches!(node.kind, Op::WarpRole { .. }) => Around::default(),
             core => {
                 // What the bodies of reductions are about are tiles, of which none decides.
                 let made = matches!(core, Some(Core::ClusterRank {})) || !node.kind.is_pure() || !node.kind.regions().is_empty();
@@ -147,7 +147,7 @@ impl Own {
         node.kind.regions().into_iter().for_each(|region| self.block(function, body.block_of(region), inner));
     }
 
-    /// The next round of a loop gets what this one leaves, and so does the end.
+    /// The next iteration of a loop gets what this one leaves, and so does the end.
     fn goes_on(&mut self, function: &Function, repeats: Option<OpId>, values: &[Value]) {
         let body = &function.body;
         let Some(repeats) = repeats.map(|op| &body.ops[op]) else { return };

@@ -1,13 +1,13 @@
 //! The ops of `.sched`: those of `.as`, and synchronisation.
 
-use crate::module::{Agent, Pipe};
-use crate::pairs::Paired;
+use crate::module::{Pipeline, WarpRole};
+use crate::packed_ops::Paired;
 use base::ir::Dense;
 use base::{Region, Value};
+use core_dialect::core_ops::{Core, Effect};
+use core_dialect::rules::MiddleOp;
 use tileas::effects::words::synchronises;
 use tileas::effects::{Effects, Synchronises};
-use vocabulary::core_ops::{Core, Effect};
-use vocabulary::rules::MiddleOp;
 
 base::ops! {
     /// An op of `.sched`. What `.as` calls an op is one here too.
@@ -20,11 +20,11 @@ base::ops! {
         CopyCommit "copy_commit" {} = synchronises(Synchronises::EndsCopies),
         /// Waits until at most `pending` groups of this thread's copies are unfinished.
         CopyWait "copy_wait" { pending: u32 } = synchronises(Synchronises::WaitsForCopies),
-        /// What this thread wrote to shared memory is there for those who read it behind the threads' backs, as warp groups do, once
+        /// What this thread wrote to shared memory is there for those who read it after the threads' backs, as warp groups do, once
         /// a barrier is passed.
         AsyncFence "async_fence" {} = synchronises(Synchronises::Fence),
-        /// Waits until at most `pending` products of this thread's warp group are in flight; `sums` are theirs, and complete.
-        GroupWait "group_wait" { pending: u32, sums: Vec<Value> } = synchronises(Synchronises::WaitsForProducts),
+        /// Waits until at most `pending` mmas of this thread's warp group are in flight; `accumulators` are theirs, and complete.
+        GroupWait "group_wait" { pending: u32, accumulators: Vec<Value> } = synchronises(Synchronises::WaitsForMmas),
 
         /// Gives back the memory that each `alloca` took whose region ends here: by the thread that took it, when no other is at it any
         /// more.
@@ -35,19 +35,19 @@ base::ops! {
         /// Puts the tiles of the next `print` there.
         PrintStage "print_stage" { tiles: Vec<Value> } = Effect::Prints.into(),
 
-        /// What the warps of an agent execute, up to a `return`. The bodies of all agents stand at the end of the function, run at the
+        /// What the warps of an warp_role execute, up to a `return`. The bodies of all warp_roles stand at the end of the function, run at the
         /// same time, and see the scalars and views that were computed before them.
-        Agent "agent" { agent: Agent, body: Region } = Effect::Branches.into(),
-        /// The producer waits until a slot is free. Both sides of a pipe visit its slots in turn: the n-th of them has slot `n mod
-        /// depth` and phase `n div depth mod 2`; a pipe with one slot has no number for it.
-        PipeAcquire "pipe_acquire" { pipe: Pipe, slot: Option<Value>, phase: Value } = synchronises(Synchronises::Acquires),
-        /// A slot is filled with what the producer's threads wrote to it, or as soon as their copies up to here arrive, or their products
+        WarpRole "warp_role" { role: WarpRole, body: Region } = Effect::Branches.into(),
+        /// The producer waits until a stage is free. Both sides of a pipeline visit its stages in turn: the n-th of them has stage `n mod
+        /// depth` and phase `n div depth mod 2`; a pipeline with one stage has no number for it.
+        PipelineAcquire "pipeline_acquire" { pipeline: Pipeline, stage: Option<Value>, phase: Value } = synchronises(Synchronises::Acquires),
+        /// A stage is filled with what the producer's threads wrote to it, or as soon as their copies up to here arrive, or their mmas
         /// up to here are complete.
-        PipeCommit "pipe_commit" { pipe: Pipe, slot: Option<Value> } = synchronises(Synchronises::Commits),
-        /// A consumer waits until a slot is filled.
-        PipeWait "pipe_wait" { pipe: Pipe, slot: Option<Value>, phase: Value } = synchronises(Synchronises::WaitsForSlot),
-        /// A consumer needs a slot no more, or no more as soon as its products up to here are complete.
-        PipeRelease "pipe_release" { pipe: Pipe, slot: Option<Value> } = synchronises(Synchronises::Releases),
+        PipelineCommit "pipeline_commit" { pipeline: Pipeline, stage: Option<Value> } = synchronises(Synchronises::Commits),
+        /// A consumer waits until a stage is filled.
+        PipelineWait "pipeline_wait" { pipeline: Pipeline, stage: Option<Value>, phase: Value } = synchronises(Synchronises::WaitsForStage),
+        /// A consumer needs a stage no more, or no more as soon as its mmas up to here are complete.
+        PipelineRelease "pipeline_release" { pipeline: Pipeline, stage: Option<Value> } = synchronises(Synchronises::Releases),
     }
 }
 

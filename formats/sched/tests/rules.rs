@@ -8,19 +8,19 @@ use sched::Module;
 fn an_edited_schedule_is_refused() {
     let sample = include_str!("sample.sched");
     let cases = [
-        ("sched 6 materialize", "sched 6 done", "SC001"),
-        ("sched 6 materialize", "sched 6 alloc", "no access names a slot in phase alloc"),
+        ("sched 7 materialize", "sched 7 done", "SC001"),
+        ("sched 7 materialize", "sched 7 alloc", "no access names a stage in phase alloc"),
         ("(offset: 4096, depth: 4)", "(offset: 4096, depth: 5)", "does not fit"),
         ("(offset: 4096, depth: 4)", "(offset: 4000, depth: 4)", "does not fit"),
-        ("(offset: 4096, depth: 4)", "(offset: 4096, depth: 0)", "has no slot"),
+        ("(offset: 4096, depth: 4)", "(offset: 4096, depth: 0)", "has no stage"),
         (", (offset: 4096, depth: 4)", "", "2 of 3 buffers have a place"),
         ("shared_bytes: 8192", "shared_bytes: 1000000", "bytes of shared memory"),
         ("barrier(id: 0, threads: 128)", "barrier(id: 0, threads: 64)", "barrier 0 is for all threads"),
         ("barrier(id: 0, threads: 128)", "barrier(id: 16, threads: 128)", "there are 16 barriers"),
         ("barrier(id: 0, threads: 128)", "barrier(id: 1, threads: 40)", "not for whole warps"),
-        ("buffer: 0, slot: %65", "buffer: 0, slot: %15", "not the number of a slot"),
-        ("buffer: 0, slot: %87", "buffer: 0", "does not say which slot"),
-        ("buffer: 2, ", "buffer: 2, slot: %41, ", "not the number of a slot"),
+        ("buffer: 0, stage: %65", "buffer: 0, stage: %15", "not the number of a stage"),
+        ("buffer: 0, stage: %87", "buffer: 0", "does not say which stage"),
+        ("buffer: 2, ", "buffer: 2, stage: %41, ", "not the number of a stage"),
         // The program keeps the rules of .as.
         ("atom: async(bytes: 16)", "atom: async(bytes: 12)", "AS007"),
     ];
@@ -58,42 +58,46 @@ fn edited_tensor_memory_is_refused() {
         ("address: 15424", "address: 0", "something else lies there"),
         ("(offset: 0, depth: 1)", "(offset: 32, depth: 1)", "buffer2 at 32 does not fit"),
         ("(offset: 0, depth: 1)", "(offset: 8, depth: 1)", "buffer2 at 8 does not fit"),
-        ("first_warp: 0, warps: 4", "first_warp: 1, warps: 4", "has warps of another agent"),
-        ("consumers: [2]", "consumers: [0, 2]", "2 threads free a slot"),
-        ("drain: products", "drain: copies", "is not one of"),
+        ("first_warp: 0, warps: 4", "first_warp: 1, warps: 4", "has warps of another warp_role"),
+        ("consumers: [2]", "consumers: [0, 2]", "2 threads free a stage"),
+        ("drain: mma", "drain: copies", "is not one of"),
     ];
     refused(include_str!("tensor.sched"), &cases);
 }
 
-/// The same for a loop whose rounds begin before the last products of a round.
+/// The same for a loop whose rounds begin before the last mmas of a iteration.
 #[test]
 fn rounds_that_cannot_begin_early_are_refused() {
     let cases = [
-        ("atom: matrix, in_pieces: true, early: true", "atom: matrix", "its fragments are not read in pieces"),
+        ("atom: matrix, per_k_step: true, prefetch_next: true", "atom: matrix", "its fragments are not read in pieces"),
         (
-            "async_fence @0\n      pipe_release",
-            "barrier(id: 1, threads: 128) @0\n      pipe_release",
-            "something stands between its product",
+            "async_fence @0\n      pipeline_release",
+            "barrier(id: 1, threads: 128) @0\n      pipeline_release",
+            "something stands between its mma",
         ),
-        ("pipe_wait(pipe: 0, slot: %19", "print_lock @0\n      pipe_wait(pipe: 0, slot: %19", "something else than waits stands"),
         (
-            "pipe_wait(pipe: 0, slot: %19",
-            "%90 = constant(0) : i32 @0\n      pipe_wait(pipe: 0, slot: %90",
-            "a slot is computed in the round",
+            "pipeline_wait(pipeline: 0, stage: %19",
+            "print_lock @0\n      pipeline_wait(pipeline: 0, stage: %19",
+            "something else than waits stands",
+        ),
+        (
+            "pipeline_wait(pipeline: 0, stage: %19",
+            "%90 = constant(0) : i32 @0\n      pipeline_wait(pipeline: 0, stage: %90",
+            "a stage is computed in the iteration",
         ),
         (
             "continue(values: [%23",
             "%90 = binary(kind: add_f(rounding: nearest_even, ftz: false), lhs: %23, rhs: %23) : tile<128x128xf32, #0> @0\n      continue(values: [%90",
-            "something stands between its product",
+            "something stands between its mma",
         ),
     ];
-    refused(include_str!("early.sched"), &cases);
+    refused(include_str!("prefetched_fragments.sched"), &cases);
     let outside = (
-        "agent(agent: 0) @0 {",
-        "agent(agent: 0) @0 {\n    pipe_wait(pipe: 0, slot: %8, phase: %9) @0\n    %91 = shared_load(buffer: 0, slot: %8, atom: matrix, early: true) : tile<128x64xf16, #1> @0",
+        "warp_role(role: 0) @0 {",
+        "warp_role(role: 0) @0 {\n    pipeline_wait(pipeline: 0, stage: %8, phase: %9) @0\n    %91 = shared_load(buffer: 0, stage: %8, atom: matrix, prefetch_next: true) : tile<128x64xf16, #1> @0",
         "it is in no loop",
     );
-    refused(include_str!("early.sched"), &[outside]);
+    refused(include_str!("prefetched_fragments.sched"), &[outside]);
 }
 
 /// A sound file, and edits of it that the verifier refuses.

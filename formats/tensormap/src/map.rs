@@ -145,7 +145,7 @@ impl Map {
     }
 
     /// Bytes that a copy of the box moves, those outside the tensor included.
-    pub fn box_bytes(&self) -> u32 {
+    pub fn tile_bytes(&self) -> u32 {
         self.extent.iter().product::<u32>() * self.element.bytes()
     }
 

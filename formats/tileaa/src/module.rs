@@ -5,9 +5,9 @@ use crate::{Op, Type};
 use base::diag::Result;
 use base::text::{Reader, print_function, read_function, to_text};
 use base::{Envelope, Locations, Payload, Source};
+pub use core_dialect::memory::Sharing;
+pub use core_dialect::tile::Global;
 use serde::{Deserialize, Serialize};
-pub use vocabulary::memory::Sharing;
-pub use vocabulary::tile::Global;
 
 pub type Function = base::text::Function<Op, Type, FunctionAttrs>;
 
@@ -64,7 +64,7 @@ pub fn in_order(mut function: Function) -> Function {
 
 impl Payload for Module {
     const FORMAT: &'static str = "tileaa";
-    const VERSION: u32 = 3;
+    const VERSION: u32 = 4;
 
     fn verify(&self, envelope: &Envelope) -> Result<()> {
         crate::verify::module(self, envelope)

@@ -2,11 +2,11 @@
 
 use base::ir::Dense;
 use base::{Region, Target, Value};
+use core_dialect::core_ops::Core;
+pub use core_dialect::memory::Order;
+use core_dialect::memory::{AtomicMode, MulticastReduction, MulticastWrite};
+use core_dialect::rules::MiddleOp;
 use serde::{Deserialize, Serialize};
-use vocabulary::core_ops::Core;
-pub use vocabulary::memory::Order;
-use vocabulary::memory::{AtomicMode, MulticastReduction, MulticastWrite};
-use vocabulary::rules::MiddleOp;
 
 /// What the author hinted at for one access, per target name or `default`; never binding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

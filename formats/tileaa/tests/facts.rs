@@ -5,7 +5,7 @@ use tileaa::facts::{AxisInfo, Facts};
 use tileaa::{Function, Module};
 
 fn function(body: &str) -> Function {
-    let text = format!("//!tile tileaa 3 lowered\nfunc \"k\"(%p: ptr<f32>, %n: i32, %b: i1) () {{\n{body}\nreturn\n}}\n");
+    let text = format!("//!tile tileaa 4 lowered\nfunc \"k\"(%p: ptr<f32>, %n: i32, %b: i1) () {{\n{body}\nreturn\n}}\n");
     File::<Module>::read(text.as_bytes(), "k").unwrap_or_else(|error| panic!("{error:?}")).payload.functions.remove(0)
 }
 

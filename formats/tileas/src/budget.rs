@@ -2,7 +2,7 @@
 //! stage hands on fits what the next one gives.
 
 use base::Target;
-use hardware::Feature;
+use target_info::Feature;
 
 /// Bytes of shared memory that the buffers of a block may take together.
 pub fn shared_memory(target: Target) -> u32 {
@@ -10,8 +10,8 @@ pub fn shared_memory(target: Target) -> u32 {
 }
 
 /// Columns of tensor memory that a block may take when so many of them run at a time: a power of two.
-pub fn tensor_columns(target: Target, occupancy: u32) -> u32 {
-    (target.tensor_columns / occupancy.max(1)).checked_ilog2().map_or(0, |bits| 1 << bits)
+pub fn tmem_columns(target: Target, occupancy: u32) -> u32 {
+    (target.tmem_columns / occupancy.max(1)).checked_ilog2().map_or(0, |bits| 1 << bits)
 }
 
 /// Sub-partitions of an SM. Each has a quarter of the registers and takes every fourth warp, so registers are counted for whole rounds of
@@ -25,24 +25,24 @@ pub fn registers(target: Target, warps: u32, occupancy: u32) -> u32 {
     (target.registers / threads).min(target.thread_registers)
 }
 
-/// Registers of a thread that the sums of products which are alive together may take, before the rest of a kernel spills.
-pub fn registers_of_sums(target: Target, warps: u32) -> u32 {
+/// Registers of a thread that the accumulators of mmas which are alive together may take, before the rest of a kernel spills.
+pub fn accumulator_registers(target: Target, warps: u32) -> u32 {
     registers(target, warps, 1).div_ceil(4) * 2
 }
 
 /// The same with the operands that are in registers besides.
-pub fn registers_of_products(target: Target, warps: u32) -> u32 {
+pub fn mma_registers(target: Target, warps: u32) -> u32 {
     registers(target, warps, 1).div_ceil(4) * 3
 }
 
-/// The same where the other operands of chained products are in shared memory.
-pub fn registers_of_asynchronous_products(target: Target, warps: u32) -> u32 {
+/// The same where the other operands of chained mmas are in shared memory.
+pub fn async_mma_registers(target: Target, warps: u32) -> u32 {
     registers(target, warps, 1).div_ceil(8) * 7
 }
 
 /// Whether warps can give registers to others while a block runs (`setmaxnreg`).
-pub fn moves_registers(target: Target) -> bool {
-    target.has(Feature::MovesRegisters)
+pub fn has_setmaxnreg(target: Target) -> bool {
+    target.has(Feature::SetMaxNReg)
 }
 
 #[cfg(test)]
@@ -56,6 +56,6 @@ mod tests {
         // Ten warps are three on two of the four sub-partitions: 16384 / 3 / 32 registers.
         assert_eq!([registers(target, 5, 1), registers(target, 5, 2)], [255, 170]);
         assert_eq!(registers(target, u32::MAX, 2), 0);
-        assert_eq!([registers_of_sums(target, 4), registers_of_products(target, 4)], [128, 192]);
+        assert_eq!([accumulator_registers(target, 4), mma_registers(target, 4)], [128, 192]);
     }
 }

@@ -5,8 +5,8 @@
 
 use crate::Buffer;
 use base::Value;
-use vocabulary::core_ops::Effect;
-use vocabulary::memory::{MemoryOrdering, Order};
+use core_dialect::core_ops::Effect;
+use core_dialect::memory::{MemoryOrdering, Order};
 
 /// The effects of one op, without those of the ops in its regions.
 #[derive(Clone, Debug, Default)]
@@ -24,15 +24,15 @@ pub struct Effects<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferAccess {
     pub buffer: Buffer,
-    /// Of a ring; a buffer with one slot has no number for it.
-    pub slot: Option<Value>,
-    pub does: Does,
-    pub way: Way,
+    /// Of a staged_buffer; a buffer with one stage has no number for it.
+    pub stage: Option<Value>,
+    pub access_kind: AccessKind,
+    pub proxy: Proxy,
 }
 
 /// What an access does with memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Does {
+pub enum AccessKind {
     Reads,
     /// Writes all of it.
     Writes,
@@ -44,18 +44,18 @@ pub enum Does {
     WritesIf(Value),
 }
 
-/// By which way an access reaches shared memory. A fence stands between a write by one way and an access by another where the
+/// By which proxy an access reaches shared memory. A fence stands between a write by one proxy and an access by another where the
 /// hardware does not order them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub enum Proxy {
     /// Loads and stores of threads.
-    Threads,
+    Generic,
     /// `cp.async`.
     Copies,
-    /// Products that take operands from shared memory, or have sums or operands in tensor memory.
-    Products,
-    /// The copy engine, which copies boxes.
-    Boxes,
+    /// Mma that take operands from shared memory, or have accumulators or operands in tensor memory.
+    Mma,
+    /// The copy engine, which copies tma_tiles.
+    Tma,
 }
 
 /// When an op is done.
@@ -67,13 +67,13 @@ pub enum Completes {
     /// In a program that has waits (`.sched` from phase materialize on) when its group of copies was waited for; in one that has
     /// none, at once.
     WithItsCopies,
-    /// When its group of products was waited for.
-    WithItsProducts,
-    /// In a program that has waits, when a slot of a pipe was waited for to which its agent committed its products; in one that has
+    /// When its group of mmas was waited for.
+    WithMmaGroup,
+    /// In a program that has waits, when a stage of a pipe was waited for to which its agent committed its mmas; in one that has
     /// none, at once.
     WithItsCommit,
-    /// In a program that has waits, when the slot of a pipe that it fills was waited for; in one that has none, at once.
-    WithItsSlot,
+    /// In a program that has waits, when the stage of a pipe that it fills was waited for; in one that has none, at once.
+    WithItsStage,
 }
 
 /// What an op makes its thread, or others, wait for.
@@ -84,20 +84,20 @@ pub enum Synchronises {
     /// Ends a group of copies, for which a wait can be.
     EndsCopies,
     WaitsForCopies,
-    WaitsForProducts,
+    WaitsForMmas,
     /// Makes what threads wrote visible by other ways.
     Fence,
-    /// The steps of a pipe: until a slot is free, that it is filled, until it is filled, that it is free.
+    /// The steps of a pipe: until a stage is free, that it is filled, until it is filled, that it is free.
     Acquires,
     Commits,
-    WaitsForSlot,
+    WaitsForStage,
     Releases,
 }
 
 /// An access to global memory, or to the block's own behind pointers.
 #[derive(Clone, Copy, Debug)]
 pub struct GlobalAccess<'a> {
-    pub does: Does,
+    pub access_kind: AccessKind,
     /// A view, or pointers.
     pub base: Value,
     /// Of the tile of a view.
@@ -119,13 +119,13 @@ pub enum Moved {
     Buffer,
 }
 
-impl Does {
+impl AccessKind {
     pub fn writes(self) -> bool {
-        self != Does::Reads
+        self != AccessKind::Reads
     }
     /// Whether what was there before matters, or may.
     pub fn needs_content(self) -> bool {
-        !matches!(self, Does::Writes | Does::Fills)
+        !matches!(self, AccessKind::Writes | AccessKind::Fills)
     }
 }
 
@@ -141,15 +141,15 @@ impl Effects<'_> {
         self.global.is_some_and(|access| access.once) || self.other == Effect::Allocates
     }
 
-    /// The buffer that boxes fill.
-    pub fn filled_by_boxes(&self) -> Option<Buffer> {
-        let fills = |access: &&BufferAccess| access.way == Way::Boxes && access.does.writes();
+    /// The buffer that tma_tiles fill.
+    pub fn filled_by_tma(&self) -> Option<Buffer> {
+        let fills = |access: &&BufferAccess| access.proxy == Proxy::Tma && access.access_kind.writes();
         self.buffers.iter().find(fills).map(|access| access.buffer)
     }
 
     /// The buffer that an asynchronous copy fills.
     pub fn copied_to(&self) -> Option<Buffer> {
-        let copied = |access: &&BufferAccess| matches!(access.way, Way::Copies | Way::Boxes) && access.does.writes();
+        let copied = |access: &&BufferAccess| matches!(access.proxy, Proxy::Copies | Proxy::Tma) && access.access_kind.writes();
         self.buffers.iter().find(copied).map(|access| access.buffer)
     }
 }
@@ -164,24 +164,24 @@ impl From<Effect> for Effects<'_> {
 pub mod words {
     use super::*;
 
-    pub fn touches<'a>(buffer: &Buffer, slot: &Option<Value>, does: Does, way: Way) -> Effects<'a> {
-        access(*buffer, *slot, does, way)
+    pub fn touches<'a>(buffer: &Buffer, stage: &Option<Value>, access_kind: AccessKind, proxy: Proxy) -> Effects<'a> {
+        access(*buffer, *stage, access_kind, proxy)
     }
     /// Results from operands, and nothing else.
     pub fn computes<'a>() -> Effects<'a> {
         Effects::default()
     }
-    pub fn reads<'a>(buffer: &Buffer, slot: &Option<Value>, way: Way) -> Effects<'a> {
-        access(*buffer, *slot, Does::Reads, way)
+    pub fn reads<'a>(buffer: &Buffer, stage: &Option<Value>, proxy: Proxy) -> Effects<'a> {
+        access(*buffer, *stage, AccessKind::Reads, proxy)
     }
-    pub fn writes<'a>(buffer: &Buffer, slot: &Option<Value>, way: Way) -> Effects<'a> {
-        access(*buffer, *slot, Does::Writes, way)
+    pub fn writes<'a>(buffer: &Buffer, stage: &Option<Value>, proxy: Proxy) -> Effects<'a> {
+        access(*buffer, *stage, AccessKind::Writes, proxy)
     }
-    pub fn fills<'a>(buffer: &Buffer, slot: &Option<Value>, way: Way) -> Effects<'a> {
-        access(*buffer, *slot, Does::Fills, way)
+    pub fn fills<'a>(buffer: &Buffer, stage: &Option<Value>, proxy: Proxy) -> Effects<'a> {
+        access(*buffer, *stage, AccessKind::Fills, proxy)
     }
-    pub fn changes<'a>(buffer: &Buffer, slot: &Option<Value>, way: Way) -> Effects<'a> {
-        access(*buffer, *slot, Does::Changes, way)
+    pub fn changes<'a>(buffer: &Buffer, stage: &Option<Value>, proxy: Proxy) -> Effects<'a> {
+        access(*buffer, *stage, AccessKind::Changes, proxy)
     }
     pub fn synchronises<'a>(synchronises: Synchronises) -> Effects<'a> {
         Effects { synchronises: Some(synchronises), ..Effects::default() }
@@ -189,18 +189,40 @@ pub mod words {
 
     /// An access to a tile of a view.
     pub fn at_view<'a>(
-        does: Does,
+        access_kind: AccessKind,
         view: &Value,
         index: &'a [Value],
         moved: Moved,
         token: &Option<Value>,
         order: &Order,
     ) -> Effects<'a> {
-        global(GlobalAccess { does, base: *view, index, moved, token: *token, order: *order, once: is_once(does, order) })
+        global(GlobalAccess {
+            access_kind,
+            base: *view,
+            index,
+            moved,
+            token: *token,
+            order: *order,
+            once: is_once(access_kind, order),
+        })
     }
     /// An access through pointers.
-    pub fn at_pointers<'a>(does: Does, ptr: &Value, moved: Moved, token: &Option<Value>, order: &Order) -> Effects<'a> {
-        global(GlobalAccess { does, base: *ptr, index: &[], moved, token: *token, order: *order, once: is_once(does, order) })
+    pub fn at_pointers<'a>(
+        access_kind: AccessKind,
+        ptr: &Value,
+        moved: Moved,
+        token: &Option<Value>,
+        order: &Order,
+    ) -> Effects<'a> {
+        global(GlobalAccess {
+            access_kind,
+            base: *ptr,
+            index: &[],
+            moved,
+            token: *token,
+            order: *order,
+            once: is_once(access_kind, order),
+        })
     }
 
     impl<'a> Effects<'a> {
@@ -219,11 +241,11 @@ pub mod words {
         }
     }
 
-    fn is_once(does: Does, order: &Order) -> bool {
-        does == Does::Changes || order.semantics != MemoryOrdering::Weak
+    fn is_once(access_kind: AccessKind, order: &Order) -> bool {
+        access_kind == AccessKind::Changes || order.semantics != MemoryOrdering::Weak
     }
-    fn access<'a>(buffer: Buffer, slot: Option<Value>, does: Does, way: Way) -> Effects<'a> {
-        Effects { buffers: vec![BufferAccess { buffer, slot, does, way }], ..Effects::default() }
+    fn access<'a>(buffer: Buffer, stage: Option<Value>, access_kind: AccessKind, proxy: Proxy) -> Effects<'a> {
+        Effects { buffers: vec![BufferAccess { buffer, stage, access_kind, proxy }], ..Effects::default() }
     }
     fn global(access: GlobalAccess<'_>) -> Effects<'_> {
         Effects { global: Some(access), ..Effects::default() }

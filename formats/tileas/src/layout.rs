@@ -12,7 +12,7 @@ base::entity! {
     pub struct LayoutId = "#";
 }
 
-/// Where a tile lives in the registers of a group of warps.
+/// Where a tile liveness in the registers of a group of warps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Layout {
     /// Bases of the register number's bits, lowest first; never 0.
@@ -158,16 +158,16 @@ pub fn solve(bases: &[u32], target: u32) -> Option<usize> {
 #[derive(Clone, Copy)]
 pub struct Span {
     /// By its highest bit, a sum of bases, and which they are; 0 where no sum that is needed has this as its highest bit.
-    sums: [(u32, usize); u32::BITS as usize],
+    accumulators: [(u32, usize); u32::BITS as usize],
 }
 
 impl Span {
     pub fn of(bases: &[u32]) -> Span {
-        let mut span = Span { sums: [(0, 0); u32::BITS as usize] };
+        let mut span = Span { accumulators: [(0, 0); u32::BITS as usize] };
         for (bit, basis) in bases.iter().enumerate() {
             let (rest, made) = span.reduce(*basis, 1 << bit);
             if rest != 0 {
-                span.sums[rest.ilog2() as usize] = (rest, made);
+                span.accumulators[rest.ilog2() as usize] = (rest, made);
             }
         }
         span
@@ -179,10 +179,10 @@ impl Span {
         (rest == 0).then_some(made)
     }
 
-    /// What is left of a number without the sums that cancel its highest bits, and what it was made of together with them.
+    /// What is left of a number without the accumulators that cancel its highest bits, and what it was made of together with them.
     fn reduce(&self, mut rest: u32, mut made: usize) -> (u32, usize) {
         while rest != 0 {
-            let (sum, of) = self.sums[rest.ilog2() as usize];
+            let (sum, of) = self.accumulators[rest.ilog2() as usize];
             if sum == 0 {
                 break;
             }

@@ -6,10 +6,10 @@ use crate::{Op, Type};
 use base::diag::Result;
 use base::text::{Reader, print_function, read_function, to_text};
 use base::{Arena, Envelope, Locations, Payload, Source};
+pub use core_dialect::tile::Global;
+use core_dialect::tile::Shape;
 use serde::{Deserialize, Serialize};
 use tensormap::Map;
-pub use vocabulary::tile::Global;
-use vocabulary::tile::Shape;
 
 pub type Function = base::text::Function<Op, Type, FunctionAttrs>;
 
@@ -44,7 +44,7 @@ impl From<Space> for Option<Named> {
 /// Shared or tensor memory of a function. Where it lies is decided by `tile-sched`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BufferInfo {
-    pub elem: vocabulary::tile::Elem,
+    pub elem: core_dialect::tile::Elem,
     pub shape: Shape,
     /// Bases of the offset's bits, in elements: which element lies at which offset. Swizzles are part of it.
     pub offsets: Vec<u32>,
@@ -63,20 +63,20 @@ pub struct FunctionAttrs {
     /// Blocks of a cluster that share each tile block out among them, two of them; none: each block has one of its own.
     #[serde(default)]
     pub cluster: Option<u32>,
-    /// Whether these two make their products in tensor memory together, for which each has half of the columns of a right operand: for
+    /// Whether these two make their mmas in tensor memory together, for which each has half of the columns of a right operand: for
     /// `.sched` to say.
     #[serde(default)]
-    pub pair: bool,
+    pub cta_pair: bool,
     pub buffers: Arena<Buffer, BufferInfo>,
     /// Over the function's parameters.
     pub maps: Arena<MapId, Map>,
 }
 
 impl BufferInfo {
-    /// Bytes of shared memory that a slot takes.
+    /// Bytes of shared memory that a stage takes.
     pub fn bytes(&self) -> u32 {
         match self.space {
-            Space::Shared => vocabulary::tile::element_count(&self.shape) as u32 * self.elem.bytes(),
+            Space::Shared => core_dialect::tile::element_count(&self.shape) as u32 * self.elem.bytes(),
             Space::Tensor => 0,
         }
     }
@@ -102,7 +102,7 @@ impl Module {
 
 impl Payload for Module {
     const FORMAT: &'static str = "tileas";
-    const VERSION: u32 = 6;
+    const VERSION: u32 = 7;
 
     fn verify(&self, envelope: &Envelope) -> Result<()> {
         crate::verify::module(self, envelope)

@@ -1,7 +1,7 @@
 //! Ops of which each element of the result is one of the operand.
 
 use crate::layout::{Layout, Strides};
-use vocabulary::core_ops::Core;
+use core_dialect::core_ops::Core;
 
 /// The operand's element that each element of the result is.
 pub fn source<'a>(core: &'a Core, from: &'a [u32], to: &'a [u32]) -> impl Fn(u32) -> u32 + 'a {

@@ -2,9 +2,9 @@
 
 use crate::layout::LayoutId;
 use base::text::TypeText;
+use core_dialect::rules::{MiddleType, Seen};
+use core_dialect::tile::{Elem, MemRef, Shape, View, parse_literal, parse_shape, print_literal, print_shape};
 use serde::{Deserialize, Serialize};
-use vocabulary::rules::{MiddleType, Seen};
-use vocabulary::tile::{Elem, MemRef, Shape, View, parse_literal, parse_shape, print_literal, print_shape};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Type {

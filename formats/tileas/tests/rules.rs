@@ -50,13 +50,13 @@ fn an_edited_product_is_refused() {
         ("mma.m16n8k16.f32", "wgmma.m64k16.f32", "its right operand is in shared memory"),
         ("mma.m16n8k16.f32", "multiply_add.k4", "what buffers hold"),
         ("mma.m16n8k16.f32", "mma.m16n8k32.mxf8", "takes two tiles of scales"),
-        ("rhs: registers(%56)", "rhs: memory(buffer: 0)", "multiplies registers"),
-        ("mma(lhs", "mma(in_flight: true, lhs", "only products of warp groups are in flight"),
-        ("buffer: 0, atom: matrix)", "buffer: 0, slot: %41, atom: matrix)", "one slot here"),
-        ("buffer: 0, atom: matrix)", "buffer: 0, atom: matrix, in_pieces: true)", "for `.sched` to say"),
+        ("rhs: registers(%56)", "rhs: memory(buffer: 0)", "has_mma registers"),
+        ("mma(lhs", "mma(in_flight: true, lhs", "only wgmma ops are in flight"),
+        ("buffer: 0, atom: matrix)", "buffer: 0, stage: %41, atom: matrix)", "one stage here"),
+        ("buffer: 0, atom: matrix)", "buffer: 0, atom: matrix, per_k_step: true)", "for `.sched` to say"),
         (
             "atom: vector(vector_bits: 2)) : token @14",
-            "atom: vector(vector_bits: 2), two_ways: true) : token @14",
+            "atom: vector(vector_bits: 2), versioned: true) : token @14",
             "for `.sched` to say",
         ),
         // What nothing implements has no name.
@@ -80,7 +80,7 @@ fn an_edited_product_is_refused() {
 /// How many steps along K are written out at a time divides how many there are, here 4.
 #[test]
 fn multiply_adds_are_written_out_in_whole_steps() {
-    let sample = include_str!("multiply_adds.as");
+    let sample = include_str!("fma.as");
     assert_eq!(refused(sample), "accepted");
     for k in [1, 2] {
         assert_eq!(refused(&sample.replace("multiply_add.k4", &format!("multiply_add.k{k}"))), "accepted");
@@ -104,12 +104,12 @@ fn what_one_thread_finds_out_goes_through_a_buffer() {
     assert_eq!(refused(&alone), "accepted");
 }
 
-/// The same for a loop whose operands come by boxes.
+/// The same for a loop whose operands come by tma_tiles.
 #[test]
 fn edited_boxes_are_refused() {
-    let sample = include_str!("boxes.as");
+    let sample = include_str!("tma.as");
     let cases = [
-        ("extent: [32, 64]", "extent: [16, 64]", "the boxes of map0 are no parts of those of"),
+        ("extent: [32, 64]", "extent: [16, 64]", "the tma_tiles of map0 are no parts of those of"),
         ("product(param(2), const(2))", "product(param(2), const(4))", "map0 is not the tensor map of"),
         ("base: param(0)", "base: param(9)", "there is no parameter 9"),
         ("extent: [64, 32]", "extent: [64, 0]", "a box of [64, 0] elements"),
@@ -118,26 +118,26 @@ fn edited_boxes_are_refused() {
         (
             "offsets: [1, 2, 4, 8, 16, 32, 72, 144, 256",
             "offsets: [1, 2, 4, 8, 16, 32, 64, 144, 256",
-            "is not as the boxes of map0 fill it",
+            "is not as the tma_tiles of map0 fill it",
         ),
-        ("align: 512", "align: 256", "is not as the boxes of map0 fill it"),
-        ("target sm_120", "target sm_80", "sm_80 has no copy engine for boxes"),
+        ("align: 512", "align: 256", "is not as the tma_tiles of map0 fill it"),
+        ("target sm_120", "target sm_80", "sm_80 has no copy engine for tma_tiles"),
         ("buffer: 0, map: 0) : token", "buffer: 0, latency: 11, map: 0) : token", "a hint about latency is from 1 to 10"),
         (
-            "copy_boxes(view: %11, index: [%17, %3], token: %7, order: (semantics: weak), buffer: 1, map: 1)",
-            "store_boxes(view: %11, index: [%17, %3], token: %7, order: (semantics: relaxed, scope: device), buffer: 1, map: 1, mode: min)",
+            "tma_load(view: %11, index: [%17, %3], token: %7, order: (semantics: weak), buffer: 1, map: 1)",
+            "tma_store(view: %11, index: [%17, %3], token: %7, order: (semantics: relaxed, scope: device), buffer: 1, map: 1, mode: min)",
             "the copy engine does not combine f16 in memory so",
         ),
         (
-            "copy_boxes(view: %11, index: [%17, %3], token: %7, order: (semantics: weak), buffer: 1, map: 1)",
-            "store_boxes(view: %11, index: [%17, %3], token: %7, order: (semantics: weak), buffer: 1, map: 1, mode: add_f)",
+            "tma_load(view: %11, index: [%17, %3], token: %7, order: (semantics: weak), buffer: 1, map: 1)",
+            "tma_store(view: %11, index: [%17, %3], token: %7, order: (semantics: weak), buffer: 1, map: 1, mode: add_f)",
             "the access cannot be ordered so",
         ),
         ("padding: zero>", "padding: nan>", "elements outside become zero"),
         ("strides: [?, 1], scope: 1>", "strides: [?, ?], scope: 1>", "strides"),
     ];
     assert_eq!(refused(sample), "accepted");
-    // Boxes of fewer rows fill the buffer as well.
+    // Tma of fewer rows fill the buffer as well.
     assert_eq!(refused(&sample.replacen("extent: [32, 64]", "extent: [32, 32]", 1)), "accepted");
     for (from, to, wanted) in cases {
         assert!(sample.contains(from), "{from} is not in the sample");
@@ -152,10 +152,18 @@ fn an_edited_product_in_tensor_memory_is_refused() {
     let sample = include_str!("tensor.as");
     let cases = [
         ("target sm_100", "target sm_90", "sm_90 has no tensor memory for buffer2"),
-        (", space: tensor", "", "buffer2 does not lie as sums do"),
+        (", space: tensor", "", "buffer2 does not lie as accumulators do"),
         (", space: tensor", ", space: other", "is not one of"),
-        ("64, 128, 256, 512, 1024, 2048], align: 32", "64, 128, 256, 512, 2048, 1024], align: 32", "does not lie as sums do"),
-        ("64, 128, 256, 512, 1024, 2048], align: 32", "0, 64, 128, 256, 512, 1024, 2048], align: 32", "does not lie as sums do"),
+        (
+            "64, 128, 256, 512, 1024, 2048], align: 32",
+            "64, 128, 256, 512, 2048, 1024], align: 32",
+            "does not lie as accumulators do",
+        ),
+        (
+            "64, 128, 256, 512, 1024, 2048], align: 32",
+            "0, 64, 128, 256, 512, 1024, 2048], align: 32",
+            "does not lie as accumulators do",
+        ),
         (
             "offsets: [1, 2, 4, 8, 16, 32, 64, 128,",
             "offsets: [1, 2, 4, 8, 16, 32, 64, 64,",
@@ -163,19 +171,19 @@ fn an_edited_product_in_tensor_memory_is_refused() {
         ),
         ("offsets: [1, 2, 4, 8, 16, 32, 72, 144", "offsets: [1, 2, 4, 8, 16, 32, 64, 144", "as a matrix descriptor has it"),
         ("tcgen05.k16.f32", "tcgen05.k32.f32", "does not multiply f16 into f32"),
-        ("tcgen05.k16.f32", "wgmma.m64k16.f32", "has its sums in registers"),
-        ("acc: memory(buffer: 2)", "acc: memory(buffer: 0)", "buffer0 does not lie as sums do"),
-        ("acc: memory(buffer: 2)", "acc: registers(%17)", "has its sums in tensor memory"),
-        ("rhs: memory(buffer: 1)", "rhs: memory(buffer: 1, transposed: true)", "the shapes do not make a product"),
+        ("tcgen05.k16.f32", "wgmma.m64k16.f32", "has its accumulators in registers"),
+        ("acc: memory(buffer: 2)", "acc: memory(buffer: 0)", "buffer0 does not lie as accumulators do"),
+        ("acc: memory(buffer: 2)", "acc: registers(%17)", "has its accumulators in tensor memory"),
+        ("rhs: memory(buffer: 1)", "rhs: memory(buffer: 1, transposed: true)", "the shapes do not form an MMA"),
         ("lhs: memory(buffer: 0)", "lhs: registers(%17)", "has no operands in registers"),
         ("rhs: memory(buffer: 1)", "rhs: memory(buffer: 2)", "as a matrix descriptor has it"),
-        ("fresh: %21", "fresh: %13", "whether the sums are fresh is a scalar truth"),
-        ("fresh: %21, ", "", "AS011"),
+        ("zero_init: %21", "zero_init: %13", "whether the accumulators are zero_init is a scalar truth"),
+        ("zero_init: %21, ", "", "AS011"),
         ("lhs: %16, rhs: %13", "lhs: %16, rhs: %14", "buffer2 is read before anything is written to it"),
         ("predicate: equal, signedness: signed), lhs: %16", "predicate: not_equal, signedness: signed), lhs: %16", "AS011"),
         ("rhs: %13) : i1 @0\n    mma", "rhs: %3) : i1 @0\n    mma", "AS011"),
         ("lower: %13", "lower: %14", "AS011"),
-        ("mma(lhs", "mma(in_flight: true, lhs", "only products of warp groups are in flight"),
+        ("mma(lhs", "mma(in_flight: true, lhs", "only wgmma ops are in flight"),
         ("buffer: 2, from: 0", "buffer: 2, from: 16", "has no part like %23 from 16 on"),
         ("buffer: 2, from: 0", "buffer: 1, from: 0", "buffer1 is not in tensor memory"),
         ("\"32x32b\"", "\"16x256b\"", "'16x256b' does not fit the layouts"),
@@ -190,7 +198,7 @@ fn an_edited_product_in_tensor_memory_is_refused() {
     }
 }
 
-/// Sums that nothing has written are fresh at first: the ways in which that can be said.
+/// Sums that nothing has written are zero_init at first: the ways in which that can be said.
 #[test]
 fn sums_that_begin_fresh_are_written() {
     let sample = include_str!("tensor.as");
@@ -212,14 +220,14 @@ fn sums_that_begin_fresh_are_written() {
             "%99 = constant(true) : i1 @0\n  %98 = for(lower: %13, upper: %3, step: %14, init: [%99]) : i1",
         )
         .replacen("(%16: i32)", "(%16: i32, %97: i1)", 1)
-        .replacen("fresh: %21", "fresh: %97", 1)
+        .replacen("zero_init: %21", "zero_init: %97", 1)
         .replacen("    continue @0", "    %96 = constant(false) : i1 @0\n    continue(values: [%96]) @0", 1);
     assert_eq!(refused(&carried), "accepted");
     assert!(refused(&carried.replace("%99 = constant(true)", "%99 = constant(false)")).contains("AS011"));
-    // A truth that is handed on without a product says nothing of the sums.
-    let handed_on = "%99 = constant(true) : i1 @0\n  %98 = for(lower: %13, upper: %3, step: %14, init: [%99]) : i1 @0 {
+    // A truth that is forwarded on without a product says nothing of the accumulators.
+    let forwarded_values = "%99 = constant(true) : i1 @0\n  %98 = for(lower: %13, upper: %3, step: %14, init: [%99]) : i1 @0 {
     (%97: i32, %96: i1)\n    %95 = constant(false) : i1 @0\n    continue(values: [%95]) @0\n  }\n  for(";
-    let message = refused(&sample.replacen("for(", handed_on, 1).replacen("fresh: %21", "fresh: %98", 1));
+    let message = refused(&sample.replacen("for(", forwarded_values, 1).replacen("zero_init: %21", "zero_init: %98", 1));
     assert!(message.starts_with("AS011") && message.contains("it may be that nothing"), "{message}");
     // The loop does not begin where the condition says, or it is not known whether it does.
     for by in ["lhs: %14, rhs: %3", "lhs: %13, rhs: %15"] {
@@ -244,7 +252,7 @@ fn in_control_flow(body: &str) -> String {
 }
 
 /// What a loop of `%n` rounds is, that writes in each, with a comparison `%b` behind it.
-fn behind_a_loop(compare: &str, then: &str, otherwise: &str) -> String {
+fn after_a_loop(compare: &str, then: &str, otherwise: &str) -> String {
     format!(
         "for(lower: %0z, upper: %n, step: %1z) {{\n(%i: i32)\nW\ncontinue\n}}\n%b = compare(kind: {compare}) : i1
 if(cond: %b) {{\n{then}\nyield\n}} {{\n{otherwise}\nyield\n}}"
@@ -259,12 +267,12 @@ fn a_buffer_is_written_on_every_way_to_where_it_is_read() {
         "W\nif(cond: %c) {\nR\nyield\n} {\nyield\n}",
         "if(cond: %c) {\nW\nyield\n} {\nW\nyield\n}\nR",
         "loop {\nW\nif(cond: %c) {\nbreak\n} {\nyield\n}\ncontinue\n}\nR",
-        // A loop that has a round.
+        // A loop that has a iteration.
         "for(lower: %0z, upper: %4z, step: %1z) {\n(%i: i32)\nW\ncontinue\n}\nR",
         "for(lower: %0z, upper: %4z, step: %1z) {\n(%i: i32)\nif(cond: %c) {\nW\ncontinue\n} {\nW\nyield\n}\ncontinue\n}\nR",
         // What is not so does not happen.
         "if(cond: %t) {\nW\nyield\n} {\nyield\n}\nR",
-        // A loop was in a later round, or not in its first one.
+        // A loop was in a later iteration, or not in its first one.
         "for(lower: %0z, upper: %n, step: %1z) {\n(%i: i32)
 %b = compare(kind: int(predicate: equal, signedness: signed), lhs: %i, rhs: %0z) : i1
 if(cond: %b) {\nW\nyield\n} {\nyield\n}\nR\ncontinue\n}",
@@ -300,7 +308,7 @@ if(cond: %b) {\nW\nyield\n} {\nyield\n}\nR\ncontinue\n}",
     assert!(refused(&in_control_flow("R\nW")).ends_with("buffer0 is read before anything is written to it"));
 }
 
-/// Conditions that say that a loop before them had a round: they compare its bounds as it does.
+/// Conditions that say that a loop before them had a iteration: they compare its bounds as it does.
 #[test]
 fn a_condition_says_that_a_loop_had_a_round() {
     let int = |predicate: &str, sign: &str, lhs: &str, rhs: &str| {
@@ -315,7 +323,7 @@ fn a_condition_says_that_a_loop_had_a_round() {
     for (predicate, [lhs, rhs], when) in cases {
         let text = |sign: &str, when: bool, lhs: &str, rhs: &str| {
             let [then, otherwise] = if when { ["R", ""] } else { ["", "R"] };
-            refused(&in_control_flow(&behind_a_loop(&int(predicate, sign, lhs, rhs), then, otherwise)))
+            refused(&in_control_flow(&after_a_loop(&int(predicate, sign, lhs, rhs), then, otherwise)))
         };
         assert_eq!(text("signed", when, lhs, rhs), "accepted", "{predicate}");
         assert!(text("signed", !when, lhs, rhs).starts_with("AS011"), "{predicate}: the other way");
@@ -325,19 +333,19 @@ fn a_condition_says_that_a_loop_had_a_round() {
         assert!(text("signed", when, &other[0], &other[1]).starts_with("AS011"), "{predicate}: another bound");
     }
     let unsigned =
-        behind_a_loop(&int("less_than", "unsigned", "%0z", "%n"), "R", "").replace("step: %1z", "step: %1z, unsigned: true");
+        after_a_loop(&int("less_than", "unsigned", "%0z", "%n"), "R", "").replace("step: %1z", "step: %1z, unsigned: true");
     assert_eq!(refused(&in_control_flow(&unsigned)), "accepted");
     // A loop in a branch is not known behind it.
     let less = int("less_than", "signed", "%0z", "%n");
-    let inside = behind_a_loop(&less, "R", "").replacen("for(", "if(cond: %c) {\nfor(", 1);
+    let inside = after_a_loop(&less, "R", "").replacen("for(", "if(cond: %c) {\nfor(", 1);
     let inside = inside.replacen("\n%b", "\nyield\n} {\nyield\n}\n%b", 1);
     assert!(refused(&in_control_flow(&inside)).starts_with("AS011"));
 }
 
-/// A truth that is handed on says whether a buffer was written.
+/// A truth that is forwarded on says whether a buffer was written.
 #[test]
 fn a_truth_that_is_handed_on_says_that_a_buffer_was_written() {
-    let read = |fresh: &str| format!("if(cond: {fresh}) {{\nyield\n}} {{\nR\nyield\n}}");
+    let read = |zero_init: &str| format!("if(cond: {zero_init}) {{\nyield\n}} {{\nR\nyield\n}}");
     let counted = |init: &str, inner: &str, last: &str| {
         format!(
             "%a = for(lower: %0z, upper: %n, step: %1z, init: [{init}]) : i1 {{
@@ -360,7 +368,7 @@ fn a_truth_that_is_handed_on_says_that_a_buffer_was_written() {
         nested + &read("%a"),
         counted("%t", "if(cond: %c) {\ncontinue(values: [%p])\n} {\nyield\n}\nW", "%f") + &read("%a"),
         chosen(&counted("%t", "W", "%f")),
-        // In the loop itself, of an earlier round.
+        // In the loop itself, of an earlier iteration.
         counted("%t", &format!("W\n{}", read("%p")), "%f"),
         // The other way around.
         counted("%f", "W", "%t") + "if(cond: %a) {\nR\nyield\n} {\nyield\n}",
@@ -385,11 +393,11 @@ fn a_truth_that_is_handed_on_says_that_a_buffer_was_written() {
     }
 }
 
-/// Truths that go round a loop from place to place: what comes of them is found out as far as a few rounds show it, and a program
+/// Truths that go iteration a loop from place to place: what comes of them is found out as far as a few rounds show it, and a program
 /// of which that is not enough is refused. However loops nest, that is soon done.
 #[test]
 fn truths_that_go_round_and_nests_of_loops_end() {
-    let round = |count: usize| {
+    let iteration = |count: usize| {
         let list = |of: &dyn Fn(usize) -> String| (0..count).map(of).collect::<Vec<_>>().join(", ");
         let (args, names) = (list(&|at| format!("%p{at}: i1")), list(&|at| format!("%a{at}")));
         let last = list(&|at| if at + 1 < count { format!("%p{}", at + 1) } else { "%f".into() });
@@ -401,7 +409,7 @@ fn truths_that_go_round_and_nests_of_loops_end() {
         )
     };
     for count in [2, 8, 40] {
-        assert!(refused(&in_control_flow(&round(count))).starts_with("AS011"), "{count} truths");
+        assert!(refused(&in_control_flow(&iteration(count))).starts_with("AS011"), "{count} truths");
     }
     let mut nest = String::from("if(cond: %p0) {\nyield\n} {\nR\nyield\n}\nW");
     for depth in (0..200).rev() {
@@ -422,7 +430,7 @@ fn truths_that_go_round_and_nests_of_loops_end() {
 }
 
 const HEAD: &str =
-    "//!tile tileas 6 atoms\n//!tile target sm_80\n//!tile option opt-level=3\n//!tile producer test\n//!tile input 00
+    "//!tile tileas 7 atoms\n//!tile target sm_80\n//!tile option opt-level=3\n//!tile producer test\n//!tile input 00
 layout #0 = (register: [], lane: [1, 2, 4, 8, 16], warp: [])
 layout #1 = (register: [32], lane: [1, 2, 4, 8, 16], warp: [])
 layout #2 = (register: [1], lane: [2, 4, 8, 16, 32], warp: [])

@@ -1,4 +1,4 @@
-//!tile tileas 6 atoms
+//!tile tileas 7 atoms
 //!tile target sm_80
 //!tile option opt-level=3
 //!tile producer tile-lower-as 0.1.0

@@ -1,4 +1,4 @@
-//!tile tileas 6 atoms
+//!tile tileas 7 atoms
 //!tile target sm_100
 //!tile option opt-level=3
 //!tile producer written by hand
@@ -26,12 +26,12 @@ func "product"(%0: ptr<f16>, %1: ptr<f16>, %2: ptr<f32>, %3: i32) (warps: 4, buf
     shared_store(x: %17, buffer: 0, atom: vector(vector_bits: 3)) @0
     shared_store(x: %19, buffer: 1, atom: vector(vector_bits: 3)) @0
     %21 = compare(kind: int(predicate: equal, signedness: signed), lhs: %16, rhs: %13) : i1 @0
-    mma(lhs: memory(buffer: 0), rhs: memory(buffer: 1), acc: memory(buffer: 2), fresh: %21, signed_lhs: true, signed_rhs: true, atom: "tcgen05.k16.f32") @0
+    mma(lhs: memory(buffer: 0), rhs: memory(buffer: 1), acc: memory(buffer: 2), zero_init: %21, signed_lhs: true, signed_rhs: true, atom: "tcgen05.k16.f32") @0
     continue @0
   }
   %22 = compare(kind: int(predicate: less_than, signedness: signed), lhs: %13, rhs: %3) : i1 @0
   if(cond: %22) @0 {
-    %23 = tensor_load(buffer: 2, from: 0, atom: "32x32b") : tile<128x32xf32, #2> @0
+    %23 = tmem_load(buffer: 2, from: 0, atom: "32x32b") : tile<128x32xf32, #2> @0
     %24 = constant(0) : i32 @0
     %25 = store_view(tile: %23, view: %12, index: [%13, %24], order: (semantics: weak), atom: vector(vector_bits: 0)) : token @0
     yield @0

@@ -3,8 +3,8 @@
 use crate::enums::WireEnum;
 use crate::types::{DYNAMIC, Element, Type, TypeId};
 use base::Arena;
+use core_dialect::memory::Padding;
 use numerics::Scalar;
-use vocabulary::memory::Padding;
 
 /// A tile has at most this many elements.
 pub const MAX_TILE_ELEMENTS: i64 = 16_777_216;

@@ -2,9 +2,9 @@
 
 use crate::preview::{Access, ExprOp, MemorySpace, Synchronization};
 use crate::types::PointerSpace;
+use core_dialect::memory::{AtomicMode, MemoryOrdering, MemoryScope, MulticastReduction, Padding};
 use numerics::arith::{Overflow, Predicate, Rounding, Signedness};
 use serde::{Deserialize, Serialize};
-use vocabulary::memory::{AtomicMode, MemoryOrdering, MemoryScope, MulticastReduction, Padding};
 
 /// An enumeration whose variants are numbered from zero in the bytecode.
 pub trait WireEnum: Copy + 'static {

@@ -6,8 +6,8 @@
 use crate::enums::{ComparisonOrdering, Direction, WireEnum};
 use crate::types::{Attribute, ConstantId, Dictionary, StringId, Symbol};
 use base::ir::{Region, Value};
+use core_dialect::memory::{AtomicMode, MemoryOrdering, MemoryScope, MulticastReduction};
 use numerics::arith::{Overflow, Predicate, Rounding, Signedness};
-use vocabulary::memory::{AtomicMode, MemoryOrdering, MemoryScope, MulticastReduction};
 
 /// What a field is, whichever op it is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,9 +14,9 @@ use crate::fields::{Field, FieldRef, FieldValue, Shape};
 use crate::types::{Attribute, ConstantId, Dictionary, StringId, Symbol};
 use crate::version::Version::{self, *};
 use base::ir::{Operation, Region, Value};
+use core_dialect::memory::{AtomicMode, MemoryOrdering, MemoryScope, MulticastReduction};
 use numerics::arith::{Overflow, Predicate, Rounding, Signedness};
 use serde::{Deserialize, Serialize};
-use vocabulary::memory::{AtomicMode, MemoryOrdering, MemoryScope, MulticastReduction};
 
 /// Any number of operands.
 pub type Values = Box<[Value]>;

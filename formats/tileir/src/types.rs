@@ -1,9 +1,9 @@
 //! The types of Tile IR, and the attributes that ops and hints carry. Both are interned or referenced by id in the module.
 
 use crate::preview::{Preview, PreviewType};
+use core_dialect::memory::{MulticastReduction, Padding};
 use numerics::Scalar;
 use serde::{Deserialize, Serialize};
-use vocabulary::memory::{MulticastReduction, Padding};
 
 base::entity! {
     /// A type of the module; equal types have equal ids.

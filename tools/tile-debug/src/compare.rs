@@ -6,10 +6,10 @@ use crate::engine::{Control, FAULTS};
 use crate::expression::elements;
 use crate::subject::{Subject, elem_name};
 use base::diag::{Diagnostic, Result};
+use core_dialect::tile::Elem;
 use executor::{Moment, Observer, Tile, Value, Watch};
 use numerics::Scalar;
 use std::collections::BTreeMap;
-use vocabulary::tile::Elem;
 
 /// A place in the source, a type, and whether it is what a store writes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,11 +61,11 @@ fn data(subject: &Subject<'_>, moment: &Moment<'_>, row: usize, results: &[Value
         Value::Tile(tile) => Some(tile),
         _ => None,
     });
-    let wanted = tiles.filter(|tile| match tile.elem {
+    let requested = tiles.filter(|tile| match tile.elem {
         Elem::Scalar(scalar) => scalar.is_float() || integers && scalar != Scalar::I1,
         Elem::Ptr { .. } => false,
     });
-    wanted.map(|tile| (key(&tile, false), tile)).collect()
+    requested.map(|tile| (key(&tile, false), tile)).collect()
 }
 
 struct Recorder<'r, 's> {
@@ -77,8 +77,8 @@ struct Recorder<'r, 's> {
 
 impl Observer for Recorder<'_, '_> {
     fn after(&mut self, moment: &Moment<'_>, results: &[Value]) -> Result<()> {
-        let block = moment.place().linear;
-        if self.block.is_some_and(|wanted| wanted != block) {
+        let block = moment.block_position().linear;
+        if self.block.is_some_and(|requested| requested != block) {
             return Ok(());
         }
         for (key, tile) in data(self.subject, moment, self.subject.listing.row(moment.op), results) {
@@ -143,9 +143,9 @@ impl<'r> Compared<'r> {
 
     /// What is different in what an op has just computed.
     pub(crate) fn look(&mut self, subject: &Subject<'_>, moment: &Moment<'_>, row: usize, results: &[Value]) -> Option<String> {
-        let mut told = None;
+        let mut report = None;
         for (key, tile) in data(subject, moment, row, results) {
-            let at = (moment.place().linear, key);
+            let at = (moment.block_position().linear, key);
             let Some(theirs) = self.recording.values.get(&at) else { continue };
             let number = self.seen.entry(at).or_default();
             let other = theirs.get(*number);
@@ -153,10 +153,10 @@ impl<'r> Compared<'r> {
             let Some(other) = other else { continue };
             if let Some(text) = difference(&tile, other, self.recording.tolerance) {
                 let what = if moment.results().is_empty() { "what it stores".into() } else { moment.results()[0].to_string() };
-                told.get_or_insert(format!("{what}, {text} in {}", self.recording.name));
+                report.get_or_insert(format!("{what}, {text} in {}", self.recording.name));
             }
         }
-        told
+        report
     }
 }
 

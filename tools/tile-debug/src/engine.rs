@@ -6,7 +6,7 @@ use crate::expression;
 use crate::scene::{Scene, Stop, Why};
 use crate::subject::Subject;
 use base::diag::{Diagnostic, Result};
-use executor::{Check, Moment, Observer, Place, Value, Watch};
+use executor::{BlockPosition, Check, Moment, Observer, Value, Watch};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,7 +48,7 @@ pub(crate) struct Breakpoint {
     /// It says this, with `{expressions}`, and does not stop.
     pub(crate) message: Option<String>,
     /// How often the line was come to in this run.
-    seen: u64,
+    hits: u64,
 }
 
 /// An expression at whose changes the run stops.
@@ -56,7 +56,7 @@ pub(crate) struct Watched {
     pub(crate) id: u64,
     pub(crate) expression: String,
     /// Its value where it was last known in this run.
-    last: BTreeMap<Strand, String>,
+    last: BTreeMap<RoleId, String>,
 }
 
 /// What the run is held to; it can be changed whenever it stands still.
@@ -78,7 +78,7 @@ impl Control {
     }
 
     /// Watches an expression, from the values that it has now.
-    pub(crate) fn watch(&mut self, expression: &str, now: Option<(Strand, String)>) -> u64 {
+    pub(crate) fn watch(&mut self, expression: &str, now: Option<(RoleId, String)>) -> u64 {
         self.last_id += 1;
         let last = now.into_iter().collect();
         self.watches.push(Watched { id: self.last_id, expression: expression.to_string(), last });
@@ -86,7 +86,7 @@ impl Control {
     }
 
     /// Watches these expressions and no others. One that is watched already keeps its number and its values.
-    pub(crate) fn replace_watches(&mut self, wanted: Vec<(String, Option<(Strand, String)>)>) -> Vec<u64> {
+    pub(crate) fn replace_watches(&mut self, wanted: Vec<(String, Option<(RoleId, String)>)>) -> Vec<u64> {
         let mut before = std::mem::take(&mut self.watches);
         let each =
             wanted.into_iter().map(|(expression, now)| match before.iter().position(|watched| watched.expression == expression) {
@@ -104,7 +104,7 @@ impl Control {
     pub(crate) fn add(&mut self, file: &str, line: u32) -> &mut Breakpoint {
         self.last_id += 1;
         let (id, file) = (self.last_id, file.to_string());
-        self.breakpoints.push(Breakpoint { id, file, line, function: None, condition: None, times: 1, message: None, seen: 0 });
+        self.breakpoints.push(Breakpoint { id, file, line, function: None, condition: None, times: 1, message: None, hits: 0 });
         self.breakpoints.last_mut().expect("just added")
     }
 }
@@ -140,13 +140,13 @@ pub(crate) trait Front {
     fn pauses(&mut self, control: &mut Control) -> bool;
 }
 
-/// An agent of a tile block, or the block.
-pub(crate) type Strand = (u64, usize);
+/// An warp_role of a tile block, or the block.
+pub(crate) type RoleId = (u64, usize);
 
 /// Where a motion began.
 #[derive(Clone, Copy)]
 struct Origin {
-    strand: Strand,
+    role_id: RoleId,
     level: usize,
 }
 
@@ -177,12 +177,12 @@ impl Goal {
     }
 }
 
-/// Debugs until whoever looks has seen enough.
+/// Debugs until whoever looks has hits enough.
 pub(crate) fn debug(subject: &Subject<'_>, control: &mut Control, front: &mut dyn Front, other: Option<&Recording>) -> Result<()> {
     let printed = RefCell::new(String::new());
     let mut goal = Goal::start();
     loop {
-        control.breakpoints.iter_mut().for_each(|breakpoint| breakpoint.seen = 0);
+        control.breakpoints.iter_mut().for_each(|breakpoint| breakpoint.hits = 0);
         control.watches.iter_mut().for_each(|watched| watched.last.clear());
         let watch = Watch { limit: control.max_ops, seed: control.seed, checks: FAULTS.iter().map(|(check, ..)| *check).collect() };
         let mut run = Run {
@@ -199,7 +199,7 @@ pub(crate) fn debug(subject: &Subject<'_>, control: &mut Control, front: &mut dy
             next: None,
         };
         let outcome = subject.kernel.run(&subject.call, watch, &mut |text| printed.borrow_mut().push_str(text), &mut run)?;
-        run.say();
+        run.report_progress();
         let (next, faults, tick) = (run.next.take(), run.faults, run.tick);
         let sought = if let Goal::Seek { last, .. } = &mut run.goal { Some(Goal::found(last)) } else { None };
         goal = match (next, sought) {
@@ -240,11 +240,11 @@ struct Run<'r, 's> {
     printed: &'r RefCell<String>,
     goal: Goal,
     tick: u64,
-    /// Faults that were seen.
+    /// Faults that were hits.
     faults: usize,
     failed: bool,
-    /// Of each strand the row that it came from.
-    last: BTreeMap<Strand, usize>,
+    /// Of each role_id the row that it came from.
+    last: BTreeMap<RoleId, usize>,
     compared: Option<Compared<'r>>,
     next: Option<Next>,
 }
@@ -258,16 +258,16 @@ fn given_up() -> Box<Diagnostic> {
 }
 
 impl Run<'_, '_> {
-    fn say(&mut self) {
+    fn report_progress(&mut self) {
         let text = std::mem::take(&mut *self.printed.borrow_mut());
-        // On the way to where a run before it was, everything was said already.
+        // On the way to where a run before it was, everything was reported already.
         if !text.is_empty() && matches!(self.goal, Goal::Go { .. }) {
             self.front.output(&text);
         }
     }
 
     fn is_looked_at(&self, moment: &Moment<'_>) -> bool {
-        self.control.block.is_none_or(|block| block == moment.place().linear)
+        self.control.block.is_none_or(|block| block == moment.block_position().linear)
     }
 
     /// The outermost frame in which the op stands in another line than the op before it, if in any. A loop whose body is one line
@@ -277,7 +277,7 @@ impl Run<'_, '_> {
         if frames.is_empty() || !self.subject.begins_line[row] {
             return None;
         }
-        let last = self.last.insert((moment.place().linear, moment.agent()), row);
+        let last = self.last.insert((moment.block_position().linear, moment.warp_role()), row);
         let Some(last) = last else { return Some(0) };
         let before = &self.subject.frames[last];
         let line = |frame: &crate::subject::Frame| (frame.file, frame.line);
@@ -305,13 +305,13 @@ impl Run<'_, '_> {
             Goal::Reach(_) => return None,
         };
         let depth = self.subject.frames[row].len();
-        let here = (moment.place().linear, moment.agent());
-        let strand = origin.is_none_or(|origin| origin.strand == here);
+        let here = (moment.block_position().linear, moment.warp_role());
+        let role_id = origin.is_none_or(|origin| origin.role_id == here);
         let level = origin.map_or(usize::MAX, |origin| origin.level);
         match motion {
             Motion::Start => Some((Why::Entry, arrival.map_or(depth, |arrival| arrival + 1))),
             Motion::Go => None,
-            _ if !strand => None,
+            _ if !role_id => None,
             Motion::Op => Some((Why::Step, depth)),
             Motion::Into => arrival.map(|arrival| (Why::Step, arrival + 1)),
             Motion::Over => arrival.filter(|arrival| *arrival < level).map(|arrival| (Why::Step, arrival + 1)),
@@ -322,14 +322,14 @@ impl Run<'_, '_> {
 
     /// The first watched expression whose value is another than before. Where it has no value, it keeps the last one.
     fn changed(&mut self, moment: &Moment<'_>, row: usize) -> Option<Why> {
-        let strand = (moment.place().linear, moment.agent());
+        let role_id = (moment.block_position().linear, moment.warp_role());
         let stop = Stop { why: Why::Step, tick: self.tick, row, level: usize::MAX };
         let scene = Scene { subject: self.subject, moment, stop: &stop };
         let mut found = None;
         for watched in &mut self.control.watches {
             let value = expression::evaluate(&watched.expression, &scene).and_then(|datum| crate::values::describe(&datum, &scene));
             let Ok(value) = value else { continue };
-            let before = watched.last.insert(strand, value.clone());
+            let before = watched.last.insert(role_id, value.clone());
             if let Some(before) = before.filter(|before| *before != value) {
                 found.get_or_insert_with(|| Why::Watch(watched.id, format!("{}: {before} -> {value}", watched.expression)));
             }
@@ -340,7 +340,7 @@ impl Run<'_, '_> {
     fn breakpoint(&mut self, moment: &Moment<'_>, row: usize, arrival: usize) -> Option<(Why, usize)> {
         let subject = self.subject;
         let (mut hit, mut shown) = (Vec::new(), usize::MAX);
-        let mut said = Vec::new();
+        let mut reported = Vec::new();
         for breakpoint in &mut self.control.breakpoints {
             let frames = subject.frames[row].iter().enumerate().skip(arrival);
             let mut at = frames.filter(|(_, frame)| frame.line == breakpoint.line && subject.is_file(frame.file, &breakpoint.file));
@@ -350,14 +350,14 @@ impl Run<'_, '_> {
             match breakpoint.condition.as_deref().map_or(Ok(true), |condition| expression::holds(condition, &scene)) {
                 Ok(false) => continue,
                 Ok(true) => {}
-                Err(error) => said.push(format!("breakpoint {}: {error}\n", breakpoint.id)),
+                Err(error) => reported.push(format!("breakpoint {}: {error}\n", breakpoint.id)),
             }
-            breakpoint.seen += 1;
-            if breakpoint.seen < breakpoint.times {
+            breakpoint.hits += 1;
+            if breakpoint.hits < breakpoint.times {
                 continue;
             }
             match &breakpoint.message {
-                Some(message) => said.push(filled(message, &scene) + "\n"),
+                Some(message) => reported.push(filled(message, &scene) + "\n"),
                 None => {
                     hit.push(breakpoint.id);
                     shown = shown.min(frame + 1);
@@ -365,7 +365,7 @@ impl Run<'_, '_> {
             }
         }
         if matches!(self.goal, Goal::Go { .. }) {
-            said.iter().for_each(|text| self.front.output(text));
+            reported.iter().for_each(|text| self.front.output(text));
         }
         (!hit.is_empty()).then_some((Why::Breakpoint(hit), shown))
     }
@@ -398,7 +398,7 @@ impl Run<'_, '_> {
         loop {
             let scene = Scene { subject: self.subject, moment, stop: &stop };
             let resume = self.front.stopped(self.control, &scene);
-            let origin = Some(Origin { strand: (moment.place().linear, moment.agent()), level: stop.level });
+            let origin = Some(Origin { role_id: (moment.block_position().linear, moment.warp_role()), level: stop.level });
             let next = match resume {
                 // The op stands in a function that the line calls.
                 Resume::Forward(Motion::Into) if stop.level < self.subject.frames[stop.row].len() => {
@@ -423,7 +423,7 @@ impl Run<'_, '_> {
 
 impl Observer for Run<'_, '_> {
     fn before(&mut self, moment: &Moment<'_>) -> Result<()> {
-        self.say();
+        self.report_progress();
         self.tick += 1;
         let row = self.subject.listing.row(moment.op);
         let mut found = self.sought(moment, row);
@@ -470,11 +470,11 @@ impl Observer for Run<'_, '_> {
         let _ = self.decide(Some((why, usize::MAX)), moment, row);
     }
 
-    fn ended(&mut self, place: Place) -> Result<()> {
+    fn ended(&mut self, place: BlockPosition) -> Result<()> {
         self.last.retain(|(block, _), _| *block != place.linear);
         // A step beyond the end of a block ends in the next one.
         if let Goal::Go { origin, .. } = &mut self.goal
-            && origin.is_some_and(|origin| origin.strand.0 == place.linear)
+            && origin.is_some_and(|origin| origin.role_id.0 == place.linear)
         {
             *origin = None;
         }

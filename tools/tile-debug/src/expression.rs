@@ -11,16 +11,16 @@
 
 use crate::scene::Scene;
 use crate::subject::Array;
+use core_dialect::tile::{Elem, Shape};
 use executor::{Tile, Value, from_bytes};
 use numerics::Scalar;
-use vocabulary::tile::{Elem, Shape};
 
 /// What an expression is.
 #[derive(Clone, Debug)]
 pub(crate) enum Datum {
     /// As the kernel has it.
     Tile(Tile),
-    /// An array in memory, which is read when its elements are wanted.
+    /// An array in memory, which is read when its elements are accepts.
     Array(Array),
     /// Something else of the kernel's: a view, a token.
     Other(Value),
@@ -31,7 +31,7 @@ pub(crate) enum Datum {
 /// Elements that are read for one expression.
 const MOST_ELEMENTS: usize = 1 << 24;
 /// Brackets inside each other.
-const MOST_NESTED: usize = 64;
+const MAX_NESTED: usize = 64;
 
 /// Computes an expression, or says what is wrong with it.
 pub(crate) fn evaluate(text: &str, scene: &Scene<'_>) -> Result<Datum, String> {
@@ -101,7 +101,7 @@ pub(crate) fn read(array: &Array, scene: &Scene<'_>) -> Result<Tile, String> {
 }
 
 /// A range of one dimension; one number leaves the dimension out of the result.
-struct Part {
+struct Component {
     start: i64,
     end: i64,
     single: bool,
@@ -131,8 +131,8 @@ impl Parser<'_, '_> {
     }
 
     /// The longest start of characters of a kind.
-    fn word(&mut self, wanted: impl Fn(char) -> bool) -> String {
-        let end = self.rest.find(|c| !wanted(c)).unwrap_or(self.rest.len());
+    fn word(&mut self, accepts: impl Fn(char) -> bool) -> String {
+        let end = self.rest.find(|c| !accepts(c)).unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at(end);
         self.rest = rest.trim_start();
         word.to_string()
@@ -210,8 +210,8 @@ impl Parser<'_, '_> {
 
     fn unary(&mut self) -> Parsed {
         self.depth += 1;
-        if self.depth > MOST_NESTED {
-            return Err(format!("brackets and signs are more than {MOST_NESTED} deep"));
+        if self.depth > MAX_NESTED {
+            return Err(format!("brackets and signs are more than {MAX_NESTED} deep"));
         }
         let each = |parser: &Self, datum: Datum, f: fn(f64) -> f64| -> Parsed {
             Ok(Datum::Numbers(numbers(&datum, parser.scene)?.into_iter().map(f).collect()))
@@ -251,7 +251,7 @@ impl Parser<'_, '_> {
     }
 
     /// `3`, `1:5`, `:5`, `1:` or `:`.
-    fn part(&mut self) -> Result<Part, String> {
+    fn part(&mut self) -> Result<Component, String> {
         let number = |parser: &mut Self| -> Result<Option<i64>, String> {
             let digits = parser.word(|c| c.is_ascii_digit() || c == '-');
             if digits.is_empty() { Ok(None) } else { digits.parse().map(Some).map_err(|_| format!("'{digits}' is no index")) }
@@ -259,10 +259,10 @@ impl Parser<'_, '_> {
         let start = number(self)?;
         if self.eat(":") {
             let end = number(self)?;
-            return Ok(Part { start: start.unwrap_or(0), end: end.unwrap_or(i64::MAX), single: false });
+            return Ok(Component { start: start.unwrap_or(0), end: end.unwrap_or(i64::MAX), single: false });
         }
         let start = start.ok_or_else(|| format!("an index is expected before '{}'", self.rest))?;
-        Ok(Part { start, end: start.saturating_add(1), single: true })
+        Ok(Component { start, end: start.saturating_add(1), single: true })
     }
 
     fn primary(&mut self) -> Parsed {
@@ -302,11 +302,11 @@ impl Parser<'_, '_> {
             self.expect(")")?;
             return call(&name, &numbers(&argument, self.scene)?);
         }
-        let place = self.scene.moment.place();
+        let cursor = self.scene.moment.block_position();
         let axis = |axes: [u32; 3], axis: &str| ["x", "y", "z"].iter().position(|name| *name == axis).map(|axis| axes[axis]);
         let known = match name.split_once('.') {
-            Some(("block", dim)) => axis(place.index, dim),
-            Some(("grid", dim)) => axis(place.grid, dim),
+            Some(("block", dim)) => axis(cursor.index, dim),
+            Some(("grid", dim)) => axis(cursor.grid, dim),
             _ => None,
         };
         if let Some(number) = known {
@@ -366,7 +366,7 @@ fn call(name: &str, numbers: &[f64]) -> Parsed {
 }
 
 /// Where a part begins and how long it is; indices below zero count from the end.
-fn bounds(part: &Part, extent: i64, dim: usize) -> Result<(i64, i64), String> {
+fn bounds(part: &Component, extent: i64, dim: usize) -> Result<(i64, i64), String> {
     let at = |index: i64| if index < 0 { index.saturating_add(extent) } else { index };
     let (start, end) = match part.single {
         true => (at(part.start), at(part.start).saturating_add(1)),
@@ -379,7 +379,7 @@ fn bounds(part: &Part, extent: i64, dim: usize) -> Result<(i64, i64), String> {
 }
 
 /// A part of an array, which is an array.
-fn section(array: &Array, parts: &[Part]) -> Result<Array, String> {
+fn section(array: &Array, parts: &[Component]) -> Result<Array, String> {
     if parts.len() > array.sizes.len() {
         return Err(format!("{} indices for {} dimensions", parts.len(), array.sizes.len()));
     }
@@ -402,19 +402,19 @@ fn section(array: &Array, parts: &[Part]) -> Result<Array, String> {
 }
 
 /// A part of a tile.
-fn slice(tile: &Tile, parts: &[Part]) -> Result<Tile, String> {
+fn slice(tile: &Tile, parts: &[Component]) -> Result<Tile, String> {
     let sizes: Vec<i64> = tile.shape.iter().map(|extent| i64::from(*extent)).collect();
     let mut strides = vec![1; sizes.len()];
     (1..sizes.len()).rev().for_each(|dim| strides[dim - 1] = strides[dim] * sizes[dim]);
     // As if its elements lay in memory, a byte each.
     let array = Array { name: String::new(), base: 0, elem: Scalar::I8, sizes, strides };
     let part = section(&array, parts)?;
-    let mut places = vec![part.base as usize];
+    let mut cursors = vec![part.base as usize];
     for (size, stride) in part.sizes.iter().zip(&part.strides) {
-        places = places.iter().flat_map(|place| (0..*size).map(move |i| place + (i * stride) as usize)).collect();
+        cursors = cursors.iter().flat_map(|cursor| (0..*size).map(move |i| cursor + (i * stride) as usize)).collect();
     }
     let shape: Shape = part.sizes.iter().map(|size| *size as u32).collect();
-    Ok(Tile::new(shape, tile.elem, tile.lanes().gather(places.into_iter())))
+    Ok(Tile::new(shape, tile.elem, tile.lanes().gather(cursors.into_iter())))
 }
 
 /// How many elements something has along its first dimension, or none.
@@ -428,7 +428,7 @@ pub(crate) fn extent(datum: &Datum) -> Option<usize> {
 
 /// The part at an index of the first dimension.
 pub(crate) fn element(datum: &Datum, index: i64) -> Result<Datum, String> {
-    let part = [Part { start: index, end: index.saturating_add(1), single: true }];
+    let part = [Component { start: index, end: index.saturating_add(1), single: true }];
     match datum {
         Datum::Tile(tile) => slice(tile, &part).map(Datum::Tile),
         Datum::Array(array) => section(array, &part).map(Datum::Array),

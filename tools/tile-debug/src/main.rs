@@ -68,7 +68,7 @@ struct Options {
     /// Stop a block that executes more ops than this, such as one that never ends
     #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
     max_ops: u64,
-    /// Another order in which the agents of a block take turns; each seed always gives the same
+    /// Another order in which the warp_roles of a block take turns; each seed always gives the same
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     schedule_seed: u64,
 }
@@ -116,7 +116,7 @@ fn at_terminal(session: &mut Session, options: &Options) -> Result<()> {
     debug(session, options, &program, |subject, control, recording| {
         let mut terminal = terminal::Terminal::new(subject, &options.execute);
         if let Some(recording) = recording {
-            terminal.say(&format!("{} values can be compared with {}", recording.count(), recording.name));
+            terminal.print(&format!("{} values can be compared with {}", recording.count(), recording.name));
         }
         engine::debug(subject, control, &mut terminal, recording)
     })

@@ -55,14 +55,14 @@ impl Names {
         // The last op of each assignment, in the block where it is, with the calls that lead to it and the line itself.
         let mut last: BTreeMap<(u32, Calls, &str), usize> = BTreeMap::new();
         // Tokens have no names.
-        let makes_value = |row: usize| !listing.rows[row].results.is_empty() && !listing.rows[row].mnemonic.contains("_token");
+        let defines_value = |row: usize| !listing.rows[row].results.is_empty() && !listing.rows[row].mnemonic.contains("_token");
         // A view that a load goes through is not what the load gives its name to; it may stand before the loop that the load is in.
         let is_view = |row: usize| listing.rows[row].mnemonic.starts_with("make_");
         let mut given: BTreeSet<Calls> = BTreeSet::new();
-        for (_, chain) in frames.iter().enumerate().filter(|(row, _)| makes_value(*row) && !is_view(*row)) {
+        for (_, chain) in frames.iter().enumerate().filter(|(row, _)| defines_value(*row) && !is_view(*row)) {
             given.extend((1..=chain.len()).map(|level| calls(&chain[..level])));
         }
-        for (row, chain) in frames.iter().enumerate().filter(|(row, _)| makes_value(*row)) {
+        for (row, chain) in frames.iter().enumerate().filter(|(row, _)| defines_value(*row)) {
             for level in 1..=chain.len() {
                 if is_view(row) && given.contains(&calls(&chain[..level])) {
                     continue;
@@ -79,8 +79,8 @@ impl Names {
             let constant_of_line = line.filter(|_| listing.rows[row].mnemonic == "constant");
             // An access gives what it is for, and then a token; of other ops with several results it is the one that is used.
             let results = &listing.rows[row].results;
-            let mut wanted = results.iter().filter(|value| results.len() < 3 || used.contains(&value.0));
-            if let (Some(value), true) = (wanted.next(), results.len() < 3 || wanted.next().is_none()) {
+            let mut requested = results.iter().filter(|value| results.len() < 3 || used.contains(&value.0));
+            if let (Some(value), true) = (requested.next(), results.len() < 3 || requested.next().is_none()) {
                 self.add(*value, Name { calls, text: name.to_string(), constant_of_line });
             }
         }
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn assignments_are_known() {
+    fn assignments_name_their_values() {
         for (line, name) in [
             ("    acc = ct.full((M, N), 0, ct.float32)", Some("acc")),
             ("acc += a @ b", Some("acc")),

@@ -25,7 +25,7 @@ pub(crate) enum Why {
 
 impl Why {
     /// For people.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn report(&self) -> String {
         match self {
             Why::Entry => "the first op".into(),
             Why::Step => "a step".into(),
@@ -46,7 +46,7 @@ impl Why {
 #[derive(Clone, Debug)]
 pub(crate) struct Stop {
     pub(crate) why: Why,
-    /// What was told of the run until then, counted: the same in every run.
+    /// What was report of the run until then, counted: the same in every run.
     pub(crate) tick: u64,
     pub(crate) row: usize,
     /// How many of the frames of the row are shown: a step over a call stands at the call, not in it.
@@ -105,11 +105,11 @@ impl Scene<'_> {
         found
     }
 
-    /// The tile block, and the agent where a block has several.
-    pub(crate) fn who(&self) -> String {
-        let [x, y, z] = self.moment.place().index;
-        let agents = self.subject.listing.rows.iter().any(|row| row.mnemonic == "agent");
-        let agent = if agents { format!(", agent {}", self.moment.agent()) } else { String::new() };
-        format!("block [{x}, {y}, {z}]{agent}")
+    /// The tile block, and the warp_role where a block has several.
+    pub(crate) fn description(&self) -> String {
+        let [x, y, z] = self.moment.block_position().index;
+        let warp_roles = self.subject.listing.rows.iter().any(|row| row.mnemonic == "warp_role");
+        let warp_role = if warp_roles { format!(", warp role {}", self.moment.warp_role()) } else { String::new() };
+        format!("block [{x}, {y}, {z}]{warp_role}")
     }
 }

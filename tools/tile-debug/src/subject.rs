@@ -4,11 +4,11 @@ use crate::names::Names;
 use base::loc::{LocData, ScopeData};
 use base::{DebugInfo, Loc};
 use common::launch::{Call, ParamType};
+use core_dialect::tile::Elem;
 use executor::{Kernel, Listing};
 use numerics::Scalar;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use vocabulary::tile::Elem;
 
 /// A place in a file, in a function that was called from the frame before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,10 +81,10 @@ impl<'a> Subject<'a> {
     }
 
     /// Whether a file of the program is the one that somebody names: by its whole path, or by the end of it.
-    pub(crate) fn is_file(&self, file: usize, wanted: &str) -> bool {
+    pub(crate) fn is_file(&self, file: usize, requested: &str) -> bool {
         let SourceFile { name, found } = &self.files[file];
-        let same = |known: &Path| known.ends_with(wanted) || known.file_name() == Path::new(wanted).file_name();
-        wanted.is_empty() || same(Path::new(name)) || found.as_ref().is_some_and(|(path, _)| same(path))
+        let same = |known: &Path| known.ends_with(requested) || known.file_name() == Path::new(requested).file_name();
+        requested.is_empty() || same(Path::new(name)) || found.as_ref().is_some_and(|(path, _)| same(path))
     }
 
     /// The line at or after the given one that some op comes from.

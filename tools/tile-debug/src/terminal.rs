@@ -73,7 +73,7 @@ impl<'a> Terminal<'a> {
         Terminal { subject, waiting, interrupted, last: String::new(), listed: None, editor, above: 0 }
     }
 
-    pub(crate) fn say(&self, text: &str) {
+    pub(crate) fn print(&self, text: &str) {
         // Whoever closed standard output has seen enough; the next line that is read ends the run.
         let _ = writeln!(std::io::stdout(), "{text}").and_then(|()| std::io::stdout().flush());
     }
@@ -82,7 +82,7 @@ impl<'a> Terminal<'a> {
     fn command(&mut self) -> Option<String> {
         let line = match self.waiting.pop_front() {
             Some(line) => {
-                self.say(&format!("> {line}"));
+                self.print(&format!("> {line}"));
                 line
             }
             None if self.editor.is_some() => self.edited()?,
@@ -130,7 +130,7 @@ impl<'a> Terminal<'a> {
         let Some((names, ..)) = COMMANDS.iter().find(|(names, ..)| names.contains(&word)) else {
             let names = COMMANDS.iter().flat_map(|(names, ..)| names.iter().copied());
             if !word.is_empty() {
-                self.say(&format!("there is no command '{word}'{}; help lists all", base::nearest::did_you_mean(word, names)));
+                self.print(&format!("there is no command '{word}'{}; help lists all", base::nearest::did_you_mean(word, names)));
             }
             return None;
         };
@@ -163,7 +163,7 @@ impl<'a> Terminal<'a> {
             }
         };
         if resume.is_none() {
-            self.say("the kernel is at its end; back, reverse, goto and restart go on from here");
+            self.print("the kernel has ended; back, reverse, goto and restart go on from here");
         }
         resume
     }
@@ -171,7 +171,7 @@ impl<'a> Terminal<'a> {
     /// Says how a command is used.
     fn refuse(&self, name: &str) -> Option<Resume> {
         if let Some((names, takes, does)) = COMMANDS.iter().find(|(names, ..)| names[0] == name) {
-            self.say(&format!("{} {takes}: {does}", names.join(" or ")));
+            self.print(&format!("{} {takes}: {does}", names.join(" or ")));
         }
         None
     }
@@ -182,31 +182,31 @@ impl<'a> Terminal<'a> {
             ("help", _) => {
                 let width = COMMANDS.iter().map(|(names, takes, _)| names.join(", ").len() + takes.len()).max().unwrap_or(0) + 1;
                 for (names, takes, does) in COMMANDS {
-                    self.say(&format!("  {:width$}  {does}", format!("{} {takes}", names.join(", "))));
+                    self.print(&format!("  {:width$}  {does}", format!("{} {takes}", names.join(", "))));
                 }
             }
             ("break" | "log", _) => self.add(name, rest, control),
             ("delete", _) => {
-                let wanted = rest.parse().ok();
-                control.breakpoints.retain(|breakpoint| wanted.is_some_and(|id: u64| breakpoint.id != id));
-                control.watches.retain(|watched| wanted.is_some_and(|id: u64| watched.id != id));
+                let requested = rest.parse().ok();
+                control.breakpoints.retain(|breakpoint| requested.is_some_and(|id: u64| breakpoint.id != id));
+                control.watches.retain(|watched| requested.is_some_and(|id: u64| watched.id != id));
             }
             ("breakpoints", _) => {
                 for breakpoint in &control.breakpoints {
                     let condition = breakpoint.condition.as_ref().map_or(String::new(), |condition| format!(" if {condition}"));
                     let message = breakpoint.message.as_ref().map_or(String::new(), |message| format!(" says {message}"));
-                    self.say(&format!("  {} {}:{}{condition}{message}", breakpoint.id, breakpoint.file, breakpoint.line));
+                    self.print(&format!("  {} {}:{}{condition}{message}", breakpoint.id, breakpoint.file, breakpoint.line));
                 }
                 for watched in &control.watches {
-                    self.say(&format!("  {} watch {}", watched.id, watched.expression));
+                    self.print(&format!("  {} watch {}", watched.id, watched.expression));
                 }
             }
             ("watch", Some(scene)) if !rest.is_empty() => {
                 let now = expression::evaluate(rest, scene).and_then(|datum| values::describe(&datum, scene));
-                let strand = (scene.moment.place().linear, scene.moment.agent());
+                let role_id = (scene.moment.block_position().linear, scene.moment.warp_role());
                 let shown = now.clone().unwrap_or_else(|error| error);
-                let id = control.watch(rest, now.ok().map(|value| (strand, value)));
-                self.say(&format!("watch {id}: {rest} is {shown}"));
+                let id = control.watch(rest, now.ok().map(|value| (role_id, value)));
+                self.print(&format!("watch {id}: {rest} is {shown}"));
             }
             ("watch", _) => {
                 self.refuse(name);
@@ -215,50 +215,50 @@ impl<'a> Terminal<'a> {
             ("list", _) => self.list(rest, scene),
             ("up" | "down", Some(scene)) => {
                 let most = scene.stop.level + self.above;
-                let wanted = if name == "up" { self.above + 1 } else { self.above.saturating_sub(1) };
-                if wanted == self.above || wanted >= most {
-                    self.say(if name == "up" { "no function called this one" } else { "the kernel stands in this function" });
+                let requested = if name == "up" { self.above + 1 } else { self.above.saturating_sub(1) };
+                if requested == self.above || requested >= most {
+                    self.print(if name == "up" { "no function called this one" } else { "the kernel stands in this function" });
                     return;
                 }
-                self.above = wanted;
+                self.above = requested;
                 self.listed = None;
-                if let Some(frame) = self.subject.frames[scene.stop.row].get(most - 1 - wanted) {
+                if let Some(frame) = self.subject.frames[scene.stop.row].get(most - 1 - requested) {
                     let line = self.subject.line(frame.file, frame.line).unwrap_or_default();
-                    self.say(&format!("{} at {}:{}\n  {line}", frame.function, self.subject.short(frame.file), frame.line));
+                    self.print(&format!("{} at {}:{}\n  {line}", frame.function, self.subject.short(frame.file), frame.line));
                 }
             }
-            (_, None) => self.say("the kernel is at its end; its values are gone. back goes to the line before"),
+            (_, None) => self.print("the kernel is at its end; its values are gone. back goes to the line before"),
             ("print", Some(scene)) => {
                 let shown = expression::evaluate(rest, scene).and_then(|datum| values::describe(&datum, scene));
-                self.say(&shown.unwrap_or_else(|error| error));
+                self.print(&shown.unwrap_or_else(|error| error));
             }
             ("variables", Some(scene)) => self.variables(scene),
             ("values", Some(scene)) => {
                 for id in scene.visible() {
                     if let Ok(value) = scene.value(id) {
                         let name = scene.name(id).map_or(String::new(), |name| format!(" ({name})"));
-                        self.say(&format!("  {id}{name} = {}", values::line(&value, scene)));
+                        self.print(&format!("  {id}{name} = {}", values::line(&value, scene)));
                     }
                 }
             }
             ("memory", Some(scene)) => {
                 for array in &self.subject.arrays {
                     let line = values::describe(&Datum::Array(array.clone()), scene).unwrap_or_else(|error| error);
-                    self.say(&format!("  {} = {line}", array.name));
+                    self.print(&format!("  {} = {line}", array.name));
                 }
             }
             ("where", Some(scene)) => {
                 for (depth, frame) in scene.frames().iter().rev().enumerate() {
-                    self.say(&format!("  {depth} {} at {}:{}", frame.function, self.subject.short(frame.file), frame.line));
+                    self.print(&format!("  {depth} {} at {}:{}", frame.function, self.subject.short(frame.file), frame.line));
                 }
-                self.say(&format!("  in {}", scene.who()));
+                self.print(&format!("  in {}", scene.description()));
             }
             ("ops", Some(scene)) => {
                 let row = scene.stop.row;
                 for near in row.saturating_sub(AROUND as usize)..(row + AROUND as usize + 1).min(self.subject.listing.rows.len()) {
                     let mark = if near == row { "->" } else { "  " };
                     let depth = "  ".repeat(self.subject.listing.rows[near].depth);
-                    self.say(&format!("{mark} {depth}{}  ({})", self.subject.listing.text(near), self.subject.place(near)));
+                    self.print(&format!("{mark} {depth}{}  ({})", self.subject.listing.text(near), self.subject.place(near)));
                 }
             }
             _ => {}
@@ -268,11 +268,11 @@ impl<'a> Terminal<'a> {
     fn variables(&self, scene: &Scene<'_>) {
         let variables = scene.variables();
         if variables.is_empty() {
-            self.say("no variable of the source has a value here; values lists all by number");
+            self.print("no variable of the source has a value here; values lists all by number");
         }
         for (name, id) in variables {
             if let Ok(value) = scene.value(id) {
-                self.say(&format!("  {name} = {}", values::line(&value, scene)));
+                self.print(&format!("  {name} = {}", values::line(&value, scene)));
             }
         }
     }
@@ -281,25 +281,25 @@ impl<'a> Terminal<'a> {
         let (place, more) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         let (file, line) = place.rsplit_once(':').unwrap_or(("", place));
         let numbered = line.parse().ok().and_then(|line| self.subject.line_with_code(file, line));
-        let Some((wanted, line)) = numbered.or_else(|| self.subject.line_of_function(place)) else {
-            self.say(&format!("no op comes from '{place}' or a line after it"));
+        let Some((requested, line)) = numbered.or_else(|| self.subject.line_of_function(place)) else {
+            self.print(&format!("no op comes from '{place}' or a line after it"));
             return;
         };
-        let breakpoint = control.add(&self.subject.files[wanted].name, line);
+        let breakpoint = control.add(&self.subject.files[requested].name, line);
         let more = more.trim();
         match (name, more.strip_prefix("if ")) {
             ("log", _) => breakpoint.message = Some(more.to_string()),
             (_, Some(condition)) => breakpoint.condition = Some(condition.to_string()),
             (_, None) if !more.is_empty() => {
                 control.breakpoints.pop();
-                self.say(&format!("'{more}' is not understood; a condition begins with 'if'"));
+                self.print(&format!("'{more}' is not understood; a condition begins with 'if'"));
                 return;
             }
             _ => {}
         }
-        let text = self.subject.line(wanted, line).unwrap_or_default().trim();
+        let text = self.subject.line(requested, line).unwrap_or_default().trim();
         let id = control.breakpoints.last().map_or(0, |breakpoint| breakpoint.id);
-        self.say(&format!("breakpoint {id} at {}:{line}: {text}", self.subject.short(wanted)));
+        self.print(&format!("breakpoint {id} at {}:{line}: {text}", self.subject.short(requested)));
     }
 
     fn ignore(&self, rest: &str, control: &mut Control) {
@@ -309,7 +309,7 @@ impl<'a> Terminal<'a> {
         }
         for word in known {
             let does = if control.ignored.contains(word) { "does not stop" } else { "stops" };
-            self.say(&format!("  {word} {does}"));
+            self.print(&format!("  {word} {does}"));
         }
     }
 
@@ -321,7 +321,7 @@ impl<'a> Terminal<'a> {
                 Some(Resume::Forward(Motion::Start))
             }
             Err(error) => {
-                self.say(&error);
+                self.print(&error);
                 None
             }
         }
@@ -331,7 +331,7 @@ impl<'a> Terminal<'a> {
         let frame = scene.and_then(|scene| scene.frames().last());
         let file = frame.map_or(0, |frame| frame.file);
         let Some((path, lines)) = self.subject.files.get(file).and_then(|file| file.found.as_ref()) else {
-            self.say("the source is not there; --source FOLDER says where it is, and --lines=ops shows ops instead");
+            self.print("the source is not there; --source FOLDER says where it is, and --lines=ops shows ops instead");
             return;
         };
         let start = match rest.parse::<u32>() {
@@ -341,11 +341,11 @@ impl<'a> Terminal<'a> {
         let start = start.max(1);
         let end = (start + 2 * AROUND + 1).min(lines.len() as u32 + 1);
         if self.listed.is_none() {
-            self.say(&path.display().to_string());
+            self.print(&path.display().to_string());
         }
         for line in start..end {
             let mark = if frame.is_some_and(|frame| frame.line == line) { "->" } else { "  " };
-            self.say(&format!("{mark} {line:4} {}", lines[line as usize - 1]));
+            self.print(&format!("{mark} {line:4} {}", lines[line as usize - 1]));
         }
         self.listed = Some(end);
     }
@@ -356,20 +356,25 @@ impl Front for Terminal<'_> {
         self.listed = None;
         let mut text = String::new();
         if !matches!(scene.stop.why, Why::Step) {
-            let _ = writeln!(text, "{}", scene.stop.why.told());
+            let _ = writeln!(text, "{}", scene.stop.why.report());
         }
-        let who = scene.who();
+        let description = scene.description();
         match scene.frames().last() {
             Some(frame) => {
                 let line = self.subject.line(frame.file, frame.line).unwrap_or_default();
-                let _ =
-                    write!(text, "{}:{}, {who}, moment {}\n  {line}", self.subject.short(frame.file), frame.line, scene.stop.tick);
+                let _ = write!(
+                    text,
+                    "{}:{}, {description}, moment {}\n  {line}",
+                    self.subject.short(frame.file),
+                    frame.line,
+                    scene.stop.tick
+                );
             }
             None => {
-                let _ = write!(text, "{who}, moment {}\n  {}", scene.stop.tick, self.subject.listing.text(scene.stop.row));
+                let _ = write!(text, "{description}, moment {}\n  {}", scene.stop.tick, self.subject.listing.text(scene.stop.row));
             }
         }
-        self.say(&text);
+        self.print(&text);
         self.above = 0;
         loop {
             let Some(line) = self.command() else { return Resume::Quit };
@@ -389,8 +394,8 @@ impl Front for Terminal<'_> {
             count => format!(", with {count} faults"),
         };
         match end.failure {
-            Some(failure) => self.say(&format!("the kernel ends after moment {} in a failure: {}", end.tick, failure.message)),
-            None => self.say(&format!("the kernel ends after moment {}{faults}", end.tick)),
+            Some(failure) => self.print(&format!("the kernel ends after moment {} in a failure: {}", end.tick, failure.message)),
+            None => self.print(&format!("the kernel ends after moment {}{faults}", end.tick)),
         }
         loop {
             let Some(line) = self.command() else { return Resume::Quit };

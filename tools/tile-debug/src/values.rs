@@ -3,8 +3,8 @@
 use crate::expression::{Datum, elements, read};
 use crate::scene::Scene;
 use crate::subject::{Array, elem_name};
+use core_dialect::tile::Elem;
 use executor::{Tile, Value, short_float, shortened};
-use vocabulary::tile::Elem;
 
 /// Arrays up to this are read whole to say what their elements are like.
 const MOST_COUNTED: i64 = 1 << 20;

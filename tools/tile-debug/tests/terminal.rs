@@ -22,7 +22,7 @@ fn header() -> String {
     let lines = (1..=10).map(|line| format!("//!tile loc Source(file:(0),line:{line},column:5,scope:None)\n"));
     let calls = ["//!tile loc Unknown\n".to_string()].into_iter();
     let calls = calls.chain([2, 3].map(|line| format!("//!tile loc CallSite(callee:({line}),caller:(6))\n")));
-    format!("//!tile tileaa 3 lowered\n//!tile name \"k.py\"\n{}", lines.chain(calls).collect::<String>())
+    format!("//!tile tileaa 4 lowered\n//!tile name \"k.py\"\n{}", lines.chain(calls).collect::<String>())
 }
 
 const CALLS: &str = "
@@ -43,7 +43,7 @@ const CALLS: &str = "
   %15 = offset(ptr: %0, offset: %2) : ptr<i32> @10
   %16 = store(ptr: %15, value: %11, order: (semantics: weak)) : token @10";
 
-/// What is said when a program is debugged by these commands.
+/// What is reported when a program is debugged by these commands.
 fn debug_in(folder: &Path, params: &str, body: &str, args: &[&str], commands: &[&str]) -> String {
     std::fs::write(folder.join("k.py"), SOURCE).unwrap();
     let text = format!("{}func \"k\"({params}) () @4 {{{body}\n  return @10\n}}\n", header());
@@ -63,23 +63,23 @@ fn debug(args: &[&str], commands: &[&str]) -> String {
 }
 
 /// Line and tile block of each stop.
-fn stops(said: &str) -> Vec<(u32, u32)> {
+fn stops(reported: &str) -> Vec<(u32, u32)> {
     let stop = |line: &str| {
         let rest = line.strip_prefix("k.py:")?;
         let (number, rest) = rest.split_once(", block [")?;
         Some((number.parse().ok()?, rest.split(',').next()?.parse().ok()?))
     };
-    said.lines().filter_map(stop).collect()
+    reported.lines().filter_map(stop).collect()
 }
 
 /// The lines that a command is answered with.
-fn answer<'a>(said: &'a str, command: &str) -> &'a str {
-    let (_, rest) = said.split_once(&format!("> {command}\n")).unwrap_or_else(|| panic!("no '{command}' in {said}"));
+fn answer<'a>(reported: &'a str, command: &str) -> &'a str {
+    let (_, rest) = reported.split_once(&format!("> {command}\n")).unwrap_or_else(|| panic!("no '{command}' in {reported}"));
     rest.split("\n> ").next().unwrap()
 }
 
 #[test]
-fn steps_go_over_lines_into_calls_and_out_of_them() {
+fn steps_go_over_into_and_out_of_calls() {
     let over = stops(&debug(&[], &["next"; 8]));
     let lines: Vec<u32> = over.iter().map(|(line, _)| *line).collect();
     assert_eq!(lines, [5, 6, 7, 8, 9, 9, 9, 10, 5], "each time round is a step, and the next block follows");
@@ -94,45 +94,45 @@ fn steps_go_over_lines_into_calls_and_out_of_them() {
 }
 
 #[test]
-fn going_back_is_the_way_that_was_come() {
+fn reverse_steps_retrace_forward_steps() {
     let forth: Vec<&str> = vec!["next"; 7];
     let back: Vec<&str> = vec!["back"; 7];
     let lines: Vec<u32> = stops(&debug(&[], &[&forth[..], &back[..]].concat())).iter().map(|(line, _)| *line).collect();
     let (there, and_back) = lines.split_at(8);
     assert_eq!(and_back, there[..7].iter().rev().copied().collect::<Vec<_>>());
-    let said = debug(&[], &["break 9", "continue", "continue", "print w", "reverse", "print w", "goto 3", "continue"]);
-    assert!(said.contains("> goto 3\nk.py:2") && answer(&said, "print w").contains("i32 0"), "{said}");
+    let reported = debug(&[], &["break 9", "continue", "continue", "print w", "reverse", "print w", "goto 3", "continue"]);
+    assert!(reported.contains("> goto 3\nk.py:2") && answer(&reported, "print w").contains("i32 0"), "{reported}");
     // From the end of all blocks, too.
-    let said = debug(&[], &["continue", "back", "print w", "back continue"]);
-    assert_eq!(stops(&said), [(5, 0), (10, 3), (5, 0)], "{said}");
-    assert!(answer(&said, "print w").starts_with("i32 9"), "{said}");
+    let reported = debug(&[], &["continue", "back", "print w", "back continue"]);
+    assert_eq!(stops(&reported), [(5, 0), (10, 3), (5, 0)], "{reported}");
+    assert!(answer(&reported, "print w").starts_with("i32 9"), "{reported}");
 }
 
 #[test]
 fn breakpoints_have_lines_conditions_and_messages() {
-    let said = debug(&[], &["break k.py:7 if block.x == 2 && z > 4", "continue", "print z", "continue"]);
-    assert_eq!(stops(&said), [(5, 0), (7, 2)], "{said}");
-    assert!(answer(&said, "print z").starts_with("i32 5") && said.contains("the kernel ends"), "{said}");
+    let reported = debug(&[], &["break k.py:7 if block.x == 2 && z > 4", "continue", "print z", "continue"]);
+    assert_eq!(stops(&reported), [(5, 0), (7, 2)], "{reported}");
+    assert!(answer(&reported, "print z").starts_with("i32 5") && reported.contains("the kernel ends"), "{reported}");
     // A line without ops stands for the next one that has some.
     assert!(debug(&[], &["break 4"]).contains("breakpoint 1 at k.py:5: i = block_id(0)"));
     assert!(debug(&[], &["break 11"]).contains("no op comes from '11'"));
-    let said = debug(&[], &["log 9 {w} and {n}", "continue"]);
-    assert!(said.contains("\ni32 0 and i32 0\ni32 0 and i32 1\ni32 1 and i32 2\ni32 2 and i32 0\n"), "{said}");
-    let said = debug(&[], &["break 7", "delete 1", "continue"]);
-    assert_eq!(stops(&said), [(5, 0)], "{said}");
-    let said = debug(&[], &["break 7 if nothing > 3", "continue"]);
-    assert!(said.contains("breakpoint 1: nothing is called 'nothing' here"), "{said}");
+    let reported = debug(&[], &["log 9 {w} and {n}", "continue"]);
+    assert!(reported.contains("\ni32 0 and i32 0\ni32 0 and i32 1\ni32 1 and i32 2\ni32 2 and i32 0\n"), "{reported}");
+    let reported = debug(&[], &["break 7", "delete 1", "continue"]);
+    assert_eq!(stops(&reported), [(5, 0)], "{reported}");
+    let reported = debug(&[], &["break 7 if nothing > 3", "continue"]);
+    assert!(reported.contains("breakpoint 1: nothing is called 'nothing' here"), "{reported}");
 }
 
 #[test]
 fn one_tile_block_can_be_looked_at() {
-    let said = debug(&["--block", "2"], &["next", "block 3", "break 7", "continue", "continue", "block all", "block 9"]);
-    assert_eq!(stops(&said), [(5, 2), (6, 2), (5, 3), (7, 3), (5, 0)], "{said}");
-    assert!(said.contains("there is no tile block [9, 0, 0] in a grid of [4, 1, 1]"), "{said}");
+    let reported = debug(&["--block", "2"], &["next", "block 3", "break 7", "continue", "continue", "block all", "block 9"]);
+    assert_eq!(stops(&reported), [(5, 2), (6, 2), (5, 3), (7, 3), (5, 0)], "{reported}");
+    assert!(reported.contains("there is no tile block [9, 0, 0] in a grid of [4, 1, 1]"), "{reported}");
 }
 
 #[test]
-fn expressions_are_what_they_say() {
+fn expressions_evaluate_as_printed() {
     let folder = tempfile::tempdir().unwrap();
     let body = "
   %1 = iota : tile<8xi32> @5
@@ -160,13 +160,13 @@ fn expressions_are_what_they_say() {
     ];
     let commands: Vec<String> = expressions.iter().map(|(text, _)| format!("print {text}")).collect();
     let commands: Vec<&str> = ["next"].into_iter().chain(commands.iter().map(String::as_str)).collect();
-    let said = debug_in(folder.path(), "%0: ptr<f32>", body, &["a=iota:f32[4, 4]"], &commands);
+    let reported = debug_in(folder.path(), "%0: ptr<f32>", body, &["a=iota:f32[4, 4]"], &commands);
     for (text, expected) in expressions {
-        assert_eq!(answer(&said, &format!("print {text}")).trim_end(), expected, "{text}");
+        assert_eq!(answer(&reported, &format!("print {text}")).trim_end(), expected, "{text}");
     }
     let deep = format!("print {}1", "(".repeat(5000));
-    let said = debug_in(folder.path(), "%0: ptr<f32>", body, &["a=iota:f32[4, 4]"], &[&deep]);
-    assert!(said.contains("more than 64 deep"), "{said}");
+    let reported = debug_in(folder.path(), "%0: ptr<f32>", body, &["a=iota:f32[4, 4]"], &[&deep]);
+    assert!(reported.contains("more than 64 deep"), "{reported}");
 }
 
 /// Eight elements of the first parameter, as `%13`.
@@ -180,16 +180,16 @@ const WEAK: &str = "order: (semantics: weak)";
 /// Goes on to the fault, and back to the line before.
 fn fault(body: &str, args: &[&str], wanted: &str) {
     let folder = tempfile::tempdir().unwrap();
-    let said = debug_in(folder.path(), "%0: ptr<f32>", body, args, &["continue", "back", "continue", "continue"]);
-    let stopped = answer(&said, "continue");
-    assert!(stopped.starts_with(wanted) && stopped.contains("\nk.py:6, block ["), "{said}");
-    assert_eq!(said.matches(wanted).count(), 2, "it is come to again: {said}");
+    let reported = debug_in(folder.path(), "%0: ptr<f32>", body, args, &["continue", "back", "continue", "continue"]);
+    let stopped = answer(&reported, "continue");
+    assert!(stopped.starts_with(wanted) && stopped.contains("\nk.py:6, block ["), "{reported}");
+    assert_eq!(reported.matches(wanted).count(), 2, "it is come to again: {reported}");
     // Nobody asks where all is well.
     let kind = wanted.split(['(', ')']).nth(1);
     if let (Some(kind), true) = (kind, wanted.starts_with("fault")) {
         let args = [args, &["--ignore", kind]].concat();
-        let said = debug_in(folder.path(), "%0: ptr<f32>", body, &args, &["continue"]);
-        assert!(said.contains("the kernel ends"), "{said}");
+        let reported = debug_in(folder.path(), "%0: ptr<f32>", body, &args, &["continue"]);
+        assert!(reported.contains("the kernel ends"), "{reported}");
     }
 }
 
@@ -223,61 +223,65 @@ fn it_stops_at_every_kind_of_fault() {
 
 #[test]
 fn variables_are_what_the_source_assigns() {
-    let said = debug(&[], &["break 10", "continue", "variables", "break 9", "restart", "continue", "continue", "variables"]);
-    assert!(answer(&said, "variables").starts_with("  i = i32 0\n  z = i32 1\n  w = i32 3"), "{said}");
-    let (_, inside) = said.rsplit_once("> variables\n").unwrap();
-    assert_eq!(inside.trim_end(), "  i = i32 0\n  z = i32 1\n  n = i32 1\n  w = i32 0", "{said}");
+    let reported = debug(&[], &["break 10", "continue", "variables", "break 9", "restart", "continue", "continue", "variables"]);
+    assert!(answer(&reported, "variables").starts_with("  i = i32 0\n  z = i32 1\n  w = i32 3"), "{reported}");
+    let (_, inside) = reported.rsplit_once("> variables\n").unwrap();
+    assert_eq!(inside.trim_end(), "  i = i32 0\n  z = i32 1\n  n = i32 1\n  w = i32 0", "{reported}");
 }
 
 #[test]
 fn ops_are_the_source_where_there_is_none() {
-    let said = debug(&["--lines=ops"], &["next", "next", "list", "break 7 if %1 == 1", "continue"]);
-    assert!(said.contains("k.ops:3, block [0, 0, 0]") && said.contains("->    3 %3 = binary %1, %2"), "{said}");
-    assert!(said.contains("breakpoint 1\nk.ops:7, block [1, 0, 0]"), "{said}");
+    let reported = debug(&["--lines=ops"], &["next", "next", "list", "break 7 if %1 == 1", "continue"]);
+    assert!(reported.contains("k.ops:3, block [0, 0, 0]") && reported.contains("->    3 %3 = binary %1, %2"), "{reported}");
+    assert!(reported.contains("breakpoint 1\nk.ops:7, block [1, 0, 0]"), "{reported}");
 }
 
 #[test]
-fn commands_that_are_wrong_are_told() {
-    let said = debug(&[], &["contniue", "goto x", "back sideways", "help", "ignore nan", "continue", "print w", "next"]);
-    assert!(answer(&said, "contniue").contains("did you mean 'continue'"), "{said}");
-    assert!(answer(&said, "goto x").contains("goto or g N: to moment N"), "{said}");
+fn wrong_commands_are_reported() {
+    let reported = debug(&[], &["contniue", "goto x", "back sideways", "help", "ignore nan", "continue", "print w", "next"]);
+    assert!(answer(&reported, "contniue").contains("did you mean 'continue'"), "{reported}");
+    assert!(answer(&reported, "goto x").contains("goto or g N: to moment N"), "{reported}");
     assert!(
-        answer(&said, "ignore nan").contains("nan does not stop") && answer(&said, "print w").contains("its values are gone"),
-        "{said}"
+        answer(&reported, "ignore nan").contains("nan does not stop")
+            && answer(&reported, "print w").contains("its values are gone"),
+        "{reported}"
     );
-    assert!(answer(&said, "next").contains("the kernel is at its end"), "{said}");
+    assert!(answer(&reported, "next").contains("the kernel is at its end"), "{reported}");
 }
 
 #[test]
 fn a_watch_stops_where_a_value_changes() {
-    let said =
+    let reported =
         debug(&["--block", "0"], &["break 9", "continue", "delete 1", "watch w", "continue", "print n", "delete 2", "continue"]);
     // z - 1 is 0; n adds 0, 1 and 2, so the first change is after n was 1.
-    assert!(said.contains("watch 2: w is i32 0\n"), "{said}");
-    assert!(said.contains("\nwatch 2: w: i32 0 -> i32 1\n"), "{said}");
-    assert!(said.contains("the kernel ends"), "{said}");
+    assert!(reported.contains("watch 2: w is i32 0\n"), "{reported}");
+    assert!(reported.contains("\nwatch 2: w: i32 0 -> i32 1\n"), "{reported}");
+    assert!(reported.contains("the kernel ends"), "{reported}");
     let back = debug(&["--block", "0"], &["break 9", "continue", "delete 1", "watch w", "continue", "continue", "reverse"]);
     assert_eq!(back.matches("watch 2: w: i32 0 -> i32 1\n").count(), 2, "{back}");
 }
 
 #[test]
 fn the_calls_around_a_stop_can_be_looked_at() {
-    let said =
+    let reported =
         debug(&["--block", "1"], &["break 3", "continue", "print y", "up", "print y", "print i", "up", "down", "print y", "down"]);
-    assert!(answer(&said, "up").starts_with("k at k.py:6\n      z = helper(i)"), "{said}");
-    let answers: Vec<&str> = said.split("> print y\n").skip(1).map(|rest| rest.lines().next().unwrap()).collect();
+    assert!(answer(&reported, "up").starts_with("k at k.py:6\n      z = helper(i)"), "{reported}");
+    let answers: Vec<&str> = reported.split("> print y\n").skip(1).map(|rest| rest.lines().next().unwrap()).collect();
     assert_eq!(answers[0], "i32 2");
-    assert!(answers[1].starts_with("'y' has no value here"), "{said}");
+    assert!(answers[1].starts_with("'y' has no value here"), "{reported}");
     assert_eq!(answers[2], "i32 2");
-    assert_eq!(answer(&said, "print i").lines().next(), Some("i32 1"));
-    assert!(said.contains("no function called this one") && said.contains("the kernel stands in this function"), "{said}");
+    assert_eq!(answer(&reported, "print i").lines().next(), Some("i32 1"));
+    assert!(
+        reported.contains("no function called this one") && reported.contains("the kernel stands in this function"),
+        "{reported}"
+    );
 }
 
 #[test]
 fn a_breakpoint_may_name_a_function() {
-    let said = debug(&["--block", "2"], &["break helper", "continue", "where"]);
-    assert!(said.contains("breakpoint 1 at k.py:2: y = x * 2"), "{said}");
-    assert_eq!(stops(&said), [(5, 2), (2, 2)], "{said}");
+    let reported = debug(&["--block", "2"], &["break helper", "continue", "where"]);
+    assert!(reported.contains("breakpoint 1 at k.py:2: y = x * 2"), "{reported}");
+    assert_eq!(stops(&reported), [(5, 2), (2, 2)], "{reported}");
     assert!(debug(&[], &["break nothing"]).contains("no op comes from 'nothing'"));
 }
 
@@ -292,8 +296,8 @@ fn constants_are_variables_from_their_line_on() {
   %3 = binary(kind: add_i(overflow: none), lhs: %2, rhs: %1) : i32 @9
   %4 = store(ptr: %0, value: %3, order: (semantics: weak)) : token @10";
     let commands = ["break 5", "break 10", "continue", "variables", "print w", "continue", "variables"];
-    let said = debug_in(folder.path(), "%0: ptr<i32>", body, &["zeros:i32[1]", "--grid", "1"], &commands);
-    let (early, late) = said.split_once("> variables").unwrap().1.split_once("> variables").unwrap();
-    assert!(!early.contains("w = ") && early.contains("'w' has no value here"), "{said}");
-    assert!(late.contains("w = i32 7"), "{said}");
+    let reported = debug_in(folder.path(), "%0: ptr<i32>", body, &["zeros:i32[1]", "--grid", "1"], &commands);
+    let (early, late) = reported.split_once("> variables").unwrap().1.split_once("> variables").unwrap();
+    assert!(!early.contains("w = ") && early.contains("'w' has no value here"), "{reported}");
+    assert!(late.contains("w = i32 7"), "{reported}");
 }

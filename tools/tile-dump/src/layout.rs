@@ -4,7 +4,7 @@ use base::File;
 use base::diag::{Diagnostic, Result};
 use base::envelope::{Sniffed, sniff};
 use common::{Colour, Input};
-use picture::layouts::Uses;
+use layout_drawing::layouts::Uses;
 use tileas::{Layout, LayoutId};
 
 /// The drawings of a layout, one for each type of tile that has it. Colours go to terminals only.
@@ -33,6 +33,6 @@ pub(crate) fn draw(input: &Input, name: &str, to_terminal: bool) -> Result<Strin
     };
     let colour = to_terminal && Colour::of_stdout() == Colour::Yes;
     let drawings: Vec<String> =
-        uses.of(*id).iter().map(|of| picture::terminal::draw(&id.to_string(), layout, of, colour)).collect();
+        uses.of(*id).iter().map(|of| layout_drawing::terminal::draw(&id.to_string(), layout, of, colour)).collect();
     Ok(if drawings.is_empty() { format!("no value has layout {id}\n") } else { drawings.join("\n") })
 }

@@ -61,9 +61,9 @@ const INPUT: u8 = 3;
 const NO_OUTPUT: u8 = 4;
 
 fn main() -> ExitCode {
-    let (stdout, stderr, code) = match cl::words() {
-        Ok((program, words)) => {
-            let parsed = cl::parse(OPTIONS, &program, &words);
+    let (stdout, stderr, code) = match cl::args() {
+        Ok((program, args)) => {
+            let parsed = cl::parse(OPTIONS, &program, &args);
             let limit = |name| parsed.get(name).and_then(cl::parse_integer).and_then(|number| u64::try_from(number).ok());
             common::Limits { max_memory: limit("max-memory"), max_time: limit("max-time") }.watch(|reason| {
                 let _ = writeln!(std::io::stderr(), "error: tileirdisasm was stopped: {reason}");

@@ -32,14 +32,14 @@ impl Generator {
         let offset = match self.random.one_in(4) {
             true => {
                 let signedness = numerics::arith::Signedness::Signed;
-                self.build.make(&Kind::new(Scalar::I64, shape), Op::ExtI { signedness, from: offset })
+                self.build.emit(&Kind::new(Scalar::I64, shape), Op::ExtI { signedness, from: offset })
             }
             false => offset,
         };
         let pointers = self.build.op(Op::Offset { ptr: all, offset }, ty);
         match self.random.one_in(8) {
             true => {
-                let source = self.build.make(&Kind::new(Scalar::I64, shape), Op::PtrToInt { source: pointers });
+                let source = self.build.emit(&Kind::new(Scalar::I64, shape), Op::PtrToInt { source: pointers });
                 self.build.op(Op::IntToPtr { source }, ty)
             }
             false => pointers,
@@ -49,7 +49,7 @@ impl Generator {
     pub(crate) fn gather(&mut self, pointer: Value, elements: i64, kind: &Kind) -> Value {
         let own = kind.count() * self.grid <= elements;
         let offset = match own && self.random.one_in(2) {
-            true => self.own_places(&kind.shape),
+            true => self.private_addresses(&kind.shape),
             false => self.below(elements, &kind.shape),
         };
         let source = self.pointers(pointer, kind.scalar, offset, &kind.shape);
@@ -89,38 +89,38 @@ impl Generator {
     }
 
     /// Numbers of a block's own elements, in some order.
-    pub(crate) fn own_places(&mut self, shape: &[i64]) -> Value {
+    pub(crate) fn private_addresses(&mut self, shape: &[i64]) -> Value {
         let flat = Kind::new(NUMBER, &[shape.iter().product()]);
-        let mut place = self.any_order(&flat);
+        let mut index_value = self.any_order(&flat);
         let start = self.own_start(flat.count());
         let start = self.spread(start, &flat);
-        place = self.build.plus(&flat, place, start);
-        self.reshape(place, &flat, shape)
+        index_value = self.build.plus(&flat, index_value, start);
+        self.reshape(index_value, &flat, shape)
     }
 
     /// One number for all elements of a tile of one dimension.
     pub(crate) fn spread(&mut self, number: Value, flat: &Kind) -> Value {
         let one = self.reshape(number, &Kind::new(flat.scalar, &[]), &[1]);
-        if flat.shape == [1] { one } else { self.build.make(flat, Op::Broadcast { source: one }) }
+        if flat.shape == [1] { one } else { self.build.emit(flat, Op::Broadcast { source: one }) }
     }
 
     /// The numbers from zero on, each once.
     pub(crate) fn any_order(&mut self, flat: &Kind) -> Value {
-        let place = self.build.make(flat, Op::Iota {});
+        let index_value = self.build.emit(flat, Op::Iota {});
         match self.random.below(3) {
             0 => {
                 let flip = self.random.below(flat.count() as usize) as u64;
                 let flip = self.splat(flat, flip);
-                self.build.make(flat, Op::XOrI { lhs: place, rhs: flip })
+                self.build.emit(flat, Op::XOrI { lhs: index_value, rhs: flip })
             }
             1 => {
                 // Times an odd number, modulo the count.
                 let (factor, mask) = (2 * self.random.below(8) as u64 + 1, flat.count() as u64 - 1);
                 let (factor, mask) = (self.splat(flat, factor), self.splat(flat, mask));
-                let far = self.build.times(flat, place, factor);
+                let far = self.build.times(flat, index_value, factor);
                 self.build.and(flat, far, mask)
             }
-            _ => place,
+            _ => index_value,
         }
     }
 
@@ -141,7 +141,7 @@ impl Generator {
         let pointer = self.output(kind.scalar, kind.count() * self.grid, tolerance);
         match self.random.one_in(2) {
             true => {
-                let offset = self.own_places(&kind.shape);
+                let offset = self.private_addresses(&kind.shape);
                 let destination = self.pointers(pointer, kind.scalar, offset, &kind.shape);
                 let mask = self.random.one_in(3).then(|| self.some(&kind.of(Scalar::I1)));
                 self.store_pointers(destination, value, mask, None);
@@ -195,12 +195,12 @@ impl Generator {
         let mut token = None;
         let mut value = x;
         for _ in 0..2 {
-            let places = self.any_order(&flat);
-            let offset = self.reshape(places, &flat, &kind.shape);
+            let indices = self.any_order(&flat);
+            let offset = self.reshape(indices, &flat, &kind.shape);
             let pointers = self.pointers(pointer, kind.scalar, offset, &kind.shape);
             let stored = self.store_pointers(pointers, value, None, token);
-            let places = self.any_order(&flat);
-            let offset = self.reshape(places, &flat, &kind.shape);
+            let indices = self.any_order(&flat);
+            let offset = self.reshape(indices, &flat, &kind.shape);
             let pointers = self.pointers(pointer, kind.scalar, offset, &kind.shape);
             let (loaded, after) = self.load_pointers(pointers, &kind, None, None, Some(stored));
             self.add(loaded, kind.clone());

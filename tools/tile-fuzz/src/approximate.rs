@@ -67,7 +67,7 @@ impl Generator {
             }
             _ => Op::TanH { rounding_mode: Rounding::Full, source },
         };
-        self.build.make(kind, op)
+        self.build.emit(kind, op)
     }
 
     /// A sum along a dimension, whose order is free.
@@ -77,7 +77,7 @@ impl Generator {
         // So that no partial sum is larger than an element.
         let part = self.number(kind, 1.0 / extent);
         let (flush_to_zero, rounding_mode) = (false, Rounding::NearestEven);
-        let x = self.build.make(kind, Op::MulF { flush_to_zero, rounding_mode, lhs: x, rhs: part });
+        let x = self.build.emit(kind, Op::MulF { flush_to_zero, rounding_mode, lhs: x, rhs: part });
         let scalar = Kind::new(kind.scalar, &[]);
         let ty = self.build.tile(&scalar);
         let (body, args, before) = self.build.region(&[ty, ty]);
@@ -89,7 +89,7 @@ impl Generator {
         let result = Kind::new(kind.scalar, &shape);
         let identity = self.attribute(kind.scalar, 0);
         let op = Op::Reduce { dim: dim as i32, identities: [identity].into(), operands: [x].into(), body };
-        let value = self.build.make(&result, op);
+        let value = self.build.emit(&result, op);
         self.store_within(value, &result, tolerance * extent.log2().max(1.0));
     }
 }

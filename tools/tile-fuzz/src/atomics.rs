@@ -4,9 +4,9 @@ use crate::builder::{Kind, View, ViewKind};
 use crate::program::Generator;
 use crate::views::Tensor;
 use base::ir::Value;
+use core_dialect::memory::{AtomicMode, MemoryOrdering, MemoryScope};
 use numerics::Scalar;
 use tileir::Op;
-use vocabulary::memory::{AtomicMode, MemoryOrdering, MemoryScope};
 
 /// Elements of shared memory.
 const SHARED: i64 = 64;
@@ -87,7 +87,7 @@ impl Generator {
         let mut token = None;
         for _ in 0..2 {
             let mode = if self.random.one_in(3) { AtomicMode::Xchg } else { self.commuting(scalar) };
-            let offset = self.own_places(&kind.shape);
+            let offset = self.private_addresses(&kind.shape);
             let (pointers, arg) = (self.pointers(pointer, scalar, offset, &kind.shape), self.amount(&kind));
             let mask = self.random.one_in(2).then(|| self.some(&kind.of(Scalar::I1)));
             let results = self.read_modify_write(mode, pointers, arg, &kind, mask, token);
@@ -105,7 +105,7 @@ impl Generator {
         let pointer = self.output(kind.scalar, kind.count() * self.grid, 0.0);
         let mut token = None;
         for _ in 0..2 {
-            let offset = self.own_places(&kind.shape);
+            let offset = self.private_addresses(&kind.shape);
             let pointers = self.pointers(pointer, kind.scalar, offset, &kind.shape);
             let one = self.splat(&kind, 1);
             let some = self.some(&kind);

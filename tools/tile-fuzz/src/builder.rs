@@ -2,6 +2,7 @@
 
 use base::ir::{Block, Operation, Region, Value};
 use base::{Arena, Body, Loc};
+use core_dialect::memory::Padding;
 use numerics::Scalar;
 use numerics::arith::Overflow;
 use tileir::enums::Visibility;
@@ -10,7 +11,6 @@ use tileir::types::Pointer;
 use tileir::types::PointerSpace;
 use tileir::types::{Dictionary, Symbol};
 use tileir::{Element, Function, Module, Op, StringId, Type, TypeId, Version};
-use vocabulary::memory::Padding;
 
 /// What a tile holds and how it is shaped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -182,18 +182,18 @@ impl Builder {
     }
 
     /// An op whose result is of a kind.
-    pub(crate) fn make(&mut self, kind: &Kind, op: Op) -> Value {
+    pub(crate) fn emit(&mut self, kind: &Kind, op: Op) -> Value {
         let ty = self.tile(kind);
         self.op(op, ty)
     }
     pub(crate) fn plus(&mut self, kind: &Kind, lhs: Value, rhs: Value) -> Value {
-        self.make(kind, Op::AddI { overflow: Overflow::None, lhs, rhs })
+        self.emit(kind, Op::AddI { overflow: Overflow::None, lhs, rhs })
     }
     pub(crate) fn times(&mut self, kind: &Kind, lhs: Value, rhs: Value) -> Value {
-        self.make(kind, Op::MulI { overflow: Overflow::None, lhs, rhs })
+        self.emit(kind, Op::MulI { overflow: Overflow::None, lhs, rhs })
     }
     pub(crate) fn and(&mut self, kind: &Kind, lhs: Value, rhs: Value) -> Value {
-        self.make(kind, Op::AndI { lhs, rhs })
+        self.emit(kind, Op::AndI { lhs, rhs })
     }
 
     pub(crate) fn finish(mut self) -> Module {

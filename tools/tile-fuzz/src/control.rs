@@ -21,7 +21,7 @@ impl Generator {
 
     pub(crate) fn integers(&mut self, comparison_predicate: Predicate, lhs: Value, rhs: Value) -> Value {
         let op = Op::CmpI { comparison_predicate, signedness: Signedness::Signed, lhs, rhs };
-        self.build.make(&Kind::new(Scalar::I1, &[]), op)
+        self.build.emit(&Kind::new(Scalar::I1, &[]), op)
     }
 
     fn types(&mut self, kinds: &[Kind]) -> Vec<tileir::TypeId> {
@@ -105,8 +105,8 @@ impl Generator {
             // A few more, which blocks may disagree on.
             let more = self.below(4, &[]);
             let more = match kind.scalar {
-                Scalar::I64 => self.build.make(&kind, Op::ExtI { signedness: Signedness::Unsigned, from: more }),
-                Scalar::I16 => self.build.make(&kind, Op::TruncI { overflow: Overflow::None, from: more }),
+                Scalar::I64 => self.build.emit(&kind, Op::ExtI { signedness: Signedness::Unsigned, from: more }),
+                Scalar::I16 => self.build.emit(&kind, Op::TruncI { overflow: Overflow::None, from: more }),
                 _ => more,
             };
             upper = self.build.plus(&kind, upper, more);

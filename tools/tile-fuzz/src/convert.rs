@@ -30,7 +30,7 @@ impl Generator {
             (false, true) => return self.whole(value, from, to),
             (false, false) => Op::FToF { rounding_mode: EVEN, from: value },
         };
-        self.build.make(&kind, op)
+        self.build.emit(&kind, op)
     }
 
     fn whole(&mut self, value: Value, from: &Kind, to: Scalar) -> Value {
@@ -39,15 +39,15 @@ impl Generator {
         let from_value = self.clamped(value, from, low, high);
         let rounding_mode = Rounding::NearestIntToZero;
         let saturating = self.random.one_in(4);
-        self.build.make(&from.of(to), Op::FToI { saturating, signedness, rounding_mode, from: from_value })
+        self.build.emit(&from.of(to), Op::FToI { saturating, signedness, rounding_mode, from: from_value })
     }
 
     /// A float between two bounds; NaN becomes the lower.
     pub(crate) fn clamped(&mut self, value: Value, kind: &Kind, low: f64, high: f64) -> Value {
         let (low, high) = (self.number(kind, low), self.number(kind, high));
         let (propagate_nan, flush_to_zero) = (false, false);
-        let above = self.build.make(kind, Op::MaxF { propagate_nan, flush_to_zero, lhs: value, rhs: low });
-        self.build.make(kind, Op::MinF { propagate_nan, flush_to_zero, lhs: above, rhs: high })
+        let above = self.build.emit(kind, Op::MaxF { propagate_nan, flush_to_zero, lhs: value, rhs: low });
+        self.build.emit(kind, Op::MinF { propagate_nan, flush_to_zero, lhs: above, rhs: high })
     }
 
     /// Through a float type that only conversions and products know, and back.
@@ -73,10 +73,10 @@ impl Generator {
             _ if self.random.one_in(2) => x,
             _ => self.clamped(x, &kind, -100.0, 100.0),
         };
-        let small = self.build.make(&kind.of(through), Op::FToF { rounding_mode, from: x });
+        let small = self.build.emit(&kind.of(through), Op::FToF { rounding_mode, from: x });
         let small = if self.random.one_in(2) { self.moved(small, &kind.of(through)) } else { small };
         let back = self.random.pick(&[Scalar::F32, Scalar::F16, Scalar::BF16]);
-        let value = self.build.make(&kind.of(back), Op::FToF { rounding_mode: EVEN, from: small });
+        let value = self.build.emit(&kind.of(back), Op::FToF { rounding_mode: EVEN, from: small });
         self.add(value, kind.of(back));
     }
 
@@ -89,7 +89,7 @@ impl Generator {
         let across = Kind::new(kind.scalar, &[count / 2, 2]);
         let turned = Kind::new(kind.scalar, &[2, count / 2]);
         let wide = self.reshape(source, kind, &across.shape);
-        let wide = self.build.make(&turned, Op::Permute { permutation: [1, 0].into(), source: wide });
+        let wide = self.build.emit(&turned, Op::Permute { permutation: [1, 0].into(), source: wide });
         self.reshape(wide, &turned, &kind.shape)
     }
 
@@ -105,24 +105,24 @@ impl Generator {
         let x = match scalar {
             Scalar::I4 => {
                 let bytes = self.convert(x, &kind, Scalar::I8);
-                self.build.make(&kind.of(Scalar::I4), Op::TruncI { overflow: Overflow::None, from: bytes })
+                self.build.emit(&kind.of(Scalar::I4), Op::TruncI { overflow: Overflow::None, from: bytes })
             }
             _ => self.convert(x, &kind, scalar),
         };
         let x = self.reshape(x, &kind.of(scalar), &flat.shape);
         let bytes = Kind::new(Scalar::I8, &[count * i64::from(scalar.bits()) / 8]);
-        let packed = self.build.make(&bytes, Op::Pack { source: x });
+        let packed = self.build.emit(&bytes, Op::Pack { source: x });
         let to = self.random.pick(&[Scalar::I16, Scalar::I32, Scalar::I4]);
         let bits = bytes.count() * 8;
         if bits < i64::from(to.bits()) {
             return self.add(packed, bytes);
         }
         let wide = Kind::new(to, &[bits / i64::from(to.bits())]);
-        let value = self.build.make(&wide, Op::Unpack { source: packed });
+        let value = self.build.emit(&wide, Op::Unpack { source: packed });
         match to {
             Scalar::I4 => {
                 let signedness = self.signedness();
-                let value = self.build.make(&wide.of(Scalar::I32), Op::ExtI { signedness, from: value });
+                let value = self.build.emit(&wide.of(Scalar::I32), Op::ExtI { signedness, from: value });
                 self.add(value, wide.of(Scalar::I32));
             }
             _ => self.add(value, wide),

@@ -44,7 +44,7 @@ impl Generator {
         let low = self.build.and(&kind, x, mask);
         let comparison_predicate = Predicate::LessThanOrEqual;
         let op = Op::CmpI { comparison_predicate, signedness: Signedness::Unsigned, lhs: low, rhs: limit };
-        let condition = self.build.make(&kind.of(Scalar::I1), op);
+        let condition = self.build.emit(&kind.of(Scalar::I1), op);
         let message = self.build.string("a byte is at most 255");
         self.build.ops(Op::Assert { message, condition }, &[]);
     }
@@ -64,7 +64,7 @@ impl Generator {
             }
             _ => self.repeating(&kind),
         };
-        let value = self.build.make(&kind, Op::Assume { predicate, value });
+        let value = self.build.emit(&kind, Op::Assume { predicate, value });
         self.add(value, kind);
     }
 
@@ -73,7 +73,7 @@ impl Generator {
         let mask = self.splat(kind, (upper as u64 + 1).next_power_of_two() - 1);
         let low = self.build.and(kind, x, mask);
         let limit = self.splat(kind, upper as u64);
-        let value = self.build.make(kind, Op::MinI { signedness: Signedness::Signed, lhs: low, rhs: limit });
+        let value = self.build.emit(kind, Op::MinI { signedness: Signedness::Signed, lhs: low, rhs: limit });
         let lower = self.random.one_in(2).then_some(0);
         (value, Attribute::Bounded { lower, upper: Some(upper) })
     }
@@ -85,20 +85,20 @@ impl Generator {
             return (value, Attribute::DivBy { divisor: 64, every: None, along: None });
         };
         let row = Kind::new(kind.scalar, &[extent]);
-        let places = self.build.make(&row, Op::Iota {});
+        let indices = self.build.emit(&row, Op::Iota {});
         let equal = self.random.one_in(2);
         let value = match equal {
             true => {
                 let mask = self.splat(&row, !3);
-                self.build.and(&row, places, mask)
+                self.build.and(&row, indices, mask)
             }
-            false => places,
+            false => indices,
         };
         let rank = kind.shape.len();
         let mut narrow = vec![1; rank];
         narrow[rank - 1] = extent;
         let source = self.reshape(value, &row, &narrow);
-        let value = if narrow == kind.shape { source } else { self.build.make(kind, Op::Broadcast { source }) };
+        let value = if narrow == kind.shape { source } else { self.build.emit(kind, Op::Broadcast { source }) };
         let along = rank as i64 - 1;
         let predicate = match equal {
             true => Attribute::SameElements((0..rank).map(|dim| if dim + 1 == rank { 4 } else { 1 }).collect()),
@@ -125,10 +125,10 @@ impl Generator {
         let mut targets = Vec::new();
         for target in base::Target::all() {
             let (occupancy, warps) = (self.random.pick(&[1, 2, 4]), self.random.pick(&[4, 8]));
-            let wishes =
+            let hint_values =
                 [("num_cta_in_cga", self.random.pick(&[2, 4])), ("occupancy", occupancy), ("num_worker_warps_per_cta", warps)];
-            let wish = wishes.map(|(name, bits)| (self.build.string(name), Attribute::Integer { ty: number, bits }));
-            let kept = &wish[self.random.below(2)..wish.len() - self.random.below(2)];
+            let config = hint_values.map(|(name, bits)| (self.build.string(name), Attribute::Integer { ty: number, bits }));
+            let kept = &config[self.random.below(2)..config.len() - self.random.below(2)];
             targets.push((self.build.string(target.name), Attribute::Dictionary(kept.into())));
         }
         self.build.hints = Some(targets.into());

@@ -1,4 +1,4 @@
-//! Element-wise ops: arithmetic, comparisons, selections, numbers made of places.
+//! Element-wise ops: arithmetic, comparisons, selections, numbers made of indices.
 
 use crate::builder::Kind;
 use crate::program::{Generator, INTS};
@@ -49,16 +49,16 @@ impl Generator {
         }
     }
 
-    /// Numbers that differ from place to place.
+    /// Numbers that differ from index_value to index_value.
     fn varied(&mut self, kind: &Kind) -> Value {
         let flat = Kind::new(Scalar::I32, &[kind.count()]);
-        let places = self.build.make(&flat, Op::Iota {});
+        let indices = self.build.emit(&flat, Op::Iota {});
         let factor = self.random.below(1000) as u64;
         let factor = self.splat(&flat, 2 * factor + 1);
-        let numbers = self.build.times(&flat, places, factor);
+        let numbers = self.build.times(&flat, indices, factor);
         let shift = self.random.below(4) as u64;
         let shift = self.splat(&flat, shift);
-        let numbers = self.build.make(&flat, Op::ShRI { signedness: Signedness::Unsigned, lhs: numbers, rhs: shift });
+        let numbers = self.build.emit(&flat, Op::ShRI { signedness: Signedness::Unsigned, lhs: numbers, rhs: shift });
         let numbers = self.convert(numbers, &flat, kind.scalar);
         self.reshape(numbers, &flat.of(kind.scalar), &kind.shape)
     }
@@ -80,7 +80,7 @@ impl Generator {
                 Op::CmpF { comparison_predicate, comparison_ordering, lhs, rhs }
             }
         };
-        self.build.make(&kind.of(Scalar::I1), op)
+        self.build.emit(&kind.of(Scalar::I1), op)
     }
 
     pub(crate) fn elementwise(&mut self) {
@@ -97,7 +97,7 @@ impl Generator {
             2 => {
                 let cond = self.some(&kind.of(Scalar::I1));
                 let val_if_false = self.some(&kind);
-                (self.build.make(&kind, Op::Select { cond, val_if_true: x, val_if_false }), kind)
+                (self.build.emit(&kind, Op::Select { cond, val_if_true: x, val_if_false }), kind)
             }
             _ => (self.arithmetic(x, &kind), kind),
         };
@@ -111,7 +111,7 @@ impl Generator {
             scalar if scalar.is_int() => self.integer(x, y, kind),
             _ => self.float(x, y, kind),
         };
-        self.build.make(kind, op)
+        self.build.emit(kind, op)
     }
 
     fn integer(&mut self, x: Value, y: Value, kind: &Kind) -> Op {
@@ -206,19 +206,19 @@ impl Generator {
             9 => Op::AbsF { source: lhs },
             10 if directed => Op::DivF { flush_to_zero, rounding_mode, lhs, rhs },
             11 if directed => {
-                let source = self.build.make(kind, Op::AbsF { source: lhs });
+                let source = self.build.emit(kind, Op::AbsF { source: lhs });
                 Op::Sqrt { flush_to_zero, rounding_mode, source }
             }
             _ => self.random.pick(&[Op::Floor { source: lhs }, Op::Ceil { source: lhs }]),
         }
     }
 
-    /// Numbers that depend on the element's place.
+    /// Numbers that depend on the element's index_value.
     pub(crate) fn index(&mut self) {
         let shape = self.shape();
         let (scalar, count) = (self.random.pick(&INTS[1..]), shape.iter().product());
         let flat = Kind::new(scalar, &[count]);
-        let iota = self.build.make(&flat, Op::Iota {});
+        let iota = self.build.emit(&flat, Op::Iota {});
         let shaped = self.reshape(iota, &flat, &shape);
         self.add(shaped, Kind::new(scalar, &shape));
     }

@@ -8,22 +8,22 @@ mod control;
 mod convert;
 mod effects;
 mod elementwise;
-mod fold;
-mod moving;
-mod ordered;
-mod products;
+mod induction;
+mod loop_memory;
+mod mma;
+mod noncommutative;
 mod program;
 mod random;
-mod rounds;
+mod reductions;
 mod shapes;
 mod shrink;
 mod views;
 
-use agreement::{Bench, Outcome};
 use base::diag::{Diagnostic, Result};
 use clap::Parser;
 use common::options::{Lowering, Scheduling};
-use program::{Generator, Wish};
+use differential::{Bench, Outcome};
+use program::{Config, Generator};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
     after_help = "Examples:
   tile-fuzz --count 1000                        what ./scripts/test does, for longer
   tile-fuzz --seed 17 --count 1 --dir kept -O0  one program again
-  tile-fuzz --theme products --shrink           of what differs, only what is needed
+  tile-fuzz --theme mma --shrink           of what differs, only what is needed
 
 Exit codes:
   0 all agree, 1 some differ or too few could be compared, 2 usage, 4 input/output or child failure"
@@ -53,7 +53,7 @@ struct Options {
     #[arg(long, default_value_t = 100)]
     count: u64,
     #[command(flatten)]
-    wish: Wish,
+    config: Config,
     /// Targets, each program gets one of
     #[arg(long, value_delimiter = ',', default_values_t = base::Target::all().map(|target| target.name.to_string()))]
     targets: Vec<String>,
@@ -131,7 +131,7 @@ fn run(options: &Options) -> Result<bool> {
 }
 
 fn one(options: &Options, tools: &std::path::Path, seed: u64) -> Result<Outcome> {
-    let program = Generator::program(seed, &options.wish);
+    let program = Generator::program(seed, &options.config);
     let folder = options.dir.join(seed.to_string());
     if options.generate {
         return program.write(&folder).map(|()| Outcome::Same);
@@ -139,14 +139,14 @@ fn one(options: &Options, tools: &std::path::Path, seed: u64) -> Result<Outcome>
     let pick = |from: &[String], by: u64| from[(by % from.len() as u64) as usize].clone();
     let target = pick(&options.targets, seed);
     let level = pick(&options.levels, seed / options.targets.len() as u64);
-    let (lowering, scheduling) = (options.lowering.words(), options.scheduling.words());
-    let bench = Bench { tools: tools.into(), level, target, lowering, scheduling, patience: PATIENCE, beside_others: true };
+    let (lowering, scheduling) = (options.lowering.to_args(), options.scheduling.to_args());
+    let bench = Bench { tools: tools.into(), level, target, lowering, scheduling, patience: PATIENCE, runs_concurrently: true };
     let outcome = program.compare(&bench, &folder);
     let outcome = outcome.map_err(|error| error.note(format!("in the program of seed {seed}")))?;
     // Programs are small: one that takes long is as wrong as one that leaves something else.
     if let Outcome::Wrong(message) | Outcome::Unfinished(message) = &outcome {
         println!("seed {seed} {} -O{}: {message}", bench.target, bench.level);
-        if options.shrink && !message.starts_with(agreement::UNEXPECTED) {
+        if options.shrink && !message.starts_with(differential::UNEXPECTED) {
             let program = shrink::shrink(program, message, &bench, &folder);
             program.compare(&bench, &folder)?;
         }

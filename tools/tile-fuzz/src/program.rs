@@ -6,12 +6,12 @@
 
 use crate::builder::{Builder, Kind};
 use crate::random::Random;
-use agreement::{Bench, Outcome, Output};
 use base::diag::{Diagnostic, Result};
 use base::envelope::Form;
 use base::ir::Value;
 use base::{Envelope, File};
 use common::launch::{Buffer, ByTarget, Extents, Launch, Param};
+use differential::{Bench, Outcome, Output};
 use numerics::Scalar;
 use std::path::Path;
 use tileir::{Attribute, Module, Op};
@@ -96,7 +96,7 @@ pub(crate) struct Generator {
 
 /// What a program is to be like.
 #[derive(clap::Args)]
-pub(crate) struct Wish {
+pub(crate) struct Config {
     /// What programs are about
     #[arg(long, value_enum, default_value = "all")]
     pub(crate) theme: Theme,
@@ -126,7 +126,7 @@ const ANYWHERE: &[Step] = &[
     (1, Generator::index),
     (1, Generator::fact),
     (1, Generator::global),
-    (1, Generator::product),
+    (1, Generator::mma),
     (1, Generator::shared_atomic),
     (1, Generator::assertion),
 ];
@@ -139,7 +139,7 @@ const ONCE: &[Step] = &[
     (1, Generator::compare_and_swap),
     (1, Generator::scratch),
     (1, Generator::scatter),
-    (1, Generator::rounds),
+    (1, Generator::iterations),
     (2, Generator::approximate),
     (1, Generator::print),
     (1, Generator::early_store),
@@ -147,15 +147,15 @@ const ONCE: &[Step] = &[
 /// What is made at most a few times, for it is large.
 const LARGE: &[Step] = &[
     (1, Generator::leave_early),
-    (3, Generator::product_loop),
-    (2, Generator::product_tiles),
+    (3, Generator::mma_loop),
+    (2, Generator::mma_tiles),
     (1, Generator::attention),
     (1, Generator::scaled),
     (1, Generator::scaled_loop),
 ];
 
 /// What two blocks may do that have half of it each.
-const OF_CLUSTERS: &[Step] = &[(3, Generator::product_loop), (2, Generator::product_tiles)];
+const OF_CLUSTERS: &[Step] = &[(3, Generator::mma_loop), (2, Generator::mma_tiles)];
 
 /// What programs are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -163,16 +163,16 @@ pub(crate) enum Theme {
     /// Everything.
     All,
     /// Matrix products and loops around them.
-    Products,
-    /// Loops whose rounds store and load what other rounds stored.
-    Rounds,
+    Mma,
+    /// Loops whose iterations store and load what other iterations stored.
+    Loops,
     /// Loops of large products and little else, whose tile blocks the blocks of a cluster can share out.
     Clusters,
 }
 
 impl Generator {
-    pub(crate) fn program(seed: u64, wish: &Wish) -> Program {
-        let theme = wish.theme;
+    pub(crate) fn program(seed: u64, config: &Config) -> Program {
+        let theme = config.theme;
         let mut random = Random::new(seed);
         let grid = random.pick(&[1, 2, 3, 4]);
         let mut generator = Generator {
@@ -186,7 +186,7 @@ impl Generator {
             shapes: Vec::new(),
             depth: 0,
             loops: 0,
-            commutative: wish.commutative,
+            commutative: config.commutative,
             plain: theme == Theme::Clusters,
             params: Vec::new(),
             data: Vec::new(),
@@ -196,7 +196,7 @@ impl Generator {
         generator.prologue();
         let steps = match theme {
             Theme::All => 3 + generator.random.below(20),
-            Theme::Products | Theme::Rounds => generator.random.below(6),
+            Theme::Mma | Theme::Loops => generator.random.below(6),
             Theme::Clusters => 0,
         };
         for _ in 0..steps {
@@ -205,16 +205,16 @@ impl Generator {
         if theme == Theme::Clusters {
             generator.take(OF_CLUSTERS);
         }
-        if theme == Theme::Rounds {
-            generator.rounds();
+        if theme == Theme::Loops {
+            generator.iterations();
         }
-        if theme == Theme::Products {
+        if theme == Theme::Mma {
             for _ in 0..1 + generator.random.below(2) {
                 generator.take(&LARGE[1..]);
             }
         }
         generator.epilogue();
-        if wish.store_values {
+        if config.store_values {
             generator.store_values();
         }
         generator.done()
@@ -378,12 +378,12 @@ impl Generator {
             let (value, kind) = match kind.scalar {
                 Scalar::I1 => {
                     let (signedness, wide) = (numerics::arith::Signedness::Unsigned, kind.of(Scalar::I8));
-                    (self.build.make(&wide, Op::ExtI { signedness, from: value }), wide)
+                    (self.build.emit(&wide, Op::ExtI { signedness, from: value }), wide)
                 }
                 scalar if scalar.bits() < 8 => continue,
                 scalar if scalar.bytes() == 1 => {
                     let bits = kind.of(Scalar::I8);
-                    (self.build.make(&bits, Op::Bitcast { source: value }), bits)
+                    (self.build.emit(&bits, Op::Bitcast { source: value }), bits)
                 }
                 _ => (value, kind),
             };
@@ -392,8 +392,9 @@ impl Generator {
             let pointer = self.output(kind.scalar, kind.count() * self.grid, 0.0);
             let name = format!("value{number:03}.{op}");
             // The buffer was made under another name.
-            for place in [&mut self.outputs.last_mut().expect("just made").name, &mut self.data.last_mut().expect("just made").0] {
-                place.clone_from(&name);
+            for pattern in [&mut self.outputs.last_mut().expect("just made").name, &mut self.data.last_mut().expect("just made").0]
+            {
+                pattern.clone_from(&name);
             }
             *self.params.last_mut().expect("just made") = Param::Ptr(name);
             let (view, index) = (self.own_view(pointer, &stored), self.own_index(&stored));

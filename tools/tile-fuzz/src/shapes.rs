@@ -10,7 +10,7 @@ impl Generator {
         if from.shape == shape {
             return source;
         }
-        self.build.make(&Kind::new(from.scalar, shape), Op::Reshape { source })
+        self.build.emit(&Kind::new(from.scalar, shape), Op::Reshape { source })
     }
 
     pub(crate) fn reshaped(&mut self) {
@@ -41,7 +41,7 @@ impl Generator {
         }
         let shape: Vec<i64> = permutation.iter().map(|dim| kind.shape[*dim as usize]).collect();
         let result = Kind::new(kind.scalar, &shape);
-        let value = self.build.make(&result, Op::Permute { permutation: permutation.into(), source });
+        let value = self.build.emit(&result, Op::Permute { permutation: permutation.into(), source });
         if !self.shapes.contains(&shape) {
             self.shapes.push(shape);
         }
@@ -72,7 +72,7 @@ impl Generator {
         }
         let result = Kind::new(kind.scalar, &shape);
         let source = self.reshape(x, kind, &narrow);
-        let value = if narrow == shape { source } else { self.build.make(&result, Op::Broadcast { source }) };
+        let value = if narrow == shape { source } else { self.build.emit(&result, Op::Broadcast { source }) };
         self.add(value, result);
     }
 
@@ -98,14 +98,14 @@ impl Generator {
 
     fn extract(&mut self, source: Value, kind: &Kind) {
         let Some((indices, result)) = self.part(kind) else { return };
-        let value = self.build.make(&result, Op::Extract { source, indices: indices.into() });
+        let value = self.build.emit(&result, Op::Extract { source, indices: indices.into() });
         self.add(value, result);
     }
 
     fn insert(&mut self, destination: Value, kind: &Kind) {
         let Some((indices, part)) = self.part(kind) else { return };
         let source = self.some(&part);
-        let value = self.build.make(kind, Op::Insert { source, destination, indices: indices.into() });
+        let value = self.build.emit(kind, Op::Insert { source, destination, indices: indices.into() });
         self.add(value, kind.clone());
     }
 
@@ -117,7 +117,7 @@ impl Generator {
         let mut shape = kind.shape.clone();
         shape[dim] *= 2;
         let result = Kind::new(kind.scalar, &shape);
-        let value = self.build.make(&result, Op::Cat { dim: dim as i64, lhs, rhs });
+        let value = self.build.emit(&result, Op::Cat { dim: dim as i64, lhs, rhs });
         self.add(value, result);
     }
 }

@@ -1,8 +1,8 @@
 //! Makes a program that goes wrong smaller, as long as it goes wrong in the same way.
 
 use crate::program::Program;
-use agreement::{Bench, Outcome};
 use base::DebugInfo;
+use differential::{Bench, Outcome};
 use std::path::Path;
 
 /// What stays the same of a message: the stage, and what goes wrong there, without numbers.
@@ -14,8 +14,8 @@ pub(crate) fn shrink(mut program: Program, message: &str, bench: &Bench, folder:
     let wanted = kind(message);
     // A smaller program leaves something else.
     program.outputs.iter_mut().for_each(|output| output.expected = None);
-    let start = reduction::Program { module: program.module.clone(), debug: DebugInfo::default() };
-    let small = reduction::reduce(start, &mut |candidate| {
+    let start = case_reducer::Program { module: program.module.clone(), debug: DebugInfo::default() };
+    let small = case_reducer::reduce(start, &mut |candidate| {
         program.module = candidate.module.clone();
         // One that asks for other memory than there is goes wrong in another way.
         let outcome = program.compare(bench, folder);

@@ -3,11 +3,11 @@
 use crate::builder::{Kind, View, ViewKind};
 use crate::program::Generator;
 use base::ir::Value;
+use core_dialect::memory::{MemoryOrdering, MemoryScope, Padding};
 use numerics::Scalar;
 use numerics::arith::Signedness;
 use tileir::types::{DYNAMIC, Dictionary};
 use tileir::{Attribute, Op, TypeId};
-use vocabulary::memory::{MemoryOrdering, MemoryScope, Padding};
 
 /// A tensor in memory; dynamic extents and strides are operands.
 pub(crate) struct Tensor {
@@ -99,10 +99,10 @@ impl Generator {
         }
         let number = self.build.ty(tileir::Type::Scalar(Scalar::I32));
         let latency = Attribute::Integer { ty: number, bits: 1 + self.random.below(10) as u64 };
-        let wishes = [("latency", latency), ("allow_tma", Attribute::Bool(self.random.one_in(2)))];
-        let wishes: Vec<_> = wishes.map(|(name, wish)| (self.build.string(name), wish)).into();
-        let wish = |target: base::Target| (self.build.string(target.name), Attribute::Dictionary(wishes.clone().into()));
-        let hints: Vec<_> = base::Target::all().map(wish).collect();
+        let hint_values = [("latency", latency), ("allow_tma", Attribute::Bool(self.random.one_in(2)))];
+        let hint_values: Vec<_> = hint_values.map(|(name, config)| (self.build.string(name), config)).into();
+        let config = |target: base::Target| (self.build.string(target.name), Attribute::Dictionary(hint_values.clone().into()));
+        let hints: Vec<_> = base::Target::all().map(config).collect();
         Some(Box::new(hints.into()))
     }
 
@@ -173,7 +173,7 @@ impl Generator {
             return index;
         }
         let last = self.index_constant(space - 1);
-        self.build.make(&Kind::new(Scalar::I32, &[]), Op::MinI { signedness: Signedness::Unsigned, lhs: index, rhs: last })
+        self.build.emit(&Kind::new(Scalar::I32, &[]), Op::MinI { signedness: Signedness::Unsigned, lhs: index, rhs: last })
     }
 
     /// A tile of a one-dimensional tensor whose extent is known only at run time.
@@ -239,10 +239,10 @@ impl Generator {
         let mut index = vec![self.index_constant(0); kind.shape.len()];
         let mut sizes = kind.shape.clone();
         // The rows of a block are all others' neighbours; along another dimension the block has its own tile.
-        let iota = self.build.make(&rows, Op::Iota {});
+        let iota = self.build.emit(&rows, Op::Iota {});
         let flip = self.random.below(rows.count() as usize) as u64;
         let flip = self.splat(&rows, flip);
-        index[dim] = self.build.make(&rows, Op::XOrI { lhs: iota, rhs: flip });
+        index[dim] = self.build.emit(&rows, Op::XOrI { lhs: iota, rhs: flip });
         let along = self.random.below(kind.shape.len());
         sizes[along] *= self.grid;
         match along == dim {

@@ -77,7 +77,7 @@ fn lacks(name: &str, symbol: &str) -> Box<Diagnostic> {
 pub(crate) enum Attribute {
     /// In kHz.
     Clock = 13,
-    Multiprocessors = 16,
+    SmCount = 16,
     /// In kHz.
     MemoryClock = 36,
     /// In bits.
@@ -248,13 +248,14 @@ impl Module<'_> {
     pub(crate) fn launch(&self, kernel: &CStr, grid: [u32; 3], block: [u32; 3], params: &mut [[u8; 8]]) -> Result<()> {
         let device = self.device;
         let mut function = null_mut();
-        let mut places: Vec<*mut c_void> = params.iter_mut().map(|param| param.as_mut_ptr().cast()).collect();
+        let mut param_addresses: Vec<*mut c_void> = params.iter_mut().map(|param| param.as_mut_ptr().cast()).collect();
         // SAFETY: the driver reads from each place as many bytes as the kernel's parameter has, which is at most eight.
         unsafe {
             let status = (device.interface.function)(&mut function, self.handle, kernel.as_ptr());
             device.check("cuModuleGetFunction", status)?;
             let ([x, y, z], [a, b, c]) = (grid, block);
-            let status = (device.interface.launch)(function, x, y, z, a, b, c, 0, null_mut(), places.as_mut_ptr(), null_mut());
+            let status =
+                (device.interface.launch)(function, x, y, z, a, b, c, 0, null_mut(), param_addresses.as_mut_ptr(), null_mut());
             device.check("cuLaunchKernel", status)
         }
     }

@@ -26,7 +26,7 @@ pub(crate) struct Gpu {
     /// The version of CUDA that the driver knows.
     driver: i32,
     compute_capability: [i32; 2],
-    multiprocessors: i32,
+    sms: i32,
     /// MHz at most.
     clock: f64,
     /// GB/s at most: two transfers a clock.
@@ -72,7 +72,7 @@ impl Gpu {
             device: device.name()?,
             driver: device.version,
             compute_capability: [device.attribute(Attribute::Major)?, device.attribute(Attribute::Minor)?],
-            multiprocessors: device.attribute(Attribute::Multiprocessors)?,
+            sms: device.attribute(Attribute::SmCount)?,
             clock: megahertz(Attribute::Clock)?,
             memory: megahertz(Attribute::MemoryClock)? * 2.0 * f64::from(device.attribute(Attribute::MemoryBus)?) / 8e3,
         })
@@ -86,8 +86,8 @@ impl Report {
     }
 
     pub(crate) fn text(&self) -> String {
-        let Gpu { device, driver, compute_capability: [major, minor], multiprocessors, .. } = &self.gpu;
-        let mut out = format!("{device} ({major}.{minor}, {multiprocessors} multiprocessors), driver for CUDA ");
+        let Gpu { device, driver, compute_capability: [major, minor], sms, .. } = &self.gpu;
+        let mut out = format!("{device} ({major}.{minor}, {sms} SMs), driver for CUDA ");
         let _ = writeln!(out, "{}.{}", driver / 1000, driver % 1000 / 10);
         for side in &self.cubins {
             let _ = write!(out, "{} of {}", side.kernel, side.file);

@@ -28,7 +28,7 @@ pub(crate) fn link(session: &mut Session, source: &Source, emit: Emit) -> Result
     };
     let host_object = session.timed("host object", |_| host::write(machine, convention, &source.entries, &source.maps));
     let ptxas = toolkit::ptxas()?;
-    session.say(&format!("ptxas is {}, found by {}", ptxas.path.display(), ptxas.by));
+    session.write_stderr(&format!("ptxas is {}, found by {}", ptxas.path.display(), ptxas.by));
     let sanitize = options.get("sanitize") == Some("memcheck");
     let job = Job {
         chip: &source.chip,
@@ -41,11 +41,11 @@ pub(crate) fn link(session: &mut Session, source: &Source, emit: Emit) -> Result
         memory: session.limits().memory(),
     };
     let assembled = session.timed("ptxas", |_| Ptxas(ptxas.path).assemble(&job))?;
-    session.say(&assembled.command);
+    session.write_stderr(&assembled.command);
     match job.options {
-        "" => assembled.messages.iter().for_each(|line| session.say(line)),
+        "" => assembled.messages.iter().for_each(|line| session.write_stderr(line)),
         // Who asks ptxas for something wants to see it.
-        _ => assembled.messages.iter().for_each(|line| common::say(&format!("{line}\n"))),
+        _ => assembled.messages.iter().for_each(|line| common::write_stderr(&format!("{line}\n"))),
     }
     match emit {
         Emit::Cubin => Ok(assembled.cubin),

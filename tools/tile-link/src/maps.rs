@@ -27,7 +27,7 @@ pub(crate) struct Param {
 /// A hidden parameter starts at a multiple of so many bytes of the bank.
 const ALIGN: u32 = 64;
 /// Bytes of parameters that a kernel has at most.
-const MOST_BYTES: u64 = 32764;
+const MAX_BYTES: u64 = 32764;
 
 impl Maps {
     /// Those of the kernels of a PTX file, in order, with the recipes of its envelope.
@@ -46,12 +46,12 @@ impl Maps {
         if !kernel.params.iter().any(|param| param.hidden) {
             return Ok(found);
         }
-        let Some(start) = target.map(|target| target.parameters_at) else {
+        let Some(start) = target.map(|target| target.parameter_offset) else {
             return refuse("where its target has hidden parameters is not known".into());
         };
         let mut end = start;
         for param in &kernel.params {
-            let bytes = param.bytes().filter(|bytes| u64::from(end - start) + bytes <= MOST_BYTES);
+            let bytes = param.bytes().filter(|bytes| u64::from(end - start) + bytes <= MAX_BYTES);
             let Some(bytes) = bytes.map(|bytes| bytes as u32) else {
                 return refuse(format!("its parameters up to '{}' take too many bytes", param.name));
             };

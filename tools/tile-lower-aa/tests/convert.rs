@@ -2,11 +2,11 @@
 
 use base::ir::Op as OpId;
 use base::{Arena, Body, Envelope, Loc, Value};
+use core_dialect::tile::{Elem, Space};
 use numerics::Scalar;
 use tileaa::Type as AaType;
 use tileir::types::{Pointer, PointerSpace};
 use tileir::{Element, Function, Module, Op, StringId, Type, TypeId, Version};
-use vocabulary::tile::{Elem, Space};
 
 /// Types in a fixed order, so that tests can name them.
 const I32: TypeId = TypeId(0);

@@ -5,26 +5,26 @@ use base::envelope::{Category, LogEntry, Outcome};
 use base::ir::Op;
 use base::{Arena, Envelope, Target};
 use common::options;
+use core_dialect::core_ops::Core;
+use core_dialect::persistent_loops::is_persistent;
 use tileas::FunctionAttrs;
-use vocabulary::core_ops::Core;
-use vocabulary::loops::is_persistent;
 
 /// Warps of a kernel that its tiles keep busy.
 const WARPS: u32 = 4;
 /// Elements that a thread should have of the largest tile; with fewer, threads would only repeat scalar work.
 const ELEMENTS: usize = 2;
 /// Elements of one tile that a thread should have at most.
-const MOST_ELEMENTS: usize = 64;
-/// The same in a kernel that goes round the tiles of a grid: no other blocks come to a multiprocessor that has registers left.
-const MOST_ELEMENTS_PERSISTENT: usize = 32;
+const MAX_ELEMENTS: usize = 64;
+/// The same in a kernel that goes iteration the tiles of a grid: no other blocks come to a multiprocessor that has registers left.
+const MAX_ELEMENTS_PERSISTENT: usize = 32;
 
 /// Warps that an author may ask for at most: those of a block of 1024 threads.
-const MOST_WARPS: u32 = 32;
+const MAX_WARPS: u32 = 32;
 
-/// `in_strands` says that two strands may be two agents'.
+/// `in_components` says that two components may be two agents'.
 pub(crate) fn resolve(
     function: &tileaa::Function,
-    in_strands: bool,
+    in_components: bool,
     target: Target,
     envelope: &mut Envelope,
 ) -> Result<FunctionAttrs> {
@@ -35,9 +35,9 @@ pub(crate) fn resolve(
     let occupancy = options::Lowering::occupancy(envelope)?.or(hinted);
     let warps = match (options::Lowering::warps(envelope)?, spec.worker_warps) {
         (Some(warps), _) => warps,
-        (None, None) => chosen_warps(function, in_strands, target),
-        (None, Some(wish)) => {
-            let (warps, outcome, message) = wished_warps(function, in_strands, target, wish);
+        (None, None) => chosen_warps(function, in_components, target),
+        (None, Some(requested_value)) => {
+            let (warps, outcome, message) = requested_warps(function, in_components, target, requested_value);
             envelope.log.push(LogEntry {
                 pass: "kernel-spec".into(),
                 outcome,
@@ -51,53 +51,62 @@ pub(crate) fn resolve(
         }
     };
     let tileaa::FunctionAttrs { private, cluster, .. } = function.attrs;
-    Ok(FunctionAttrs { private, warps, occupancy, cluster, pair: false, buffers: Arena::new(), maps: Arena::new() })
+    Ok(FunctionAttrs { private, warps, occupancy, cluster, cta_pair: false, buffers: Arena::new(), maps: Arena::new() })
 }
 
 /// What becomes of the author's wish, and what is said of it.
-fn wished_warps(function: &tileaa::Function, in_strands: bool, target: Target, wish: u32) -> (u32, Outcome, String) {
-    let chosen = chosen_warps(function, in_strands, target);
-    let declined = |why: &str| (chosen, Outcome::Missed, format!("num_worker_warps_per_cta = {wish} is not used: {why}"));
-    if !wish.is_power_of_two() {
+fn requested_warps(
+    function: &tileaa::Function,
+    in_components: bool,
+    target: Target,
+    requested_value: u32,
+) -> (u32, Outcome, String) {
+    let chosen = chosen_warps(function, in_components, target);
+    let declined =
+        |why: &str| (chosen, Outcome::Missed, format!("num_worker_warps_per_cta = {requested_value} is not used: {why}"));
+    if !requested_value.is_power_of_two() {
         return declined("it is not a power of two");
     }
     if largest_tile(function) == 1 {
         return declined("there is no tile for warps to share");
     }
-    let warps = wish.min(MOST_WARPS);
-    match warps == wish {
+    let warps = requested_value.min(MAX_WARPS);
+    match warps == requested_value {
         true => (warps, Outcome::Passed, format!("{warps} warps, as num_worker_warps_per_cta says")),
-        false => (warps, Outcome::Missed, format!("num_worker_warps_per_cta = {wish} is more than a block has: {warps} warps")),
+        false => (
+            warps,
+            Outcome::Missed,
+            format!("num_worker_warps_per_cta = {requested_value} is more than a block has: {warps} warps"),
+        ),
     }
 }
 
 fn largest_tile(function: &tileaa::Function) -> usize {
     let tiles = function.body.values.values().filter_map(|node| node.ty.tile());
-    tiles.map(|(_, shape)| vocabulary::tile::element_count(shape)).max().unwrap_or(1)
+    tiles.map(|(_, shape)| core_dialect::tile::element_count(shape)).max().unwrap_or(1)
 }
 
-/// More warps where products or the largest tiles need their registers, fewer where no tile is large enough to share.
-fn chosen_warps(function: &tileaa::Function, in_strands: bool, target: Target) -> u32 {
+/// More warps where mmas or the largest tiles need their registers, fewer where no tile is large enough to share.
+fn chosen_warps(function: &tileaa::Function, in_components: bool, target: Target) -> u32 {
     let largest = largest_tile(function);
     let busy = (largest / (32 * ELEMENTS)).max(1).next_power_of_two() as u32;
-    let multiplies =
-        function.body.ops.values().any(|node| matches!(node.kind, tileaa::Op::Mma { .. } | tileaa::Op::MmaScaled { .. }));
-    if in_strands && !crate::strands::second(function, target).is_empty() {
+    let has_mma = function.body.ops.values().any(|node| matches!(node.kind, tileaa::Op::Mma { .. } | tileaa::Op::MmaScaled { .. }));
+    if in_components && !crate::independent_subgraphs::second(function, target).is_empty() {
         // Each is an agent's, whose threads have a row each.
         return WARPS;
     }
-    match multiplies {
-        true => crate::products::warps(function, target, WARPS),
+    match has_mma {
+        true => crate::mma_selection::warps(function, target, WARPS),
         // Of the largest tiles there are several at a time, and more threads have more registers.
         false if largest > most_elements(function) * 32 * WARPS as usize => 2 * WARPS,
         // What a block does while others wait for it is over sooner.
-        false if waits_for_blocks(function) => busy.min(2 * WARPS),
+        false if waits_for_ctas(function) => busy.min(2 * WARPS),
         false => busy.min(WARPS),
     }
 }
 
 /// Whether a block tries again and again what other blocks let it do, as one does that takes a lock.
-fn waits_for_blocks(function: &tileaa::Function) -> bool {
+fn waits_for_ctas(function: &tileaa::Function) -> bool {
     let body = &function.body;
     let is_atomic = |op: &Op| matches!(body.ops[*op].kind, tileaa::Op::AtomicRmw { .. } | tileaa::Op::AtomicCas { .. });
     let tries = |kind: &tileaa::Op| match kind {
@@ -110,8 +119,8 @@ fn waits_for_blocks(function: &tileaa::Function) -> bool {
 fn most_elements(function: &tileaa::Function) -> usize {
     let body = &function.body;
     let mut ops = body.blocks[function.entry()].ops.iter();
-    match ops.any(|op| is_persistent(body, *op, crate::turns::core)) {
-        true => MOST_ELEMENTS_PERSISTENT,
-        false => MOST_ELEMENTS,
+    match ops.any(|op| is_persistent(body, *op, crate::counted_loops::core)) {
+        true => MAX_ELEMENTS_PERSISTENT,
+        false => MAX_ELEMENTS,
     }
 }

@@ -4,83 +4,87 @@
 //! | pass | establishes |
 //! |---|---|
 //! | `cluster` | where the author asks for clusters, and the program can be shared out, the function is that of one block of a cluster |
-//! | `launch_control` | where a user asks for it, a block goes round tile blocks: its own, and those that it takes over from the launch |
-//! | `halves` | attention whose sums have no room in registers, or what is computed from them none in tensor memory, is made by halves of its rows, one after the other |
-//! | `legalise` | every product is one that the target has, or one for multiply-adds; those that can be in tensor memory begin with zero; rows and columns of loaded matrices are last |
-//! | `split` | operands of products are tiles that pass through shared memory |
-//! | `early` | what is loaded behind a reduction is asked for before it |
+//! | `clc` | where a user asks for it, a block goes iteration tile blocks: its own, and those that it takes over from the launch |
+//! | `halves` | attention whose accumulators have no capacity in registers, or what is computed from them none in tensor memory, is made by halves of its rows, one after the other |
+//! | `legalize_mma` | every mma is one that the target has, or one for multiply-adds; those that can be in tensor memory begin with zero; rows and columns of loaded matrices are last |
+//! | `split` | operands of mmas are tiles that pass through shared memory |
+//! | `early` | what is loaded behind a reduction is requested for before it |
 //! | `accesses` | the function's warps; how wide each access is, and its layout |
-//! | `products` | the atom of every product, and the layouts of its operands |
+//! | `mmas` | the atom of every mma, and the layouts of its operands |
 //! | `copies` | the loads that are copied straight to shared memory, and who reads them there |
-//! | `homes` | the layout of every other tile, and which stores the copy engine makes |
+//! | `assigned_layouts` | the layout of every other tile, and which stores the copy engine makes |
 //! | `convert` | `.as` |
 //!
 //! A file that stopped before `convert` is `.aa`, and reading it again comes to the same result.
 
-mod access;
-mod banks;
-mod beside;
-mod boxes;
-mod chains;
+mod access_layouts;
+mod async_copies;
+mod async_copy_non_mma_loads;
+mod clc_loops;
 mod cluster;
+mod cluster_fma_dots;
 mod convert;
-mod copies;
-mod detach;
-mod direct;
-mod drains;
-mod early;
-mod halves;
-mod homes;
+mod counted_loops;
+mod epilogue_subtiling;
+mod hoist_loads_above_reductions;
+mod independent_subgraphs;
 mod kernel_spec;
-mod lanes;
-mod launch_control;
-mod legalize;
+mod layout_assignment;
+mod legalize_mma;
+mod lowering_plan;
+mod mma_selection;
+mod move_unit_dims;
+mod operand_load_layouts;
 mod operands;
-mod packed;
-mod parts;
-mod plan;
-mod products;
+mod packed_fp4_operands;
 mod remarks;
-mod room;
-mod rows;
 mod slices;
-mod split;
-mod stores;
-mod strands;
-mod tensor;
-mod turns;
-mod units;
-mod widths;
+mod smem_fit;
+mod smem_swizzles;
+mod split_accumulator_add;
+mod split_k;
+mod split_m_subtiles;
+mod tcgen05_selection;
+mod tile_slicing;
+mod tma_loads;
+mod tma_stores;
+mod tmem_accumulator_chains;
+mod tmem_load_layouts;
+mod unify_vector_widths;
 
 use base::diag::{Diagnostic, Result};
 use base::ir::Op;
 use base::{Envelope, File, Target};
 use common::{Pass, Show};
-use hardware::Feature;
-use plan::{Choices, Plan};
+use lowering_plan::{Choices, LoweringPlan};
 use std::collections::BTreeSet;
+use target_info::Feature;
 use tileaa::Function;
 
 pub const PASSES: &[Pass<Lowering>] = &[
     Pass { name: "cluster", run: Lowering::cluster },
-    Pass { name: "launch_control", run: Lowering::launch_control },
-    Pass { name: "halves", run: Lowering::halves },
-    Pass { name: "legalise", run: Lowering::legalise },
+    Pass { name: "clc", run: Lowering::clc },
+    Pass { name: "split-m", run: Lowering::halves },
+    Pass { name: "legalize", run: Lowering::legalize_mma },
     Pass {
         name: "split",
-        run: |lowering| lowering.rewrite(|function, target, options| split::run(function, target, options.boxes)),
+        run: |lowering| lowering.rewrite(|function, target, options| split_k::run(function, target, options.tma_copies)),
     },
     Pass {
-        name: "early",
+        name: "hoist-loads",
         run: |lowering| {
-            lowering.rewrite(|function, _, options| if options.level >= 2 { early::run(function) } else { function.clone() })
+            lowering.rewrite(
+                |function, _, options| {
+                    if options.level >= 2 { hoist_loads_above_reductions::run(function) } else { function.clone() }
+                },
+            )
         },
     },
-    Pass { name: "beside", run: |lowering| lowering.rewrite(|function, _, _| beside::run(function)) },
+    Pass { name: "cluster-fma", run: |lowering| lowering.rewrite(|function, _, _| cluster_fma_dots::run(function)) },
     Pass { name: "accesses", run: Lowering::accesses },
-    Pass { name: "products", run: Lowering::products },
+    Pass { name: "mma", run: Lowering::mmas },
     Pass { name: "copies", run: Lowering::copies },
-    Pass { name: "homes", run: Lowering::homes },
+    Pass { name: "layouts", run: Lowering::assigned_layouts },
     Pass { name: "convert", run: Lowering::convert },
 ];
 
@@ -89,7 +93,7 @@ pub struct Lowering {
     /// The program that is decided about.
     pub program: File<tileaa::Module>,
     /// The decisions so far about each of its functions, from pass `accesses` on.
-    plans: Vec<Plan>,
+    plans: Vec<LoweringPlan>,
     /// What `convert` makes of it.
     pub lowered: File<tileas::Module>,
     done: bool,
@@ -116,10 +120,10 @@ impl Lowering {
         Ok(())
     }
 
-    fn launch_control(&mut self) -> Result<()> {
+    fn clc(&mut self) -> Result<()> {
         let target = self.lowered.envelope.target()?;
         for function in &mut self.program.payload.functions {
-            *function = launch_control::run(function, target, &mut self.lowered.envelope)?;
+            *function = clc_loops::run(function, target, &mut self.lowered.envelope)?;
             function.attrs.facts.clear();
         }
         Ok(())
@@ -127,12 +131,12 @@ impl Lowering {
 
     fn halves(&mut self) -> Result<()> {
         let target = self.lowered.envelope.target()?;
-        let when = self.lowered.envelope.options.get("halves").map(str::to_owned);
+        let when = self.lowered.envelope.options.get("split-m").map(str::to_owned);
         for function in &mut self.program.payload.functions {
-            if !halves::are_wanted(function, target, when.as_deref()) {
+            if !split_m_subtiles::are_desired(function, target, when.as_deref()) {
                 continue;
             }
-            let made = halves::run(function, target);
+            let made = split_m_subtiles::run(function, target);
             let why = made.as_ref().err().map(String::as_str);
             if let (Some("on"), Some(why)) = (when.as_deref(), why) {
                 let message = format!("the rows of '{}' are not made in halves: {why}", function.name);
@@ -147,33 +151,43 @@ impl Lowering {
         Ok(())
     }
 
-    fn legalise(&mut self) -> Result<()> {
+    fn legalize_mma(&mut self) -> Result<()> {
         self.program.payload.functions.iter().try_for_each(|function| has_pointers(function, &self.lowered.envelope))?;
         let (options, target) = (Choices::of(&self.lowered.envelope), self.lowered.envelope.target()?);
         for function in &mut self.program.payload.functions {
-            *function = units::run(function);
+            *function = move_unit_dims::run(function);
             let mut kept = BTreeSet::new();
             if target.has(Feature::TensorMemory) {
-                *function = packed::run(function, target);
-                let (chains, alone) = chains::of(function);
+                *function = packed_fp4_operands::run(function, target);
+                let (chains, alone) = tmem_accumulator_chains::of(function);
                 let mut alone: BTreeSet<Op> = alone.into_keys().collect();
-                let (made, why) = Plan::rehearsed(&detach::run(function, &alone), target, options, &self.lowered.envelope)?;
+                let (made, why) = LoweringPlan::rehearsed(
+                    &split_accumulator_add::run(function, &alone),
+                    target,
+                    options,
+                    &self.lowered.envelope,
+                )?;
                 kept = made;
-                // Threads scale sums between products where those have columns for as long, and no others lack them.
-                let scaled = chains.iter().filter(|chain| !chain.scales.is_empty()).flat_map(|chain| &chain.products);
+                // Threads scale accumulators between mmas where those have columns for as long, and no others lack them.
+                let scaled = chains.iter().filter(|chain| !chain.scales.is_empty()).flat_map(|chain| &chain.mmas);
                 let scaled: Vec<Op> = scaled.copied().collect();
                 if !scaled.is_empty() {
                     let all: BTreeSet<Op> = alone.iter().copied().chain(scaled).collect();
-                    let (others, _) = Plan::rehearsed(&detach::run(function, &all), target, options, &self.lowered.envelope)?;
+                    let (others, _) = LoweringPlan::rehearsed(
+                        &split_accumulator_add::run(function, &all),
+                        target,
+                        options,
+                        &self.lowered.envelope,
+                    )?;
                     if !others.is_subset(&kept) {
                         (alone, kept) = (all, others);
                     }
                 }
                 alone.retain(|op| kept.contains(op));
                 remarks::log_unscaled(function, why.iter().filter(|(op, _)| !kept.contains(op)), &mut self.lowered.envelope);
-                *function = drains::run(detach::run(function, &alone), &kept);
+                *function = epilogue_subtiling::run(split_accumulator_add::run(function, &alone), &kept);
             }
-            *function = legalize::run(function, target, &kept);
+            *function = legalize_mma::run(function, target, &kept);
             function.attrs.facts.clear();
         }
         Ok(())
@@ -193,15 +207,15 @@ impl Lowering {
         let Lowering { program, plans, lowered, .. } = self;
         let target = lowered.envelope.target()?;
         let functions = program.payload.functions.iter();
-        *plans = functions.map(|function| Plan::new(function, target, &mut lowered.envelope)).collect::<Result<_>>()?;
+        *plans = functions.map(|function| LoweringPlan::new(function, target, &mut lowered.envelope)).collect::<Result<_>>()?;
         Ok(())
     }
 
-    fn products(&mut self) -> Result<()> {
+    fn mmas(&mut self) -> Result<()> {
         let Lowering { program, plans, lowered, .. } = self;
         let target = lowered.envelope.target()?;
         for (function, plan) in program.payload.functions.iter().zip(plans) {
-            plan.choose_products(function, target);
+            plan.select_mmas(function, target);
         }
         Ok(())
     }
@@ -215,10 +229,10 @@ impl Lowering {
         Ok(())
     }
 
-    fn homes(&mut self) -> Result<()> {
+    fn assigned_layouts(&mut self) -> Result<()> {
         let (target, options) = (self.lowered.envelope.target()?, Choices::of(&self.lowered.envelope));
         for (function, plan) in self.program.payload.functions.iter().zip(&mut self.plans) {
-            plan.choose_homes(function, target, options);
+            plan.assign_layouts(function, target, options);
         }
         Ok(())
     }
@@ -230,23 +244,23 @@ impl Lowering {
         for (function, plan) in program.payload.functions.iter_mut().zip(plans) {
             let layouts = payload.layouts.clone();
             without_lost_scales(function, plan, target, options, envelope)?;
-            let (mut new, mut made_for) = convert::convert(function, plan, payload, envelope)?;
+            let (mut new, mut lowered_for) = convert::convert(function, plan, payload, envelope)?;
             loop {
-                match room::too_much(&new, &made_for, target) {
+                match smem_fit::too_much(&new, &lowered_for, target) {
                     Some(what) => plan.without(function, what, target, options),
-                    None if plan.has_strands_without_room(&new, target) => {
-                        remarks::log_one_agent(function, envelope);
+                    None if plan.components_exceed_smem(&new, target) => {
+                        remarks::log_single_role(function, envelope);
                         plan.in_one(function, target, options, envelope)?;
                     }
                     None => break,
                 }
                 without_lost_scales(function, plan, target, options, envelope)?;
                 payload.layouts = layouts.clone();
-                (new, made_for) = convert::convert(function, plan, payload, envelope)?;
+                (new, lowered_for) = convert::convert(function, plan, payload, envelope)?;
             }
-            plan.keeps_what_was_asked(function, envelope)?;
+            plan.keeps_requested_options(function, envelope)?;
             remarks::log_occupancy(function, plan.wished, plan.attrs.occupancy, envelope);
-            remarks::log(function, &plan.accesses, &plan.products, envelope);
+            remarks::log(function, &plan.accesses, &plan.mmas, envelope);
             remarks::log_copies(function, &plan.copies, &plan.stores, envelope);
             payload.functions.push(new);
         }
@@ -254,25 +268,25 @@ impl Lowering {
     }
 }
 
-/// Multiplies scales into operands after all, and decides anew, where a product that was to take them turns out not to have room.
+/// Multiplies scales into operands after all, and decides anew, where a mma that was to take them turns out not to have capacity.
 fn without_lost_scales(
     function: &mut Function,
-    plan: &mut Plan,
+    plan: &mut LoweringPlan,
     target: Target,
     options: Choices,
     envelope: &mut Envelope,
 ) -> Result<()> {
     while plan.loses_scales(function) {
-        let kept: BTreeSet<Op> = plan.products.in_tensor_memory().collect();
-        let lost = operands::scaled_products(function).into_iter().filter(|op| !kept.contains(op));
-        let lost: Vec<(Op, &'static str)> = lost.map(|op| (op, "its operands have no room in shared memory")).collect();
+        let kept: BTreeSet<Op> = plan.mmas.in_tensor_memory().collect();
+        let lost = operands::scaled_mmas(function).into_iter().filter(|op| !kept.contains(op));
+        let lost: Vec<(Op, &'static str)> = lost.map(|op| (op, "its operands have no capacity in shared memory")).collect();
         remarks::log_unscaled(function, lost.iter().map(|(op, why)| (op, why)), envelope);
-        *function = split::run(&legalize::run(function, target, &kept), target, options.boxes);
+        *function = split_k::run(&legalize_mma::run(function, target, &kept), target, options.tma_copies);
         function.attrs.facts.clear();
-        *plan = Plan::new(function, target, &mut envelope.clone())?;
-        plan.choose_products(function, target);
+        *plan = LoweringPlan::new(function, target, &mut envelope.clone())?;
+        plan.select_mmas(function, target);
         plan.choose_copies(function, target, options);
-        plan.choose_homes(function, target, options);
+        plan.assign_layouts(function, target, options);
     }
     Ok(())
 }
@@ -280,8 +294,8 @@ fn without_lost_scales(
 /// That the target has the pointers that a function uses, in the reference's words.
 fn has_pointers(function: &Function, envelope: &Envelope) -> Result<()> {
     let target = envelope.target()?;
-    let Some(sharing) = function.attrs.shares.first().filter(|_| !target.has(Feature::SharedPointers)) else { return Ok(()) };
-    let with_them: Vec<&str> = Target::all().filter(|other| other.has(Feature::SharedPointers)).map(|other| other.name).collect();
+    let Some(sharing) = function.attrs.shares.first().filter(|_| !target.has(Feature::MultimemPointers)) else { return Ok(()) };
+    let with_them: Vec<&str> = Target::all().filter(|other| other.has(Feature::MultimemPointers)).map(|other| other.name).collect();
     let (kind, targets) = (sharing.name(), with_them.join(" or "));
     let message = format!("Incompatibility with architecture '{target}': {kind} pointers require {targets}");
     Err(Diagnostic::unsupported("AS903", message).at_loc(&envelope.debug, function.loc))

@@ -9,7 +9,7 @@ const ABOUT: About = About {
     examples: &[
         ("tile-lower-as --gpu-name sm_90 k.aa -o k.as", "one file to another"),
         ("tile-lower-as --gpu-name sm_80 --format=text k.aa", "the layouts, to read"),
-        ("tile-lower-as --gpu-name sm_80 --print-after=homes k.aa -o k.as", "what is decided before it is carried out"),
+        ("tile-lower-as --gpu-name sm_80 --print-after=layouts k.aa -o k.as", "what is decided before it is carried out"),
     ],
     passes: &common::pass_names::<_, { PASSES.len() }>(&[], PASSES, &[]),
     forms: true,

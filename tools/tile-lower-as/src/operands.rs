@@ -1,20 +1,20 @@
-//! What lies between a load and a product, followed in both directions; decides nothing.
+//! What lies between a load and a mma, followed in both directions; decides nothing.
 //!
 //! All passes that decide about operands ask here what gives a tile and where it goes: through ops that only rearrange it, however
 //! many, and through ops that compute element by element, as long as they are few.
 
-use crate::access::Accesses;
+use crate::access_layouts::Accesses;
 use base::Value;
 use base::ir::{Op as OpId, Operation};
+use core_dialect::core_ops::Core;
 use std::collections::{BTreeSet, VecDeque};
 use tileaa::{Function, Op};
 use tileas::layout::Strides;
-use vocabulary::core_ops::Core;
 
-/// How many ops may stand between a load and a product for them to be seen together.
-pub(crate) const MOST_BETWEEN: u32 = 8;
+/// How many ops may stand between a load and a mma for them to be seen together.
+pub(crate) const MAX_BETWEEN: u32 = 8;
 
-/// An op on the way to a product that makes something of one tile.
+/// An op on the way to a mma that makes something of one tile.
 pub(crate) struct Step<'a> {
     pub(crate) from: Value,
     pub(crate) how: How<'a>,
@@ -38,11 +38,11 @@ pub(crate) fn step(function: &Function, value: Value) -> Option<Step<'_>> {
     Some(Step { from, how })
 }
 
-/// What a product multiplies, and what it adds to.
-pub(crate) fn of_product(function: &Function, op: OpId) -> [Value; 3] {
+/// What a mma has_mma, and what it adds to.
+pub(crate) fn of_mma(function: &Function, op: OpId) -> [Value; 3] {
     match function.body.ops[op].kind {
         Op::Mma { lhs, rhs, acc, .. } | Op::MmaScaled { lhs, rhs, acc, .. } => [lhs, rhs, acc],
-        _ => unreachable!("called for products only"),
+        _ => unreachable!("called for MMA ops only"),
     }
 }
 
@@ -60,20 +60,20 @@ pub(crate) fn loaded_by(function: &Function, value: Value) -> Option<OpId> {
     matches!(function.body.ops[op].kind, Op::LoadView { .. } | Op::Load { .. }).then_some(op)
 }
 
-/// Whether a tile is computed from the result of a product, element by element.
-pub(crate) fn comes_from_product(function: &Function, value: Value) -> bool {
-    product_behind(function, value).is_some()
+/// Whether a tile is computed from the result of a mma, element by element.
+pub(crate) fn comes_from_mma(function: &Function, value: Value) -> bool {
+    mma_after(function, value).is_some()
 }
 
-/// The product from whose result a tile is computed, element by element.
-pub(crate) fn product_behind(function: &Function, value: Value) -> Option<OpId> {
+/// The mma from whose result a tile is computed, element by element.
+pub(crate) fn mma_after(function: &Function, value: Value) -> Option<OpId> {
     let body = &function.body;
     let (mut seen, mut work) = (BTreeSet::new(), VecDeque::from([(value, 0)]));
     while let Some((value, between)) = work.pop_front() {
         let Some(op) = body.defining_op(value).filter(|op| seen.insert(*op)) else { continue };
         match &body.ops[op].kind {
             Op::Mma { .. } | Op::MmaScaled { .. } => return Some(op),
-            Op::Core(core) if core.is_elementwise() && between < MOST_BETWEEN => {
+            Op::Core(core) if core.is_elementwise() && between < MAX_BETWEEN => {
                 work.extend(core.operands().into_iter().map(|operand| (operand, between + 1)));
             }
             _ => {}
@@ -84,7 +84,7 @@ pub(crate) fn product_behind(function: &Function, value: Value) -> Option<OpId> 
 
 /// The basis of the neighbours in memory of a tile that is loaded, perhaps rearranged and computed from.
 pub(crate) fn neighbours(function: &Function, accesses: &Accesses, value: Value) -> Option<u32> {
-    neighbours_before(function, accesses, value, MOST_BETWEEN)
+    neighbours_before(function, accesses, value, MAX_BETWEEN)
 }
 
 fn neighbours_before(function: &Function, accesses: &Accesses, value: Value, steps: u32) -> Option<u32> {
@@ -109,7 +109,7 @@ fn neighbours_before(function: &Function, accesses: &Accesses, value: Value, ste
     }
 }
 
-/// The products whose result becomes the left operand of another, and those others: when each warp has whole rows of all of them,
+/// The mmas whose result becomes the left operand of another, and those others: when each warp has whole rows of all of them,
 /// such an operand stays in its registers, and reductions of rows stay in a warp.
 pub(crate) fn chained(function: &Function) -> BTreeSet<OpId> {
     let body = &function.body;
@@ -123,7 +123,7 @@ pub(crate) fn chained(function: &Function) -> BTreeSet<OpId> {
                 continue;
             }
             match &body.ops[from].kind {
-                // What the product adds to is made by another one for the same rows.
+                // What the mma adds to is made by another one for the same rows.
                 Op::Mma { acc, .. } => {
                     chained.extend([op, from]);
                     work.push(*acc);
@@ -136,32 +136,32 @@ pub(crate) fn chained(function: &Function) -> BTreeSet<OpId> {
     chained
 }
 
-/// The values that nothing but products use, as an operand.
+/// The values that nothing but mmas use, as an operand.
 pub(crate) fn operands_only(function: &Function) -> Vec<bool> {
     let body = &function.body;
     let mut only = vec![true; body.values.len()];
     for op in body.walk(function.region) {
-        let product = is_product(function, op);
+        let mma = is_mma(function, op);
         for (place, value) in body.ops[op].kind.operands().into_iter().enumerate() {
-            only[value.0 as usize] &= product && place < 2;
+            only[value.0 as usize] &= mma && place < 2;
         }
     }
     only
 }
 
-/// The products of a function, but for scaled ones, in its order.
-pub(crate) fn products(function: &Function) -> Vec<OpId> {
+/// The mmas of a function, but for scaled ones, in its order.
+pub(crate) fn mmas(function: &Function) -> Vec<OpId> {
     let is_plain = |op: &OpId| matches!(function.body.ops[*op].kind, Op::Mma { .. });
     function.body.walk(function.region).into_iter().filter(is_plain).collect()
 }
 
 /// The scaled ones.
-pub(crate) fn scaled_products(function: &Function) -> Vec<OpId> {
+pub(crate) fn scaled_mmas(function: &Function) -> Vec<OpId> {
     let is_scaled = |op: &OpId| matches!(function.body.ops[*op].kind, Op::MmaScaled { .. });
     function.body.walk(function.region).into_iter().filter(is_scaled).collect()
 }
 
-pub(crate) fn is_product(function: &Function, op: OpId) -> bool {
+pub(crate) fn is_mma(function: &Function, op: OpId) -> bool {
     matches!(function.body.ops[op].kind, Op::Mma { .. } | Op::MmaScaled { .. })
 }
 
@@ -186,14 +186,14 @@ impl<'a> Uses<'a> {
         &self.users[value.0 as usize]
     }
 
-    /// The products that a value is an operand of, perhaps through a few ops that rearrange it or compute from it, and what else it
+    /// The mmas that a value is an operand of, perhaps through a few ops that rearrange it or compute from it, and what else it
     /// ends in.
     pub(crate) fn ends(&self, value: Value) -> Vec<OpId> {
         // The shortest ways first, so that those count.
         let (mut found, mut seen, mut work) = (Vec::new(), BTreeSet::new(), VecDeque::from([(value, 0)]));
         while let Some((value, between)) = work.pop_front() {
             for &user in self.users(value).iter().filter(|user| seen.insert(**user)) {
-                match self.passes(user) && between < MOST_BETWEEN {
+                match self.passes(user) && between < MAX_BETWEEN {
                     true => work.push_back((self.function.body.result(user), between + 1)),
                     false => found.push(user),
                 }
@@ -202,11 +202,11 @@ impl<'a> Uses<'a> {
         found
     }
 
-    pub(crate) fn reach_a_product(&self, value: Value) -> bool {
-        self.ends(value).into_iter().any(|op| is_product(self.function, op))
+    pub(crate) fn reaches_mma(&self, value: Value) -> bool {
+        self.ends(value).into_iter().any(|op| is_mma(self.function, op))
     }
-    pub(crate) fn reach_only_products(&self, value: Value) -> bool {
-        self.ends(value).into_iter().all(|op| is_product(self.function, op))
+    pub(crate) fn reaches_only_mmas(&self, value: Value) -> bool {
+        self.ends(value).into_iter().all(|op| is_mma(self.function, op))
     }
 
     fn passes(&self, op: OpId) -> bool {

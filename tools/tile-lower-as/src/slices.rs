@@ -1,12 +1,12 @@
 //! Slices at constant places: where the bits that choose the slice are register bits, a slice is some of its tile's registers.
 
-use crate::homes::Homes;
+use crate::layout_assignment::AssignedLayouts;
 use base::Value;
+use core_dialect::core_ops::Core;
+use core_dialect::tile::Dense;
 use tileaa::{Function, Op};
 use tileas::Layout;
 use tileas::layout::Strides;
-use vocabulary::core_ops::Core;
-use vocabulary::tile::Dense;
 
 /// Whether the indices of a slice are constants that lie within the tile.
 pub(crate) fn is_constant(function: &Function, indices: &[Value], whole: &[u32], slice: &[u32]) -> bool {
@@ -19,7 +19,7 @@ pub(crate) fn is_constant(function: &Function, indices: &[Value], whole: &[u32],
 }
 
 /// The layout of a slice of a tile with this layout, if each thread holds its part of every slice.
-pub(crate) fn of_whole(layout: &Layout, whole: &[u32], slice: &[u32]) -> Option<Layout> {
+pub(crate) fn of_full(layout: &Layout, whole: &[u32], slice: &[u32]) -> Option<Layout> {
     let (outer, inner) = (Strides::of(whole), Strides::of(slice));
     let chosen = chosen_bits(whole, slice);
     let spread = layout.lane.iter().chain(&layout.warp).any(|basis| basis & chosen != 0);
@@ -48,19 +48,25 @@ fn chosen_bits(whole: &[u32], slice: &[u32]) -> u32 {
     (0..whole.len()).map(|dim| outer.mask(dim) & !(((1 << inner.bits[dim]) - 1) << outer.shift[dim])).sum()
 }
 
-/// The home of a slice at a constant place. It has none when its tile has none either, or when it would have to be moved and all
-/// its uses are `operands` of products: then each use makes it, from the tile in the layout that fits.
-pub(crate) fn extract_home(homes: &Homes, function: &Function, x: Value, slice: Value, operands: bool) -> Option<Layout> {
+/// The assigned_layout of a slice at a constant place. It has none when its tile has none either, or when it would have to be moved and all
+/// its uses are `operands` of mmas: then each use makes it, from the tile in the layout that fits.
+pub(crate) fn extract_layout(
+    assigned_layouts: &AssignedLayouts,
+    function: &Function,
+    x: Value,
+    slice: Value,
+    operands: bool,
+) -> Option<Layout> {
     let [(_, whole), (_, part)] = [x, slice].map(|value| function.body.ty(value).tile().expect("slices are of tiles"));
-    let home = homes.get(x)?;
-    of_whole(home, whole, part).or_else(|| (!operands).then(|| homes.or_default(function, slice)))
+    let assigned_layout = assigned_layouts.get(x)?;
+    of_full(assigned_layout, whole, part).or_else(|| (!operands).then(|| assigned_layouts.or_default(function, slice)))
 }
 
-/// The home of a tile into which a slice is put at a constant place: that of the tile as it was, even where lanes would choose
+/// The assigned_layout of a tile into which a slice is put at a constant place: that of the tile as it was, even where lanes would choose
 /// the slice and the tile goes through shared memory, once; a tile made for the purpose has the layout of its slices.
-pub(crate) fn insert_home(homes: &Homes, function: &Function, x: Value, into: Value) -> Layout {
+pub(crate) fn insert_layout(assigned_layouts: &AssignedLayouts, function: &Function, x: Value, into: Value) -> Layout {
     let [(_, part), (_, whole)] = [x, into].map(|value| function.body.ty(value).tile().expect("slices are of tiles"));
-    homes.get(into).cloned().unwrap_or_else(|| in_whole(&homes.or_default(function, x), whole, part))
+    assigned_layouts.get(into).cloned().unwrap_or_else(|| in_whole(&assigned_layouts.or_default(function, x), whole, part))
 }
 
 #[cfg(test)]
@@ -72,12 +78,12 @@ mod tests {
         let slice = Layout::blocked(&[0, 1, 2, 3, 4, 5, 6, 7], 2, 2);
         let whole = in_whole(&slice, &[32, 64], &[16, 16]);
         whole.covers(11).unwrap();
-        assert_eq!(of_whole(&whole, &[32, 64], &[16, 16]), Some(slice));
+        assert_eq!(of_full(&whole, &[32, 64], &[16, 16]), Some(slice));
     }
 
     #[test]
     fn slices_that_lanes_choose_are_not_in_registers() {
         let whole = Layout::blocked(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], 2, 2);
-        assert_eq!(of_whole(&whole, &[32, 32], &[32, 16]), None);
+        assert_eq!(of_full(&whole, &[32, 32], &[32, 16]), None);
     }
 }

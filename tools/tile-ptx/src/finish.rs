@@ -1,7 +1,7 @@
 //! What LLVM cannot print: the PTX version and language of a tile kernel, the parameters that the driver fills, and the
 //! envelope as comment lines at the top.
 
-use crate::{branches, kernel};
+use crate::{kernel, ptx_peephole};
 use base::diag::Result;
 use base::{Envelope, Target};
 use ptx::tensor_map::Recipe;
@@ -24,8 +24,8 @@ pub(crate) fn finish(ptx: &str, module: &sched::Module, envelope: &Envelope, pro
         }
     }
     let line_table_only = envelope.options.flag("lineinfo") && !envelope.options.flag("device-debug");
-    let ptx = if line_table_only { Cow::Owned(crate::lines::without_sections(ptx)) } else { Cow::Borrowed(ptx) };
-    for line in branches::turned(&ptx) {
+    let ptx = if line_table_only { Cow::Owned(crate::debug_info::without_sections(ptx)) } else { Cow::Borrowed(ptx) };
+    for line in ptx_peephole::turned(&ptx) {
         edit_line(&line, target, &mut out);
     }
     Ok(out)

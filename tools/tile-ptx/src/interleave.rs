@@ -5,8 +5,8 @@
 //! can allocate. Establishes: an order in which a warp alone is done sooner and which keeps hardly more registers alive. What has effects
 //! stays in its order.
 
-use crate::order::by_need;
-use crate::straight::{Straight, assembly, leaving};
+use crate::block_dag::{Straight, assembly, leaving};
+use crate::list_schedule::by_need;
 use base::Target;
 use inkwell::basic_block::BasicBlock;
 use inkwell::builder::Builder;
@@ -14,7 +14,7 @@ use inkwell::llvm_sys::prelude::LLVMValueRef;
 use inkwell::module::Module;
 use inkwell::types::{AnyType, AnyTypeEnum};
 use inkwell::values::{CallSiteValue, InstructionOpcode as Code, InstructionValue};
-use machine::Rates;
+use perf_model::Rates;
 use std::collections::{BTreeSet, HashSet};
 
 /// Instructions of a block that is worth it, and of one for which it would take too long.
@@ -27,7 +27,7 @@ const FEW: usize = 32;
 const AWAITED: usize = 8;
 /// Registers by which more may be alive than in the given order, since it is not looked ahead.
 const FEW_MORE: u64 = 4;
-/// Registers beyond those that cannot be less, for what is under way.
+/// Registers beyond those that cannot be less, for what is in flight.
 const SPARE: u64 = 32;
 /// A block is put into another order where that saves this part of its time.
 const WORTH: u64 = 32;
@@ -53,7 +53,7 @@ struct Cost {
     /// Clocks that the unit is busy, and after which the result is there.
     busy: u64,
     latency: u64,
-    /// For how many clocks other instructions are waited for that may be issued before it.
+    /// For how many cycles other instructions are waited for that may be issued before it.
     held_back: u64,
 }
 
@@ -65,7 +65,7 @@ impl Cost {
 }
 
 pub(crate) fn run(module: &Module<'_>, target: Target, builder: &Builder<'_>) {
-    let rates = machine::rates(target);
+    let rates = perf_model::rates(target);
     for function in module.get_functions() {
         let has = |block: &BasicBlock<'_>, count| block.get_instructions().nth(count).is_some();
         let long = |block: &BasicBlock<'_>| has(block, LONG) && !has(block, TOO_LONG);
@@ -81,25 +81,25 @@ pub(crate) fn run(module: &Module<'_>, target: Target, builder: &Builder<'_>) {
 /// Puts a block into the first order that is found to be worth it, if any.
 fn interleave<'c>(block: BasicBlock<'c>, leaving: &HashSet<LLVMValueRef>, rates: &Rates, builder: &Builder<'c>) {
     let straight = Straight::of(block, leaving);
-    let plan = Plan::of(&straight, rates);
+    let plan = InterleavePlan::of(&straight, rates);
     let given: Vec<usize> = (0..straight.instructions.len()).collect();
-    let before = plan.clocks(&given);
-    if plan.least_clocks() + before / WORTH >= before {
+    let before = plan.cycles(&given);
+    if plan.min_cycles() + before / WORTH >= before {
         return;
     }
     let alive = straight.alive(&given);
     let by_need = by_need(&straight);
     let most = alive.min(straight.alive(&by_need) + SPARE);
     for (base, looked_at) in [(&given, MANY), (&by_need, FEW)] {
-        let (order, clocks) = plan.best(base, looked_at, most);
-        if clocks + before / WORTH < before && straight.alive(&order) <= alive + FEW_MORE {
+        let (order, cycles) = plan.best(base, looked_at, most);
+        if cycles + before / WORTH < before && straight.alive(&order) <= alive + FEW_MORE {
             return straight.put(&order, block, builder);
         }
     }
 }
 
 /// A block as the units of a multiprocessor see it.
-struct Plan<'s, 'c> {
+struct InterleavePlan<'s, 'c> {
     straight: &'s Straight<'c>,
     costs: Vec<Cost>,
     /// What each uses, and what comes before it: that, and of what has effects the one before.
@@ -140,8 +140,8 @@ impl Clock {
     }
 }
 
-impl<'s, 'c> Plan<'s, 'c> {
-    fn of(straight: &'s Straight<'c>, rates: &Rates) -> Plan<'s, 'c> {
+impl<'s, 'c> InterleavePlan<'s, 'c> {
+    fn of(straight: &'s Straight<'c>, rates: &Rates) -> InterleavePlan<'s, 'c> {
         let count = straight.instructions.len();
         let names: Vec<Option<String>> = straight.instructions.iter().map(|one| named(*one)).collect();
         let used: Vec<Vec<usize>> = straight.uses.iter().map(|used| distinct(used)).collect();
@@ -160,18 +160,18 @@ impl<'s, 'c> Plan<'s, 'c> {
         }
         let costs =
             (0..count).map(|one| cost(straight.instructions[one], names[one].as_deref(), straight.computes[one], rates)).collect();
-        Plan { straight, costs, used, after, followers }
+        InterleavePlan { straight, costs, used, after, followers }
     }
 
     /// Clocks that a warp which is alone takes for an order.
-    fn clocks(&self, order: &[usize]) -> u64 {
+    fn cycles(&self, order: &[usize]) -> u64 {
         let mut clock = Clock::new(order.len());
         order.iter().for_each(|number| clock.issue(*number, self.costs[*number], &self.followers[*number]));
         clock.now
     }
 
     /// Clocks that no order takes less than.
-    fn least_clocks(&self) -> u64 {
+    fn min_cycles(&self) -> u64 {
         let mut busy = [0; 5];
         self.costs.iter().for_each(|cost| busy[cost.unit as usize] += cost.busy);
         let issued = self.costs.iter().map(|cost| cost.issued()).sum::<usize>() as u64;
@@ -204,7 +204,7 @@ impl<'s, 'c> Plan<'s, 'c> {
 
 /// An order as far as it is made.
 struct List<'p, 's, 'c> {
-    plan: &'p Plan<'s, 'c>,
+    plan: &'p InterleavePlan<'s, 'c>,
     clock: Clock,
     /// Registers that are alive, and that may be.
     alive: u64,
@@ -219,7 +219,7 @@ struct List<'p, 's, 'c> {
 }
 
 impl<'p, 's, 'c> List<'p, 's, 'c> {
-    fn new(plan: &'p Plan<'s, 'c>, most: u64) -> Self {
+    fn new(plan: &'p InterleavePlan<'s, 'c>, most: u64) -> Self {
         let count = plan.costs.len();
         let (mut users, mut left) = (vec![0; count], [0; 5]);
         plan.used.iter().flatten().for_each(|one| users[*one] += 1);

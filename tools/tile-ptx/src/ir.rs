@@ -2,6 +2,7 @@
 //!
 //! The builder fails only when it has no position or types do not fit, which would be a bug of the emitter.
 
+use core_dialect::tile::{Elem, Space};
 use inkwell::attributes::AttributeLoc;
 use inkwell::basic_block::BasicBlock;
 use inkwell::builder::Builder;
@@ -16,7 +17,6 @@ use inkwell::values::{
 use inkwell::{AddressSpace, FloatPredicate, InlineAsmDialect, IntPredicate};
 use numerics::Scalar;
 use numerics::arith::Overflow;
-use vocabulary::tile::{Elem, Space};
 
 pub(crate) type Val<'c> = BasicValueEnum<'c>;
 

@@ -1,10 +1,11 @@
 //! Kernels as LLVM functions: signature, attributes, shared memory, and the module around them.
 
+use crate::debug_info::DebugLines;
 use crate::emit::Emitter;
 use crate::ir::{GLOBAL, Ir, SHARED};
-use crate::lines::Lines;
 use base::diag::{Diagnostic, Result};
 use base::{Envelope, Target};
+use core_dialect::tile::Global;
 use inkwell::AddressSpace;
 use inkwell::attributes::AttributeLoc;
 use inkwell::context::Context;
@@ -12,7 +13,6 @@ use inkwell::module::{Linkage, Module};
 use inkwell::targets::TargetMachine;
 use inkwell::types::BasicMetadataTypeEnum;
 use inkwell::values::{FunctionValue, GlobalValue};
-use vocabulary::tile::Global;
 
 /// LLVM's number for the calling convention of kernels.
 const PTX_KERNEL: u32 = 71;
@@ -39,7 +39,7 @@ pub(crate) fn emit_module<'c>(
         emit_global(&ir, global);
     }
     let first = module.functions.first().and_then(|function| envelope.debug.position(function.loc));
-    let lines = Lines::new(&ir, envelope, first.map_or("unknown", |(file, _, _)| file));
+    let lines = DebugLines::new(&ir, envelope, first.map_or("unknown", |(file, _, _)| file));
     for function in &module.functions {
         let kernel = declare(&ir, function, envelope.target()?);
         let shared = shared_memory(&ir, function);
@@ -52,7 +52,7 @@ pub(crate) fn emit_module<'c>(
     Ok(ir.module)
 }
 
-/// Programs that use a kernel ask for it by its name, so one that PTX has no way to write is refused rather than changed. PTX lets
+/// Programs that use a kernel request for it by its name, so one that PTX has no way to write is refused rather than changed. PTX lets
 /// a name start with '%' too, but LLVM, which writes it, ends the process on that.
 fn check_name(what: &str, name: &str) -> Result<()> {
     let follows = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '$';
@@ -109,7 +109,7 @@ fn declare<'c>(ir: &Ir<'c>, function: &sched::Function, target: Target) -> Funct
         attribute("nvvm.blocksareclusters", "");
     }
     // Registers can be moved only where it is said how many there are.
-    if program.occupancy.is_some() || function.attrs.agents.values().any(|agent| agent.registers.is_some()) {
+    if program.occupancy.is_some() || function.attrs.warp_roles.values().any(|warp_role| warp_role.registers.is_some()) {
         attribute("nvvm.maxnreg", &function.attrs.launch_registers(target).to_string());
     }
     let nounwind = inkwell::attributes::Attribute::get_named_enum_kind_id("nounwind");

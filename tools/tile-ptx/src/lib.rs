@@ -1,18 +1,18 @@
 //! From a scheduled program to PTX: [`emit`] writes LLVM IR op by op, [`optimize`] runs a short fixed list of passes and the
-//! NVPTX back end, [`order`] keeps large tiles from being alive as a whole, [`interleave`] mixes what different units do, [`finish`]
-//! adds to the text what LLVM cannot print, and [`branches`] turns the jumps of loops.
+//! NVPTX back end, [`list_schedule`] keeps large tiles from being alive as a whole, [`interleave`] mixes what different units do, [`finish`]
+//! adds to the text what LLVM cannot print, and [`ptx_peephole`] turns the jumps of loops.
 
-mod branches;
+mod block_dag;
+mod debug_info;
 mod emit;
 mod finish;
 mod interleave;
 mod ir;
 mod kernel;
 mod libdevice;
-mod lines;
+mod list_schedule;
 mod optimize;
-mod order;
-mod straight;
+mod ptx_peephole;
 
 use base::File;
 use base::diag::{Diagnostic, Result};
@@ -44,7 +44,7 @@ pub fn generate(input: &File<sched::Module>, session: &mut Session, emit: Emit) 
     session.timed("optimize", |_| {
         libdevice::link(&module)?;
         optimize::run(&input.payload, &module, &machine, level)?;
-        order::run(&module, &context.create_builder())?;
+        list_schedule::run(&module, &context.create_builder())?;
         if level > 0 {
             interleave::run(&module, target, &context.create_builder());
         }

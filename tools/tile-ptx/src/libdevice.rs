@@ -49,7 +49,7 @@ fn functions<'c>(module: &Module<'c>) -> impl Iterator<Item = FunctionValue<'c>>
     std::iter::successors(module.get_first_function(), |function| function.get_next_function())
 }
 
-/// The library without the bodies of its functions, which are read when the linker asks for them.
+/// The library without the bodies of its functions, which are read when the linker requests for them.
 #[allow(unsafe_code, reason = "inkwell reads bitcode eagerly only, and the library has hundreds of functions")]
 fn read_lazily<'c>(module: &Module<'c>, buffer: MemoryBuffer<'_>) -> Option<Module<'c>> {
     let mut library = std::ptr::null_mut();

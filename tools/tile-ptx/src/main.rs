@@ -19,7 +19,7 @@ const ABOUT: About = About {
 struct Options {
     /// Take a file that the judge of .sched refuses, to see what it does
     #[arg(long)]
-    unjudged: bool,
+    skip_hazard_check: bool,
     #[command(flatten)]
     debug: options::Debug,
     #[command(flatten)]
@@ -33,8 +33,11 @@ struct Options {
 
 fn main() -> std::process::ExitCode {
     common::filter::<Options>(&ABOUT, |session, options| {
-        let mut input =
-            if options.unjudged { session.read().map(sched::Unjudged::file)? } else { session.read::<sched::Module>()? };
+        let mut input = if options.skip_hazard_check {
+            session.read().map(sched::UncheckedModule::file)?
+        } else {
+            session.read::<sched::Module>()?
+        };
         options.opt.record(&mut input.envelope)?;
         options.gpu.record(&mut input.envelope)?;
         options.debug.record(&mut input.envelope)?;

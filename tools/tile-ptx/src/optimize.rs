@@ -6,6 +6,7 @@
 use base::Target;
 use base::diag::{Diagnostic, Result};
 use base::ir::Operation;
+use core_dialect::core_ops::Core;
 use inkwell::OptimizationLevel;
 use inkwell::llvm_sys::support::LLVMParseCommandLineOptions;
 use inkwell::module::Module;
@@ -13,7 +14,6 @@ use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::{CodeModel, FileType, InitializationConfig, RelocMode, Target as LlvmTarget, TargetMachine, TargetTriple};
 use std::ffi::{CStr, c_char};
 use std::sync::Once;
-use vocabulary::core_ops::Core;
 
 /// Run at O1 and above: clean-up and address arithmetic, then the unrolling of short loops whose count is known.
 const PASSES: &str = "nvvm-reflect,always-inline,function(nvvm-intr-range,sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,\
@@ -21,7 +21,7 @@ loop(loop-rotate),loop-mssa(licm),gvn,infer-address-spaces,separate-const-offset
 instcombine<no-verify-fixpoint>,simplifycfg,loop(indvars,loop-unroll-full),sroa,early-cse<memssa>,\
 instcombine<no-verify-fixpoint>,simplifycfg,dce),globaldce";
 
-/// Run at O0: libdevice asks by a pass which target it is for, and has no functions to call.
+/// Run at O0: libdevice requests by a pass which target it is for, and has no functions to call.
 const UNOPTIMIZED: &str = "nvvm-reflect,always-inline,function(simplifycfg),globaldce";
 
 pub(crate) fn machine(target: Target, opt_level: u32) -> Result<TargetMachine> {
@@ -46,7 +46,7 @@ fn set_up() {
 
 /// Run instead on a function with very many loops, or very deep ones: whatever of LLVM takes the square of their number is not here.
 /// Scalar evolution describes what a loop counts by what the loops before or around it counted, forgets all of that at every loop that
-/// is changed, and needs a stack as deep as they are many. `instcombine` and `gvn` ask of every comparison of a value whether another
+/// is changed, and needs a stack as deep as they are many. `instcombine` and `gvn` request of every comparison of a value whether another
 /// one of the same value decides it, and loops are often up to the same bound.
 const MANY_LOOPS_PASSES: &str = "nvvm-reflect,always-inline,function(nvvm-intr-range,sroa,early-cse<memssa>,instsimplify,simplifycfg,\
 loop-mssa(licm),infer-address-spaces,separate-const-offset-from-gep,early-cse,instsimplify,simplifycfg,dce),globaldce";

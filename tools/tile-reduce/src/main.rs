@@ -3,8 +3,8 @@
 use base::diag::{Diagnostic, Result};
 use base::envelope::{Form, Sniffed, sniff};
 use base::{Envelope, File};
+use case_reducer::Program;
 use common::{About, Session};
-use reduction::Program;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -50,21 +50,21 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
         common::write_file(Some(&path), &form.write(program)?)?;
         ended(options, &path)
     };
-    let wanted = test(&start)?;
-    if options.says.is_some() && !wanted.said {
+    let expected = test(&start)?;
+    if options.says.is_some() && !expected.said {
         return Err(Diagnostic::usage("RED002", "the command does not say that of the program as it is"));
     }
-    if options.says.is_none() && wanted.code == Some(0) {
+    if options.says.is_none() && expected.code == Some(0) {
         return Err(Diagnostic::usage("RED002", "the command succeeds on the program as it is, so there is nothing to find"));
     }
     let (before, mut tries) = (start.size(), 0);
     let small = session.timed("reduce", |_| {
-        reduction::reduce(start, &mut |program| {
+        case_reducer::reduce(start, &mut |program| {
             tries += 1;
-            test(program).is_ok_and(|ended| ended == wanted)
+            test(program).is_ok_and(|ended| ended == expected)
         })
     });
-    session.say(&format!("{} of {before} bytes of text are left after {tries} runs of the command", small.size()));
+    session.write_stderr(&format!("{} of {before} bytes of text are left after {tries} runs of the command", small.size()));
     session.write_bytes(&form.write(&small)?, form != Written::Text)
 }
 
@@ -121,6 +121,6 @@ fn ended(options: &Options, program: &Path) -> Result<Ended> {
         Diagnostic::io("RED001", format!("cannot run {}: {}", name.display(), common::plain(&error)))
     })?;
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    let said = options.says.as_ref().is_some_and(|wanted| text.contains(wanted.as_str()));
+    let said = options.says.as_ref().is_some_and(|expected| text.contains(expected.as_str()));
     Ok(Ended { code: output.status.code().filter(|_| options.says.is_none()), said })
 }

@@ -5,7 +5,7 @@ use base::nearest::did_you_mean;
 use common::launch::LaunchOptions;
 use common::options::GpuName;
 use common::{About, Session};
-use executor::{Check, Input, Nobody, Observer, Trace, Watch};
+use executor::{Check, Input, NoopObserver, Observer, Trace, Watch};
 use std::collections::BTreeSet;
 use std::io::Write as _;
 
@@ -44,7 +44,7 @@ struct Options {
     schedule_seed: u64,
     /// Run a .sched file that the judge of the format refuses, to see what it does
     #[arg(long)]
-    unjudged: bool,
+    skip_hazard_check: bool,
 }
 
 fn main() -> std::process::ExitCode {
@@ -53,8 +53,8 @@ fn main() -> std::process::ExitCode {
 }
 
 fn execute(session: &mut Session, options: &Options) -> Result<()> {
-    let input = if options.unjudged { Input::read_unjudged(session)? } else { Input::read(session)? };
-    if let Some(name) = options.trace.as_ref().and_then(Trace::wanted_op) {
+    let input = if options.skip_hazard_check { Input::read_unchecked(session)? } else { Input::read(session)? };
+    if let Some(name) = options.trace.as_ref().and_then(Trace::selected_op) {
         known_op(name)?;
     }
     let opened = options.launch.open()?;
@@ -73,7 +73,7 @@ fn execute(session: &mut Session, options: &Options) -> Result<()> {
     let mut trace = options.trace.clone();
     let observer: &mut dyn Observer = match &mut trace {
         Some(trace) => trace,
-        None => &mut Nobody,
+        None => &mut NoopObserver,
     };
     let outcome = session.timed("run", |_| kernel.run(&call, watch(options), print, observer))?;
     outcome.findings.iter().for_each(|finding| session.report(finding));
@@ -91,7 +91,7 @@ fn execute(session: &mut Session, options: &Options) -> Result<()> {
 /// That some format has an op of this name: a filter for another one would show nothing.
 fn known_op(name: &str) -> Result<()> {
     let of_tile = tileir::ops::Opcode::ALL.iter().map(|opcode| opcode.info().mnemonic);
-    let lists = [tileaa::Op::MNEMONICS, tileas::Op::MNEMONICS, sched::Op::MNEMONICS, vocabulary::core_ops::Core::MNEMONICS];
+    let lists = [tileaa::Op::MNEMONICS, tileas::Op::MNEMONICS, sched::Op::MNEMONICS, core_dialect::core_ops::Core::MNEMONICS];
     let known: BTreeSet<&str> = of_tile.chain(lists.into_iter().flatten().copied()).collect();
     if known.contains(name) {
         return Ok(());

@@ -1,10 +1,10 @@
-//! `--check`: for each kind of fault a program that has it, which is told with its place, and one that has not.
+//! `--check`: for each kind of fault a program that has it, which is findings with its place, and one that has not.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
 /// Line `n` of the source is location `@n`.
-const HEADER: &str = r#"//!tile tileaa 3 lowered
+const HEADER: &str = r#"//!tile tileaa 4 lowered
 //!tile name "k.py"
 //!tile loc Source(file:(0),line:1,column:4,scope:None)
 //!tile loc Source(file:(0),line:2,column:4,scope:None)
@@ -25,18 +25,18 @@ fn tile_run(folder: &Path, params: &str, body: &str, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tile-run")).arg(file).args(args).output().unwrap()
 }
 
-/// Runs a program under one check and sees that it is clean, or that the fault is told at the line.
+/// Runs a program under one check and sees that it is clean, or that the fault is findings at the line.
 fn expect(check: &str, fault: Option<(&str, u32)>, params: &str, body: &str, args: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let check = format!("--check={check}");
     let args: Vec<&str> = [check.as_str()].into_iter().chain(args.iter().copied()).collect();
     let output = tile_run(folder.path(), params, body, &args);
-    let told = String::from_utf8(output.stderr).unwrap();
+    let findings = String::from_utf8(output.stderr).unwrap();
     match fault {
-        None => assert!(output.status.success(), "{told}"),
+        None => assert!(output.status.success(), "{findings}"),
         Some((code, line)) => {
-            assert_eq!(output.status.code(), Some(1), "{told}");
-            assert!(told.contains(code) && told.contains(&format!("k.py:{line}:4")), "{told}");
+            assert_eq!(output.status.code(), Some(1), "{findings}");
+            assert!(findings.contains(code) && findings.contains(&format!("k.py:{line}:4")), "{findings}");
         }
     }
 }
@@ -213,12 +213,12 @@ fn where_a_nan_comes_from() {
 
 /// Every finding of the usual checks at once, none of them twice.
 #[test]
-fn findings_are_told_once() {
+fn findings_are_reported_once() {
     let folder = tempfile::tempdir().unwrap();
     let body = format!("{POINTERS}\n  %19 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @2").replace("%19 =", "%19, %20 =");
     let output = tile_run(folder.path(), "%0: ptr<f32>", &body, &["--check", "empty:f32[8]", "--grid", "100"]);
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(told.matches("CHK002").count(), 1, "{told}");
+    let findings = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(findings.matches("CHK002").count(), 1, "{findings}");
 }
 
 /// cuTile Python assumes a divisor of each stride, also of an axis of extent 1, whose stride addresses nothing.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-const HEADER: &str = "//!tile tileaa 3 lowered\n//!tile name \"k.py\"\n//!tile loc Source(file:(0),line:3,column:4,scope:None)\n";
+const HEADER: &str = "//!tile tileaa 4 lowered\n//!tile name \"k.py\"\n//!tile loc Source(file:(0),line:3,column:4,scope:None)\n";
 
 fn tile_run(folder: &Path, params: &str, body: &str, args: &[&str]) -> Output {
     let file = folder.join("k.aa");
@@ -36,7 +36,7 @@ const ADD: &str = "
 const THREE: &str = "%0: ptr<f32>, %1: ptr<f32>, %2: ptr<f32>";
 
 #[test]
-fn arrays_are_made_from_words_and_printed() {
+fn arrays_are_parsed_from_arguments_and_printed() {
     let folder = tempfile::tempdir().unwrap();
     let args = ["iota:f32[10]", "ones:f32[10]", "sum=zeros:f32[2, 5]", "--grid", "3", "--print-outputs"];
     let shown = stdout(&tile_run(folder.path(), THREE, ADD, &args));
@@ -58,7 +58,7 @@ fn outputs_are_arrays_that_can_be_inputs() {
 
 /// A launch description and its outputs as raw bytes.
 #[test]
-fn a_launch_file_says_everything() {
+fn a_launch_file_is_complete() {
     let folder = tempfile::tempdir().unwrap();
     let ones: Vec<u8> = (0..10).flat_map(|_| 1f32.to_le_bytes()).collect();
     std::fs::write(folder.path().join("ones.bin"), ones).unwrap();
@@ -77,7 +77,7 @@ fn a_launch_file_says_everything() {
 }
 
 #[test]
-fn wrong_arguments_are_told() {
+fn wrong_arguments_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let fails = |args: &[&str], code: i32, words: &str| {
         let output = tile_run(folder.path(), THREE, ADD, args);
@@ -146,7 +146,7 @@ fn blocks_that_wait_forever_are_noticed() {
 }
 
 #[test]
-fn a_loop_without_end_is_stopped_when_asked() {
+fn an_endless_loop_stops_at_max_ops() {
     let folder = tempfile::tempdir().unwrap();
     let output = tile_run(folder.path(), "%0: i32", "\n  loop @1 {\n    continue @1\n  }", &["1", "--max-ops=1000"]);
     assert_eq!(output.status.code(), Some(1));

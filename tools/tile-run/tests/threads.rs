@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-const AGENT: &str = "warps: 4";
+const WARP_ROLE: &str = "warps: 4";
 /// Of 256 elements two neighbours in each thread; the same with the warps in another order; two halves far apart in each thread.
 /// Of 128 elements one in each thread; the same with lanes in another order.
 const LAYOUTS: &str = "\
@@ -63,7 +63,7 @@ fn outcome(header: &str, attrs: &str, body: &str) -> Result<String, String> {
 }
 
 fn program(body: &str) -> Result<String, String> {
-    outcome("tileas 6 atoms", AGENT, body)
+    outcome("tileas 7 atoms", WARP_ROLE, body)
 }
 
 /// The program is refused, be it by the verifier or when it is executed, and says this.
@@ -75,7 +75,7 @@ fn refused(outcome: Result<String, String>, because: &str) {
 const INCREASING: &str = "[0, 1, 2, ..., 253, 254, 255]";
 
 #[test]
-fn elements_go_where_the_layout_says() {
+fn elements_follow_the_layout() {
     let same = load(0, 1) + &store("%x", 1);
     assert_eq!(program(&same).unwrap(), INCREASING);
     // Registers that keep their slots under another layout's name change their elements.
@@ -108,13 +108,14 @@ fn exchange(between: &str) -> String {
 
 #[test]
 fn exchange_between_warps_needs_a_barrier() {
-    let attrs = format!("{AGENT}, {BUFFERS}");
-    assert_eq!(outcome("tileas 6 atoms", &attrs, &exchange("")).unwrap(), INCREASING);
-    let attrs = |bytes: u32| format!("program: ({AGENT}, {BUFFERS}), placements: [(offset: 0, depth: 1)], shared_bytes: {bytes}");
+    let attrs = format!("{WARP_ROLE}, {BUFFERS}");
+    assert_eq!(outcome("tileas 7 atoms", &attrs, &exchange("")).unwrap(), INCREASING);
+    let attrs =
+        |bytes: u32| format!("program: ({WARP_ROLE}, {BUFFERS}), placements: [(offset: 0, depth: 1)], shared_bytes: {bytes}");
     let barrier = "  barrier(id: 0, threads: 128) @1\n";
-    assert_eq!(outcome("sched 6 alloc", &attrs(1024), &exchange("")).unwrap(), INCREASING);
-    assert_eq!(outcome("sched 6 materialize", &attrs(1024), &exchange(barrier)).unwrap(), INCREASING);
-    let race = outcome("sched 6 materialize", &attrs(1024), &exchange("")).unwrap_err();
+    assert_eq!(outcome("sched 7 alloc", &attrs(1024), &exchange("")).unwrap(), INCREASING);
+    assert_eq!(outcome("sched 7 materialize", &attrs(1024), &exchange(barrier)).unwrap(), INCREASING);
+    let race = outcome("sched 7 materialize", &attrs(1024), &exchange("")).unwrap_err();
     let complaint = "slot 0 of buffer0 is read before a barrier after it was written";
     assert!(race.contains("k.py:2:4") && race.contains(complaint), "{race}");
 }
@@ -124,11 +125,11 @@ fn exchange_between_warps_needs_a_barrier() {
 fn a_copy_is_there_when_it_was_waited_for() {
     let [commit, wait, barrier] = ["copy_commit", "copy_wait(pending: 0)", "barrier(id: 0, threads: 128)"];
     let run = |between: &[&str]| {
-        let attrs = format!("program: ({AGENT}, {BUFFERS}), placements: [(offset: 0, depth: 1)], shared_bytes: 1024");
+        let attrs = format!("program: ({WARP_ROLE}, {BUFFERS}), placements: [(offset: 0, depth: 1)], shared_bytes: 1024");
         let between: String = between.iter().map(|op| format!("  {op} @1\n")).collect();
         let copy = format!("copy_view(view: %a, index: [%i], {WEAK}, whole: true, buffer: 0, layout: 0, atom: async(bytes: 8))");
         let load = "  %y = shared_load(buffer: 0, atom: vector(vector_bits: 0)) : tile<256xf32, #2> @2\n";
-        outcome("sched 6 materialize", &attrs, &(format!("  %t = {copy} : token @1\n{between}{load}") + &store("%y", 0)))
+        outcome("sched 7 materialize", &attrs, &(format!("  %t = {copy} : token @1\n{between}{load}") + &store("%y", 0)))
     };
     assert_eq!(run(&[commit, wait, barrier]).unwrap(), INCREASING);
     // The judge says so before anything is executed; what the executor sees itself is tested beside it.
@@ -139,14 +140,14 @@ fn a_copy_is_there_when_it_was_waited_for() {
 }
 
 #[test]
-fn a_buffer_holds_nothing_before_it_is_written() {
-    let attrs = format!("{AGENT}, {BUFFERS}");
+fn a_buffer_is_undefined_before_its_first_write() {
+    let attrs = format!("{WARP_ROLE}, {BUFFERS}");
     let body = "  %y = shared_load(buffer: 0, atom: vector(vector_bits: 0)) : tile<256xf32, #2> @2\n".to_string() + &store("%y", 0);
-    refused(outcome("tileas 6 atoms", &attrs, &body), "read before anything is written");
+    refused(outcome("tileas 7 atoms", &attrs, &body), "read before anything is written");
 }
 
 #[test]
-fn a_reduction_combines_what_a_thread_holds() {
+fn a_reduction_combines_the_registers_of_a_thread() {
     let reduce = |result: u32| {
         format!(
             "  %r = reshape(x: %x) : tile<2x128xf32, #2> @2

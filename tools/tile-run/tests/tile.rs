@@ -22,12 +22,12 @@ fn expect(check: &str, fault: Option<(&str, u32)>, params: &str, body: &str, arg
     let check = format!("--check={check}");
     let args: Vec<&str> = [check.as_str()].into_iter().chain(args.iter().copied()).collect();
     let output = tile_run(params, body, &args);
-    let told = String::from_utf8(output.stderr).unwrap();
+    let findings = String::from_utf8(output.stderr).unwrap();
     match fault {
-        None => assert!(output.status.success(), "{told}"),
+        None => assert!(output.status.success(), "{findings}"),
         Some((code, line)) => {
-            assert_eq!(output.status.code(), Some(1), "{told}");
-            assert!(told.contains(code) && told.contains(&format!("k.py:{line}:4")), "{told}");
+            assert_eq!(output.status.code(), Some(1), "{findings}");
+            assert!(findings.contains(code) && findings.contains(&format!("k.py:{line}:4")), "{findings}");
         }
     }
 }
@@ -242,7 +242,7 @@ fn floats_may_depend_on_their_order_by_rounding_only() {
 }
 
 #[test]
-fn a_nan_is_found_where_it_is_made() {
+fn a_nan_is_reported_at_its_origin() {
     let body = format!("{POINTERS}{LOAD}\n  %l = log %x : tile<8xf32> loc(#at3)\n  %m = negf %l : tile<8xf32> loc(#at4)");
     expect("nan", None, POINTER, &body, &["iota:f32[8]"]);
     let negative = body.replace("log %x", "log %n").replace("\n  %l", "\n  %n = subf %zero, %x : tile<8xf32> loc(#at2)\n  %l");
@@ -275,7 +275,7 @@ fn slices_and_bytes() {
 }
 
 #[test]
-fn folds_and_products() {
+fn reductions_and_matmuls() {
     let sum = |op: &str| {
         format!(
             "

@@ -1,43 +1,43 @@
 //! Gives every loop that can be pipelined its schedule; changes nothing else.
 //!
 //! How far a copy runs ahead follows from its latency and the loop's interval, and is cut back, the most expensive first, until
-//! the rings of all loops fit shared memory.
+//! the staged_buffers of all loops fit shared memory.
 
-use crate::ahead;
 use crate::alloc;
-use crate::boxes;
+use crate::buffer_accesses::touches;
 use crate::graph::{Graph, loops};
-use crate::hazards::touches;
-use crate::in_flight;
-use crate::latency;
-use crate::machine::Machine;
-use crate::modulo::{self, Rows};
+use crate::latency_hints;
+use crate::modulo::{self, ReservationTable};
+use crate::occupancy;
 use crate::partition;
-use crate::residency;
-use crate::tensor;
+use crate::register_prefetch;
+use crate::resource_model::Machine;
+use crate::tma_pipelines;
+use crate::tmem_pipelines;
+use crate::wgmma_in_flight;
 use base::diag::{Diagnostic, Result};
 use base::envelope::{Category, LogEntry, Outcome};
 use base::ir::Operation;
 use base::{Envelope, File, Loc, Target};
 use common::options;
-use sched::{Function, LoopSchedule, Module, Slot};
+use sched::{Function, LoopSchedule, Module, ScheduleEntry};
 
 /// Iterations that a copy runs ahead at most; more need longer prologues and memory, and hide nothing more.
 const FURTHEST: i64 = 3;
-/// The same where products into tensor memory read what is copied: they are short, and nothing else keeps their threads busy.
+/// The same where mmas into tensor memory read what is copied: they are short, and nothing else keeps their threads busy.
 const FURTHEST_FOR_TENSOR_MEMORY: i64 = 7;
 /// Of an iteration the part for which its busiest resource is in use at most, where another block would find it free.
 const BUSY: (u32, u32) = (3, 4);
 /// From how many blocks of a multiprocessor on, and up to how many, copies run but one iteration ahead for more of them.
 const SEVERAL: (u32, u32) = (3, 4);
 /// Ops of a loop's body that are scheduled at most.
-const MOST_OPS: usize = 4096;
+const MAX_OPS: usize = 4096;
 
 pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     let File { envelope, payload: module } = file;
-    let asked = options::Scheduling::stages(envelope)?;
-    if envelope.options.opt_level() < 2 || asked == Some(1) {
-        return match asked {
+    let requested = options::Scheduling::stages(envelope)?;
+    if envelope.options.opt_level() < 2 || requested == Some(1) {
+        return match requested {
             Some(2..) => Err(refuse("loops are pipelined from -O2 on".into())),
             _ => Ok(()),
         };
@@ -46,13 +46,15 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     let (machine, memory) = (Machine::of(target), tileas::budget::shared_memory(target));
     let mut why = None;
     for index in 0..module.functions.len() {
-        if partition::Wanted::of(envelope) != partition::Wanted::Never && partition::check(&module.functions[index]).is_ok() {
-            partition::rings::share(&mut module.functions[index]);
+        if partition::FeatureChoice::of(envelope) != partition::FeatureChoice::Never
+            && partition::check(&module.functions[index]).is_ok()
+        {
+            partition::share_pipelines::share(&mut module.functions[index]);
         }
-        residency::in_loops(&mut module.functions[index], &module.layouts, target, envelope);
+        occupancy::in_loops(&mut module.functions[index], &module.layouts, target, envelope);
         let prefetch = envelope.options.get("prefetch");
         if prefetch != Some("off") {
-            let moved = ahead::run(&mut module.functions[index], &module.layouts, target, prefetch == Some("on"));
+            let moved = register_prefetch::run(&mut module.functions[index], &module.layouts, target, prefetch == Some("on"));
             for (loc, registers) in moved {
                 let message = format!("loads are made an iteration ahead, in {registers} registers of each thread");
                 log(envelope, &module.functions[index], loc, Outcome::Passed, message);
@@ -75,20 +77,20 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
             }
         }
         let function = &module.functions[index];
-        let schedules = match asked {
+        let schedules = match requested {
             Some(stages) => exactly(function, planned, stages, memory, envelope)?,
             None => fit(function, planned, target, envelope),
         };
         module.schedules.extend(schedules);
     }
-    if asked.is_some() && module.schedules.is_empty() {
+    if requested.is_some() && module.schedules.is_empty() {
         let (message, loc) = why.unwrap_or_else(|| ("no loop copies anything asynchronously".into(), Loc::UNKNOWN));
         return Err(refuse(message).at_loc(&envelope.debug, loc));
     }
     Ok(())
 }
 
-/// That what the user asked for cannot be.
+/// That what the user requested for cannot be.
 fn refuse(why: String) -> Box<Diagnostic> {
     Diagnostic::unsupported("SC101", format!("--stages: {why}"))
 }
@@ -98,7 +100,7 @@ struct Planned {
     number: u32,
     loc: Loc,
     graph: Graph,
-    plan: modulo::Plan,
+    plan: modulo::ModuloSchedule,
 }
 
 impl Planned {
@@ -120,25 +122,30 @@ fn copies(function: &Function, for_op: base::ir::Op) -> bool {
     function.body.blocks[block].ops.iter().any(|op| function.body.ops[*op].kind.effects().copied_to().is_some())
 }
 
-fn plan(module: &Module, function: &Function, for_op: base::ir::Op, machine: &Machine) -> Result<(Graph, modulo::Plan), String> {
+fn plan(
+    module: &Module,
+    function: &Function,
+    for_op: base::ir::Op,
+    machine: &Machine,
+) -> Result<(Graph, modulo::ModuloSchedule), String> {
     let body = &function.body;
     let inner = body.ops[for_op].kind.regions().into_iter().flat_map(|region| body.walk(region));
-    let mut inner_loops = inner.filter(|op| matches!(body.ops[*op].kind.core(), Some(vocabulary::core_ops::Core::For { .. })));
+    let mut inner_loops = inner.filter(|op| matches!(body.ops[*op].kind.core(), Some(core_dialect::core_ops::Core::For { .. })));
     if inner_loops.any(|inner| copies(function, inner)) {
         return Err("a loop inside it is".into());
     }
-    if !boxes::filled_in_turn(function, body.block_of(crate::graph::region_of(function, for_op))).is_empty() {
-        return Err("its copies fill a ring in turn".into());
+    if !tma_pipelines::filled_alternately(function, body.block_of(crate::graph::region_of(function, for_op))).is_empty() {
+        return Err("its copies fill a staged_buffer in turn".into());
     }
     let graph = Graph::of(module, function, for_op, machine)?;
-    if graph.nodes.len() > MOST_OPS {
-        return Err(format!("its body has more than {MOST_OPS} ops"));
+    if graph.nodes.len() > MAX_OPS {
+        return Err(format!("its body has more than {MAX_OPS} ops"));
     }
     let plan = modulo::schedule(&graph).ok_or("no interval was found at which its iterations can overlap")?;
     Ok((graph, plan))
 }
 
-/// The schedules of a function's loops with so many stages each, which must have room; products are left in flight where they can be.
+/// The schedules of a function's loops with so many stages each, which must have capacity; mmas are left in flight where they can be.
 fn exactly(
     function: &Function,
     mut planned: Vec<Planned>,
@@ -148,7 +155,7 @@ fn exactly(
 ) -> Result<Vec<LoopSchedule>> {
     planned.iter_mut().for_each(|planned| planned.move_copies(|_| i64::from(stages) - 1));
     let tables = |in_flight| planned.iter().map(|planned| table(function, planned, in_flight)).collect::<Vec<_>>();
-    let divided = partition::Wanted::of(envelope) != partition::Wanted::Never && partition::check(function).is_ok();
+    let divided = partition::FeatureChoice::of(envelope) != partition::FeatureChoice::Never && partition::check(function).is_ok();
     let bytes = |schedules: &[LoopSchedule]| alloc::bytes(function, schedules, divided);
     let is_good =
         |schedules: &Vec<LoopSchedule>| bytes(schedules) <= memory && schedules.iter().all(|it| leaves_time(function, it));
@@ -164,35 +171,35 @@ fn exactly(
     Ok(schedules)
 }
 
-/// Whether products that are left in flight have ended when a copy fills what they read.
+/// Whether mmas that are left in flight have ended when a copy fills what they read.
 fn leaves_time(function: &Function, schedule: &LoopSchedule) -> bool {
-    !schedule.in_flight || schedule.last_stage() >= 2 && in_flight::is_possible(function, schedule)
+    !schedule.in_flight || schedule.last_stage() >= 2 && wgmma_in_flight::is_possible(function, schedule)
 }
 
 /// The schedules of a function's loops, with copies that run no further ahead than shared memory allows.
 ///
-/// A product of warp groups is left in flight where its operands' copies run at least two iterations ahead nevertheless.
+/// A mma of warp groups is left in flight where its operands' copies run at least two iterations ahead nevertheless.
 fn fit(function: &Function, mut planned: Vec<Planned>, target: Target, envelope: &mut Envelope) -> Vec<LoopSchedule> {
     let memory = tileas::budget::shared_memory(target);
     for planned in &mut planned {
         let block = sched::loop_body(function, planned.number).expect("the loop was planned");
-        let furthest = if tensor::operands_in(function, block).is_empty() { FURTHEST } else { FURTHEST_FOR_TENSOR_MEMORY };
-        let furthest = latency::slots(function, block).map_or(furthest, |slots| i64::from(slots) - 1);
+        let furthest = if tmem_pipelines::operands_in(function, block).is_empty() { FURTHEST } else { FURTHEST_FOR_TENSOR_MEMORY };
+        let furthest = latency_hints::stages(function, block).map_or(furthest, |stages| i64::from(stages) - 1);
         planned.move_copies(|ahead| ahead.min(furthest));
     }
     let far_enough = |schedules: &Vec<LoopSchedule>| schedules.iter().all(|schedule| leaves_time(function, schedule));
-    let divided = partition::Wanted::of(envelope) != partition::Wanted::Never && partition::check(function).is_ok();
+    let divided = partition::FeatureChoice::of(envelope) != partition::FeatureChoice::Never && partition::check(function).is_ok();
     let bytes = |schedules: &[LoopSchedule]| alloc::bytes(function, schedules, divided);
     let fit_in = |in_flight, memory| fit_in(function, planned.clone(), in_flight, |schedules| bytes(schedules) <= memory);
     let runs_ahead = |schedules: &Vec<LoopSchedule>| schedules.iter().all(|schedule| runs_ahead(function, schedule));
-    let blocks = blocks_of_groups(function, &planned, target, partition::Wanted::of(envelope));
+    let blocks = ctas_of_groups(function, &planned, target, partition::FeatureChoice::of(envelope));
     let (mut beside, mut for_several) = (0, 0);
     let found = share(function, &planned, memory)
         .and_then(|share| fit_in(false, share))
         .or_else(|| share_of_two(function, &planned, target).and_then(|share| fit_in(false, share)).filter(runs_ahead))
         .or_else(|| {
             let share = share_of_waiting(function, &planned, target)?;
-            // Where copies that run ahead have no room in it, none does.
+            // Where copies that run ahead have no capacity in it, none does.
             fit_in(false, share).or_else(|| (bytes(&[]) <= share).then(Vec::new))
         })
         .or_else(|| {
@@ -219,41 +226,41 @@ fn fit(function: &Function, mut planned: Vec<Planned>, target: Target, envelope:
         return Vec::new();
     };
     for planned in planned.iter().filter(|_| schedules.is_empty()) {
-        let message = "the loop is not pipelined: two blocks, for which shared memory has room then, hide more".into();
+        let message = "the loop is not pipelined: two blocks, for which shared memory has capacity then, hide more".into();
         log(envelope, function, planned.loc, Outcome::Declined, message);
     }
     for (planned, schedule) in planned.iter().zip(&schedules) {
         log(envelope, function, planned.loc, Outcome::Passed, summary(schedule));
         if for_several > 1 {
-            let message = format!("its copies run no further ahead than leaves room for {for_several} blocks, which hide more");
+            let message = format!("its copies run no further ahead than leaves capacity for {for_several} blocks, which hide more");
             log(envelope, function, planned.loc, Outcome::Passed, message);
         }
     }
     schedules
 }
 
-/// With products into tensor memory, which run by themselves, several blocks hide more than copies that run further ahead, and so they
-/// do without any product: where the author asks for several, the memory that each of them may take.
+/// With mmas into tensor memory, which run by themselves, several blocks hide more than copies that run further ahead, and so they
+/// do without any mma: where the author asks for several, the memory that each of them may take.
 fn share(function: &Function, planned: &[Planned], memory: u32) -> Option<u32> {
-    let by_themselves = planned.iter().any(|planned| multiplies(function, planned)) || !has_products(function);
+    let by_themselves = planned.iter().any(|planned| has_mma(function, planned)) || !has_mmas(function);
     Some(alloc::share(memory, function.attrs.program.occupancy.filter(|_| by_themselves)?))
 }
 
-fn has_products(function: &Function) -> bool {
+fn has_mmas(function: &Function) -> bool {
     let ops = function.body.walk(function.region);
     ops.into_iter().any(|op| matches!(function.body.ops[op].kind, sched::Op::Core(tileas::Op::Mma { .. })))
 }
 
 /// The memory that each of two blocks may take, where there are columns and registers for both: while one begins or ends, the other
-/// one's products go on. Blocks that go round tiles by themselves begin and end but once.
+/// one's mmas go on. Blocks that go iteration tiles by themselves begin and end but once.
 fn share_of_two(function: &Function, planned: &[Planned], target: Target) -> Option<u32> {
     let is_first = |planned: &Planned| {
-        multiplies(function, planned)
-            && sched::loop_body(function, planned.number).is_some_and(|block| !boxes::is_nested(function, block))
+        has_mma(function, planned)
+            && sched::loop_body(function, planned.number).is_some_and(|block| !tma_pipelines::is_nested(function, block))
     };
     let alone = planned.iter().all(is_first) && partition::check(function).is_ok();
-    let has_room = alone && partition::blocks(function, target) >= 2 && partition::has_registers(function, 2, target);
-    has_room.then(|| alloc::share(tileas::budget::shared_memory(target), 2))
+    let has_capacity = alone && partition::blocks(function, target) >= 2 && partition::has_registers(function, 2, target);
+    has_capacity.then(|| alloc::share(tileas::budget::shared_memory(target), 2))
 }
 
 /// The memory that each of two blocks may take, where an iteration mostly waits for its own results, so that another block computes
@@ -262,40 +269,43 @@ fn share_of_waiting(function: &Function, planned: &[Planned], target: Target) ->
     let warps = function.attrs.program.warps;
     let registers = |blocks| tileas::budget::registers(target, warps, blocks);
     let waits = |Planned { number, plan, .. }: &Planned| {
-        let is_first = sched::loop_body(function, *number).is_some_and(|block| !boxes::is_nested(function, block));
+        let is_first = sched::loop_body(function, *number).is_some_and(|block| !tma_pipelines::is_nested(function, block));
         is_first && plan.resource_bound.saturating_mul(BUSY.1) <= plan.interval.saturating_mul(BUSY.0)
     };
     let alone = !partition::has_copies(function) && registers(2) == registers(1) && !planned.is_empty();
     (alone && planned.iter().all(waits)).then(|| alloc::share(tileas::budget::shared_memory(target), 2))
 }
 
-/// For how many blocks there are registers whose warp groups multiply and whose boxes another agent may ask for: more of them hide more
-/// than copies that run further ahead, or products in flight. Measured on an H200, where three are faster than one with all the memory,
+/// For how many blocks there are registers whose warp groups multiply and whose tma_copies another warp_role may ask for: more of them hide more
+/// than copies that run further ahead, or mmas in flight. Measured on an H200, where three are faster than one with all the memory,
 /// and two where threads that multiply copy, too. None where the author or the user says how far copies run ahead, or who makes them, in
 /// loops inside others, whose blocks are often as many as run at a time, and in clusters, whose blocks wait for each other.
-fn blocks_of_groups(function: &Function, planned: &[Planned], target: Target, wanted: partition::Wanted) -> u32 {
+fn ctas_of_groups(function: &Function, planned: &[Planned], target: Target, choice: partition::FeatureChoice) -> u32 {
     let is_free = |planned: &Planned| {
         let block = sched::loop_body(function, planned.number);
-        block.is_some_and(|block| !boxes::is_nested(function, block) && latency::slots(function, block).is_none())
+        block.is_some_and(|block| !tma_pipelines::is_nested(function, block) && latency_hints::stages(function, block).is_none())
     };
     let ops = function.body.walk(function.region);
     let mut kinds = ops.into_iter().map(|op| &function.body.ops[op].kind);
-    let is_asked = wanted != partition::Wanted::WherePays || function.attrs.program.cluster.is_some();
-    let pays = !is_asked && planned.iter().all(is_free) && kinds.any(in_flight::is_by_groups) && partition::check(function).is_ok();
+    let is_requested = choice != partition::FeatureChoice::WherePays || function.attrs.program.cluster.is_some();
+    let pays = !is_requested
+        && planned.iter().all(is_free)
+        && kinds.any(wgmma_in_flight::is_by_groups)
+        && partition::check(function).is_ok();
     if pays { partition::blocks(function, target) } else { 0 }
 }
 
-/// Whether threads fill a ring of a loop, beside those that boxes fill.
+/// Whether threads fill a staged_buffer of a loop, beside those that tma_copies fill.
 fn threads_copy(function: &Function, planned: &[Planned]) -> bool {
     planned.iter().filter_map(|planned| sched::loop_body(function, planned.number)).any(|block| {
         let mut ops = function.body.blocks[block].ops.iter().map(|op| &function.body.ops[*op].kind);
-        ops.any(|op| op.effects().copied_to().is_some() && boxes::filled(op).is_none())
+        ops.any(|op| op.effects().copied_to().is_some() && tma_pipelines::filled(op).is_none())
     })
 }
 
-/// Whether products into tensor memory read what a loop copies.
-fn multiplies(function: &Function, planned: &Planned) -> bool {
-    sched::loop_body(function, planned.number).is_some_and(|block| !tensor::operands_in(function, block).is_empty())
+/// Whether mmas into tensor memory read what a loop copies.
+fn has_mma(function: &Function, planned: &Planned) -> bool {
+    sched::loop_body(function, planned.number).is_some_and(|block| !tmem_pipelines::operands_in(function, block).is_empty())
 }
 
 /// Whether all copies of a loop are made before the iteration that needs them.
@@ -303,10 +313,10 @@ fn runs_ahead(function: &Function, schedule: &LoopSchedule) -> bool {
     let Some(block) = sched::loop_body(function, schedule.index) else { return false };
     let ops = &function.body.blocks[block].ops;
     let copies = schedule
-        .slots
+        .entries
         .iter()
-        .filter(|slot| ops.get(slot.op as usize).is_some_and(|op| function.body.ops[*op].kind.effects().copied_to().is_some()));
-    copies.into_iter().all(|slot| slot.stage < schedule.last_stage())
+        .filter(|entry| ops.get(entry.op as usize).is_some_and(|op| function.body.ops[*op].kind.effects().copied_to().is_some()));
+    copies.into_iter().all(|entry| entry.stage < schedule.last_stage())
 }
 
 fn fit_in(
@@ -332,7 +342,7 @@ fn ahead(start: i64, interval: i64) -> i64 {
     -start.div_euclid(interval)
 }
 
-/// Lets the copies that products in tensor memory read run equally far ahead: they then have one pipe, and one thread half the steps.
+/// Lets the copies that mmas in tensor memory read run equally far ahead: they then have one pipeline, and one thread half the steps.
 fn level(function: &Function, planned: &mut Planned) {
     let (copies, interval) = (together(function, planned), i64::from(planned.plan.interval));
     let starts = &mut planned.plan.starts;
@@ -342,16 +352,16 @@ fn level(function: &Function, planned: &mut Planned) {
     }
 }
 
-/// The copies of a loop that products in tensor memory read.
+/// The copies of a loop that mmas in tensor memory read.
 fn together(function: &Function, Planned { number, graph, .. }: &Planned) -> Vec<usize> {
     let Some(block) = sched::loop_body(function, *number) else { return Vec::new() };
-    let operands = tensor::operands_in(function, block);
+    let operands = tmem_pipelines::operands_in(function, block);
     let fills =
         |op: base::ir::Op| function.body.ops[op].kind.effects().copied_to().is_some_and(|buffer| operands.contains(&buffer));
     (0..graph.nodes.len()).filter(|n| graph.nodes[*n].ahead && fills(graph.nodes[*n].op)).collect()
 }
 
-/// Lets the copy whose ring is largest run one iteration less ahead, and with it those that have one pipe with it, as long as any does;
+/// Lets the copy whose staged_buffer is largest run one iteration less ahead, and with it those that have one pipeline with it, as long as any does;
 /// false when none runs ahead, or one has no place left.
 fn cut_back(function: &Function, planned: &mut [Planned]) -> bool {
     let mut largest: Option<(u32, usize, usize)> = None;
@@ -360,9 +370,9 @@ fn cut_back(function: &Function, planned: &mut [Planned]) -> bool {
             let iterations = ahead(plan.starts[n], i64::from(plan.interval));
             let buffers = touches(&function.body.ops[node.op].kind);
             let bytes: u32 = buffers.iter().map(|touch| function.attrs.program.buffers[touch.buffer()].bytes()).sum();
-            let ring = bytes * (iterations as u32 + 1);
-            if iterations > 0 && largest.is_none_or(|(most, ..)| ring >= most) {
-                largest = Some((ring, i, n));
+            let staged_buffer = bytes * (iterations as u32 + 1);
+            if iterations > 0 && largest.is_none_or(|(most, ..)| staged_buffer >= most) {
+                largest = Some((staged_buffer, i, n));
             }
         }
     }
@@ -379,7 +389,7 @@ fn cut_back(function: &Function, planned: &mut [Planned]) -> bool {
     }
     // In its own iteration it must still come before its readers, where its resources are free.
     let latest = graph.edges.iter().filter(|edge| edge.from == n && edge.distance == 0).map(|edge| plan.starts[edge.to]).min();
-    let mut rows = Rows::new(plan.interval);
+    let mut rows = ReservationTable::new(plan.interval);
     for (other, node) in graph.nodes.iter().enumerate().filter(|(other, _)| *other != n) {
         rows.take(&node.cost.uses, plan.starts[other], other);
     }
@@ -396,7 +406,7 @@ fn table(function: &Function, planned: &Planned, in_flight: bool) -> LoopSchedul
     let Planned { number, graph, plan, .. } = planned;
     let interval = i64::from(plan.interval);
     let first = plan.starts.iter().map(|start| start.div_euclid(interval)).min().unwrap_or(0);
-    let slot = |(op, start): (usize, &i64)| Slot {
+    let entry = |(op, start): (usize, &i64)| ScheduleEntry {
         op: op as u32,
         stage: (start.div_euclid(interval) - first) as u32,
         cycle: start.rem_euclid(interval) as u32,
@@ -409,12 +419,12 @@ fn table(function: &Function, planned: &Planned, in_flight: bool) -> LoopSchedul
         resource_bound: plan.resource_bound,
         recurrence_bound: plan.recurrence_bound,
         in_flight: in_flight && leaves_in_flight(function, *number),
-        slots: plan.starts.iter().enumerate().map(slot).collect(),
+        entries: plan.starts.iter().enumerate().map(entry).collect(),
     }
 }
 
 fn leaves_in_flight(function: &Function, number: u32) -> bool {
-    sched::loop_body(function, number).is_some_and(|block| !in_flight::products(function, block).is_empty())
+    sched::loop_body(function, number).is_some_and(|block| !wgmma_in_flight::mmas(function, block).is_empty())
 }
 
 fn summary(schedule: &LoopSchedule) -> String {

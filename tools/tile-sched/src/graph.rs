@@ -3,19 +3,19 @@
 //! Ops that compute are issued in program order, one iteration after the other, because a warp is; so only copies that need
 //! nothing but the loop's counter, and what is looked up by it, can run ahead of their iteration.
 
-use crate::boxes;
-use crate::hazards::{Touch, touches};
-use crate::lookups::is_lookup;
-use crate::machine::{Cost, Machine, Resource};
-use crate::partition::rings;
+use crate::buffer_accesses::{Touch, touches};
+use crate::partition::share_pipelines;
+use crate::resource_model::{Cost, Machine, Resource};
+use crate::scalar_index_loads::is_lookup;
+use crate::tma_pipelines;
 use base::ir::{Block, Op as OpId, Operation};
 use base::{Region, Value};
+use core_dialect::core_ops::Core;
+use core_dialect::persistent_loops::is_clc_loop;
 use sched::{Function, Module, Op};
 use std::collections::{BTreeMap, BTreeSet};
-use tileas::effects::{Does, GlobalAccess};
+use tileas::effects::{AccessKind, GlobalAccess};
 use tileas::{Buffer, Type};
-use vocabulary::core_ops::Core;
-use vocabulary::loops::takes_blocks;
 
 /// An op of the loop's body.
 #[derive(Clone)]
@@ -73,7 +73,7 @@ impl Graph {
         let region = region_of(function, for_op);
         let block = body.block_of(region);
         leaves_at_its_end(function, block)?;
-        if takes_blocks(body, body.ops[for_op].kind.core(), Op::core) {
+        if is_clc_loop(body, body.ops[for_op].kind.core(), Op::core) {
             return Err("which tile block comes next is known when this one is done".into());
         }
         let ops = &body.blocks[block].ops[..body.blocks[block].ops.len() - 1];
@@ -84,7 +84,7 @@ impl Graph {
         };
         let slices: Vec<Option<Vec<OpId>>> = ops.iter().map(|op| slice(*op)).collect();
         let alone = only_for_addresses(function, block, &slices);
-        // The copies of an iteration are on their way together, and each waits for all.
+        // The copies of an iteration are on their proxy together, and each waits for all.
         let buffers = ops.iter().filter_map(|op| body.ops[*op].kind.effects().copied_to());
         let bytes = buffers.map(|buffer| function.attrs.program.buffers[buffer].bytes()).fold(0, u32::saturating_add);
         let node = |(op, slice): (OpId, Option<Vec<OpId>>)| {
@@ -105,7 +105,7 @@ impl Graph {
         graph.values(function, block);
         graph.buffers(function);
         graph.issue_order();
-        // One walk from the last edge to the first then carries a length over any way within an iteration.
+        // One walk from the last edge to the first then carries a length over any proxy within an iteration.
         graph.edges.sort_by_key(|edge| (edge.from, edge.to));
         Ok(graph)
     }
@@ -143,13 +143,13 @@ impl Graph {
     }
 
     fn latency(&self, function: &Function, from: usize, to: usize) -> u32 {
-        let product = |i: usize| match &function.body.ops[self.nodes[i].op].kind {
+        let mma = |i: usize| match &function.body.ops[self.nodes[i].op].kind {
             Op::Core(program) => program.fragments().is_some(),
             _ => false,
         };
         let cost = &self.nodes[from].cost;
-        match (product(from), product(to)) {
-            // Sums go round piece by piece.
+        match (mma(from), mma(to)) {
+            // Accumulator go iteration piece by piece.
             (true, true) => cost.uses.values().copied().max().unwrap_or(0),
             (true, false) => cost.all,
             _ => cost.first,
@@ -280,12 +280,12 @@ pub(crate) fn slice_ahead(function: &Function, block: Block, access: OpId) -> Re
     Ok(slice.into_iter().map(|at| body.blocks[block].ops[at]).collect())
 }
 
-/// The buffer is written by this copy only, and read only after it in the same iteration; but for copies by boxes, or loops, that fill
+/// The buffer is written by this copy only, and read only after it in the same iteration; but for copies by tma_copies, or loops, that fill
 /// it in turn.
 fn alone_in_its_buffer(function: &Function, block: Block, copy: OpId, buffer: Buffer) -> Result<(), String> {
     let body = &function.body;
-    let by_boxes = |op: OpId| boxes::filled(&body.ops[op].kind) == Some(buffer);
-    let fills = |op: OpId| op == copy || by_boxes(op) && by_boxes(copy);
+    let by_tma = |op: OpId| tma_pipelines::filled(&body.ops[op].kind) == Some(buffer);
+    let fills = |op: OpId| op == copy || by_tma(op) && by_tma(copy);
     let mut inside = 0;
     let mut copied = false;
     for &op in &body.blocks[block].ops {
@@ -297,7 +297,8 @@ fn alone_in_its_buffer(function: &Function, block: Block, copy: OpId, buffer: Bu
             }
         }
     }
-    let of_others = rings::filling(function, buffer).into_iter().filter(|op| body.block_of(region_of(function, *op)) != block);
+    let of_others =
+        share_pipelines::filling(function, buffer).into_iter().filter(|op| body.block_of(region_of(function, *op)) != block);
     let of_others: Vec<Touch> = of_others.flat_map(|op| all_touches(function, op)).collect();
     let everywhere = body.walk(function.region).into_iter().flat_map(|op| touches(&body.ops[op].kind));
     let count = |touches: Vec<Touch>| touches.iter().filter(|touch| touch.buffer() == buffer).count();
@@ -321,7 +322,7 @@ fn only_after_loads(function: &Function, block: Block, token: Value) -> Result<(
         }
         match body.defining_op(token) {
             Some(op) if inside.contains(&op) => match (&body.ops[op].kind, body.ops[op].kind.effects().global) {
-                (_, Some(GlobalAccess { does: Does::Reads, token, .. })) => work.extend(token),
+                (_, Some(GlobalAccess { access_kind: AccessKind::Reads, token, .. })) => work.extend(token),
                 (kind, _) => match kind.core() {
                     Some(Core::JoinTokens { tokens }) => work.extend(tokens.iter().copied()),
                     Some(Core::MakeToken {}) => {}
@@ -347,7 +348,7 @@ fn only_before_loads(function: &Function, block: Block, token: Value) -> Result<
             continue;
         }
         match &body.ops[op].kind {
-            kind if kind.effects().global.is_some_and(|access| access.does == Does::Reads) => {}
+            kind if kind.effects().global.is_some_and(|access| access.access_kind == AccessKind::Reads) => {}
             kind if matches!(kind.core(), Some(Core::JoinTokens { .. } | Core::Continue { .. })) => {}
             kind => return Err(format!("'{}' is ordered after a copy", kind.mnemonic())),
         }

@@ -1,47 +1,47 @@
 //! The passes from `.as` to `.sched`. `analysis` only decides, `materialize` only rewrites; a file that already has a phase
 //! behind it, perhaps edited by hand, goes on from there.
 
-mod ahead;
 mod alloc;
 mod analysis;
 mod barriers;
-mod block_pairs;
-mod boxes;
-mod check;
-mod columns;
-mod early;
-mod edges;
-mod fences;
-mod fragments;
+mod bounds_check_versioning;
+mod buffer_accesses;
+mod check_schedule;
 mod graph;
-mod hazards;
-mod hurry;
-mod in_flight;
-mod latency;
-mod live;
-mod lookups;
-mod machine;
+mod heap_and_print;
+mod hoisted_tma_loads;
+mod latency_hints;
+mod mark_lazy_fragments;
 mod materialize;
 mod modulo;
 mod multicast;
-mod once;
-mod ordering;
-mod pairs;
+mod occupancy;
+mod pack_f32x2;
+mod pair_ctas;
 mod partition;
-mod pipes;
-mod residency;
-mod stores;
-mod system;
-mod tensor;
-mod trace;
+mod prefetch_first_fragments;
+mod proxy_fences;
+mod register_prefetch;
+mod register_pressure;
+mod resource_model;
+mod scalar_index_loads;
+mod schedule_trace;
+mod single_role_pipelines;
+mod softmax_critical_path;
+mod tma_pipelines;
+mod tma_store_waits;
+mod tmem_alloc;
+mod tmem_pipelines;
+mod token_barriers;
+mod wgmma_in_flight;
 
 use base::diag::{Diagnostic, Result};
 use base::{Arena, File, Target};
 use common::Pass;
-use partition::Wanted;
+use partition::FeatureChoice;
 use sched::{Function, FunctionAttrs, LoopSchedule, Module, Phase};
+pub use schedule_trace::trace;
 use tileas::layout::{Layout, LayoutId};
-pub use trace::trace;
 
 pub const PASSES: &[Pass<File<Module>>] = &[
     Pass { name: "analysis", run: |file| phase(file, Phase::Analysis, analyse) },
@@ -52,35 +52,35 @@ pub const PASSES: &[Pass<File<Module>>] = &[
 /// What can be said against a file in the phase that it is in.
 pub fn check(file: &File<Module>) -> Result<()> {
     match Phase::of(&file.envelope) {
-        // Its loops are no more, and the rest was judged when it was read.
+        // Its loops are no more, and the rest was hazard_checked when it was read.
         Some(Phase::Materialize) => Ok(()),
-        _ => check::schedules(file),
+        _ => check_schedule::schedules(file),
     }
 }
 
 /// Whether blocks are pairs decides what lies in memory, and so all that follows.
 fn analyse(file: &mut File<Module>) -> Result<()> {
     let carry_out = |file: &mut File<Module>| analysis::run(file).and_then(|()| alloc(file)).and_then(|()| materialize(file));
-    block_pairs::run(file, carry_out)?;
+    pair_ctas::run(file, carry_out)?;
     analysis::run(file)
 }
 
 /// Schedules come from here or from a person: they are checked before anything is built on them.
 fn alloc(file: &mut File<Module>) -> Result<()> {
-    check::schedules(file)?;
+    check_schedule::schedules(file)?;
     alloc::run(file)?;
-    residency::run(file)
+    occupancy::run(file)
 }
 
 fn materialize(file: &mut File<Module>) -> Result<()> {
-    check::schedules(file)?;
+    check_schedule::schedules(file)?;
     let File { envelope, payload: Module { functions, schedules, layouts, .. } } = file;
     let target = envelope.target()?;
     for function in functions.iter_mut() {
-        let [wanted, overlap] = [Wanted::of(envelope), Wanted::overlap(envelope)];
-        let divided = match wanted != Wanted::Never && partition::has_copies(function) {
+        let [choice, overlap] = [FeatureChoice::of(envelope), FeatureChoice::overlap(envelope)];
+        let divided = match choice != FeatureChoice::Never && partition::has_copies(function) {
             true => {
-                let divided = divided(function, schedules, layouts, (target, [wanted, overlap]));
+                let divided = divided(function, schedules, layouts, (target, [choice, overlap]));
                 let divided = divided.map(|(divided, all, overlap)| {
                     (*function, *layouts) = (divided, all);
                     overlap
@@ -88,62 +88,63 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
                 envelope.log.push(partition::told(function, divided.as_ref()));
                 divided
             }
-            false => Err("nothing has an agent of its own".into()),
+            false => Err("nothing has an warp_role of its own".into()),
         };
-        if let (Wanted::WherePossible, Err(why) | Ok(Err(why))) = (overlap, &divided) {
-            let refused = Diagnostic::unsupported("SC104", format!("--overlap: products have no two agents: {why}"));
+        if let (FeatureChoice::WherePossible, Err(why) | Ok(Err(why))) = (overlap, &divided) {
+            let refused = Diagnostic::unsupported("SC104", format!("--overlap: mmas have no two warp_roles: {why}"));
             return Err(refused.at_loc(&envelope.debug, function.loc));
         }
         if divided.is_ok() {
             continue;
         }
-        let own = match partition::rings::are_shared(function) {
-            // Of one pipe nothing may run ahead of the loop before.
+        let own = match partition::share_pipelines::are_shared(function) {
+            // Of one pipeline nothing may run ahead of the loop before.
             true => partition::unhurried(function, schedules),
-            false => boxes::schedules(function, schedules),
+            false => tma_pipelines::schedules(function, schedules),
         };
         weave(function, &own, layouts, None);
     }
     for function in functions {
-        block_pairs::finish(function, envelope)?;
+        pair_ctas::finish(function, envelope)?;
         multicast::run(function, layouts, envelope)?;
-        stores::run(function);
-        fragments::run(function, layouts);
-        early::run(function);
-        edges::run(function, layouts);
-        pairs::run(function, layouts, target);
+        tma_store_waits::run(function);
+        mark_lazy_fragments::run(function, layouts);
+        prefetch_first_fragments::run(function);
+        bounds_check_versioning::run(function, layouts);
+        pack_f32x2::run(function, layouts, target);
     }
     Ok(())
 }
 
-/// Writes the scheduled loops, and places what else synchronises; for agents, of which products may have two, where they are `divided`.
-fn weave(function: &mut Function, schedules: &[LoopSchedule], layouts: &Arena<LayoutId, Layout>, divided: Option<Wanted>) {
+/// Writes the scheduled loops, and places what else synchronises; for warp_roles, of which mmas may have two, where they are `divided`.
+fn weave(function: &mut Function, schedules: &[LoopSchedule], layouts: &Arena<LayoutId, Layout>, divided: Option<FeatureChoice>) {
     let marks = materialize::run(function, schedules, divided.is_some());
-    let taking_turns = divided.filter(|overlap| *overlap != Wanted::Never).map(|_| partition::taking_turns(function));
-    let taking_turns = taking_turns.unwrap_or_default();
-    let in_groups = !taking_turns.is_empty();
-    tensor::run(function, taking_turns);
-    once::run(function);
+    let alternating_pairs =
+        divided.filter(|overlap| *overlap != FeatureChoice::Never).map(|_| partition::alternating_pairs(function));
+    let alternating_pairs = alternating_pairs.unwrap_or_default();
+    let in_groups = !alternating_pairs.is_empty();
+    tmem_pipelines::run(function, alternating_pairs);
+    hoisted_tma_loads::run(function);
     if in_groups {
-        hurry::run(function);
+        softmax_critical_path::run(function);
     }
     barriers::run(function, &marks, layouts);
-    system::run(function);
-    fences::run(function);
+    heap_and_print::run(function);
+    proxy_fences::run(function);
 }
 
-/// The function with agents for its copies and products, or why it has none.
+/// The function with warp_roles for its copies and mmas, or why it has none.
 fn divided(
     function: &Function,
     schedules: &[LoopSchedule],
     layouts: &Arena<LayoutId, Layout>,
-    (target, wanted): (Target, [Wanted; 2]),
+    (target, choice): (Target, [FeatureChoice; 2]),
 ) -> partition::Divided {
     partition::check(function)?;
     partition::check_memory(function)?;
     let (mut divided, mut layouts) = (function.clone(), layouts.clone());
-    weave(&mut divided, &partition::unhurried(function, schedules), &layouts, Some(wanted[1]));
-    let overlap = partition::run(&mut divided, &mut layouts, target, wanted)?;
+    weave(&mut divided, &partition::unhurried(function, schedules), &layouts, Some(choice[1]));
+    let overlap = partition::run(&mut divided, &mut layouts, target, choice)?;
     Ok((divided, layouts, overlap))
 }
 

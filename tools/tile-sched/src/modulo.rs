@@ -2,16 +2,16 @@
 //! at that interval without needing a resource twice or a result too early.
 
 use crate::graph::Graph;
-use crate::machine::Resource;
+use crate::resource_model::Resource;
 use std::collections::BTreeMap;
 
 /// Attempts with a longer interval before the loop is left as it is.
-const MOST_INTERVALS: u32 = 64;
+const MAX_INTERVALS: u32 = 64;
 /// Placements per op before an interval is given up.
 const PATIENCE: usize = 6;
 
 #[derive(Clone)]
-pub(crate) struct Plan {
+pub(crate) struct ModuloSchedule {
     pub(crate) interval: u32,
     pub(crate) resource_bound: u32,
     pub(crate) recurrence_bound: u32,
@@ -39,12 +39,12 @@ pub(crate) fn recurrence_bound(graph: &Graph) -> u32 {
     low
 }
 
-/// The longest way from each node to the end; none when a cycle makes it endless.
+/// The longest proxy from each node to the end; none when a cycle makes it endless.
 fn heights(graph: &Graph, interval: u32) -> Option<Vec<i64>> {
     let mut heights = vec![0i64; graph.nodes.len()];
-    // Each round carries lengths over one more edge between iterations.
-    let rounds = 2 + graph.edges.iter().filter(|edge| edge.distance > 0).count();
-    for _ in 0..rounds {
+    // Each iteration carries lengths over one more edge between iterations.
+    let iterations = 2 + graph.edges.iter().filter(|edge| edge.distance > 0).count();
+    for _ in 0..iterations {
         let mut changed = false;
         for edge in graph.edges.iter().rev() {
             let through = heights[edge.to] + i64::from(edge.latency) - i64::from(interval) * i64::from(edge.distance);
@@ -60,16 +60,16 @@ fn heights(graph: &Graph, interval: u32) -> Option<Vec<i64>> {
     None
 }
 
-pub(crate) fn schedule(graph: &Graph) -> Option<Plan> {
+pub(crate) fn schedule(graph: &Graph) -> Option<ModuloSchedule> {
     let (resource_bound, recurrence_bound) = (resource_bound(graph), recurrence_bound(graph));
     let mut interval = resource_bound.max(recurrence_bound);
-    for _ in 0..MOST_INTERVALS {
+    for _ in 0..MAX_INTERVALS {
         if let Some(mut starts) = place(graph, interval) {
             tighten(graph, interval, &mut starts);
             let first = graph.nodes.iter().zip(&starts).filter(|(node, _)| !node.ahead).map(|(_, start)| *start).min()?;
             starts.iter_mut().for_each(|start| *start -= first);
             hasten(graph, interval, &mut starts);
-            return Some(Plan { interval, resource_bound, recurrence_bound, starts });
+            return Some(ModuloSchedule { interval, resource_bound, recurrence_bound, starts });
         }
         interval = interval.saturating_add((interval / 16).max(1));
     }
@@ -77,14 +77,14 @@ pub(crate) fn schedule(graph: &Graph) -> Option<Plan> {
 }
 
 /// What occupies each resource, modulo the interval.
-pub(crate) struct Rows {
+pub(crate) struct ReservationTable {
     interval: i64,
     taken: BTreeMap<Resource, Vec<(i64, i64, usize)>>,
 }
 
-impl Rows {
-    pub(crate) fn new(interval: u32) -> Rows {
-        Rows { interval: i64::from(interval), taken: BTreeMap::new() }
+impl ReservationTable {
+    pub(crate) fn new(interval: u32) -> ReservationTable {
+        ReservationTable { interval: i64::from(interval), taken: BTreeMap::new() }
     }
 
     /// The nodes that an op started at `start` meets.
@@ -141,7 +141,7 @@ impl Rows {
 /// Lets every op start as late as its successors allow, from the last to the first, so that an iteration is short and copies
 /// hold their buffers no longer than needed.
 fn tighten(graph: &Graph, interval: u32, starts: &mut [i64]) {
-    let mut rows = Rows::new(interval);
+    let mut rows = ReservationTable::new(interval);
     for (i, node) in graph.nodes.iter().enumerate() {
         rows.take(&node.cost.uses, starts[i], i);
     }
@@ -160,9 +160,9 @@ fn tighten(graph: &Graph, interval: u32, starts: &mut [i64]) {
 }
 
 /// Lets copies start as early in their stage as they can, but not before the iteration's first read of copied data: the barrier
-/// there is the one that makes their slots free.
+/// there is the one that makes their stages free.
 fn hasten(graph: &Graph, interval: u32, starts: &mut [i64]) {
-    let mut rows = Rows::new(interval);
+    let mut rows = ReservationTable::new(interval);
     for (i, node) in graph.nodes.iter().enumerate() {
         rows.take(&node.cost.uses, starts[i], i);
     }
@@ -196,7 +196,7 @@ fn place(graph: &Graph, interval: u32) -> Option<Vec<i64>> {
         into[edge.to].push((edge.from, wait));
         out[edge.from].push((edge.to, wait));
     }
-    let mut rows = Rows::new(interval);
+    let mut rows = ReservationTable::new(interval);
     let mut starts: Vec<Option<i64>> = vec![None; count];
     let mut before: Vec<Option<i64>> = vec![None; count];
     let mut waiting: Vec<usize> = (0..count).collect();
@@ -231,7 +231,7 @@ fn place(graph: &Graph, interval: u32) -> Option<Vec<i64>> {
 mod tests {
     use super::*;
     use crate::graph::{Edge, Node};
-    use crate::machine::Cost;
+    use crate::resource_model::Cost;
 
     fn node(uses: &[(Resource, u32)], ahead: bool) -> Node {
         let uses: BTreeMap<Resource, u32> = uses.iter().copied().collect();
@@ -241,7 +241,7 @@ mod tests {
         Edge { from, to, latency, least: latency, distance }
     }
 
-    /// A copy, a read and a product: the product's resource bounds the interval, and the copy starts early.
+    /// A copy, a read and a mma: the mma's resource bounds the interval, and the copy starts early.
     #[test]
     fn a_product_loop_runs_at_the_rate_of_its_product() {
         let nodes = vec![

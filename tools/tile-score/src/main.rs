@@ -3,12 +3,12 @@
 //! For PTX it counts the instructions as they stand in the text, by what they are for; for cubins it shows what ptxas made:
 //! code bytes, registers, stack, shared memory. What is executed, and how often, `tile-sim --stats` counts.
 
-mod figures;
+mod instruction_counts;
 
 use base::diag::{Diagnostic, Result};
 use base::envelope::sniff;
 use common::{About, Session};
-use figures::Figures;
+use instruction_counts::Figures;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 

@@ -44,7 +44,7 @@ fn bulk_copies() {
 
 /// A slot is filled twice; the second copy has to wait until the first was read.
 #[test]
-fn a_slot_is_released_before_it_is_used_again() {
+fn a_stage_is_released_before_reuse() {
     let body = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 1;\nmov.b32 %r10, 32;\n\
         @%p1 bra I;\nmbarrier.init.shared.b64 [smem+512], %r3;\nmbarrier.init.shared.b64 [smem+520], %r10;\nmbarrier.init.shared.b64 [smem+528], %r3;\nI:\nbar.sync 0;\n\
         mov.b32 %r9, 128;\nmov.b32 %r4, 0;\nsetp.lt.u32 %p3, %r1, 32;\n@%p3 bra C;\n\
@@ -76,7 +76,7 @@ fn a_slot_is_released_before_it_is_used_again() {
 }
 
 #[test]
-fn accumulators_are_left_alone_until_the_wait() {
+fn accumulators_are_not_accessed_before_the_wait() {
     let registers: Vec<String> = (100..104).map(|n| format!("%r{n}")).collect();
     let registers = registers.join(", ");
     let zero: String = (100..104).map(|n| format!("mov.b32 %r{n}, 0f3F800000;\n")).collect();
@@ -123,7 +123,7 @@ fn tensor_memory() {
         rule("SIM038", &ptx, "tcgen05.fence::after_thread_sync;\n", "", &["--delivery", delivery]);
         rule("SIM033", &ptx, "tcgen05.wait::ld.sync.aligned;\n", "", &["--delivery", delivery]);
     }
-    rule("SIM034", &ptx, "@!%p4 bra W;\n", "", &["--delivery", "late"]).errors.contains("under way");
+    rule("SIM034", &ptx, "@!%p4 bra W;\n", "", &["--delivery", "late"]).errors.contains("in flight");
     rule("SIM040", &ptx, "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [smem+8192];\n", "", &[]);
     rule("SIM081", &ptx, "%r1, 96", "%r1, 32", &[]);
     rule("SIM081", &ptx, "[%r14+31]", "[%r14+32]", &[]);
@@ -188,7 +188,7 @@ fn warp_group() -> String {
 }
 
 #[test]
-fn registers_of_products_are_fenced() {
+fn wgmma_registers_are_fenced() {
     let ptx = warp_group();
     for delivery in ["early", "late"] {
         let options = ["--delivery", delivery];
@@ -200,7 +200,7 @@ fn registers_of_products_are_fenced() {
 }
 
 #[test]
-fn all_warps_of_a_group_make_the_same_products() {
+fn all_warps_of_a_group_issue_the_same_wgmma() {
     let ptx = warp_group();
     rule("SIM055", &ptx, "%r1, 128;", "%r1, 96;", &[]);
     let gone = "mov.u32 %r9, 96;\nsetp.ge.u32 %p1, %r1, %r9;\n@%p1 ret;\n@%p1 bra SKIP;";
@@ -210,7 +210,7 @@ fn all_warps_of_a_group_make_the_same_products() {
 
 /// A product's operands are read until the wait for it.
 #[test]
-fn operands_of_products_are_left_alone_until_the_wait() {
+fn wgmma_operands_are_not_written_before_the_wait() {
     let late = ["--delivery", "late"];
     let wait = "wgmma.wait_group.sync.aligned 0;\nbar.sync 1;\nst.shared.b32 [%r4], %r5;\n";
     let swapped = "st.shared.b32 [%r4], %r5;\nwgmma.wait_group.sync.aligned 0;\nbar.sync 1;\n";
@@ -237,7 +237,7 @@ fn tensor_memory_that_nothing_set() {
 }
 
 /// Warps 0 and 4 reach the same lanes: one stores, the other loads, then the first stores again.
-const HANDED_OVER: &str = "setp.ge.u32 %p1, %r1, 32;\nmov.b32 %r7, 32;\nsetp.lt.u32 %p2, %r1, 128;\n\
+const HANDOFF: &str = "setp.ge.u32 %p1, %r1, 32;\nmov.b32 %r7, 32;\nsetp.lt.u32 %p2, %r1, 128;\n\
     @%p1 bra A;\ntcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [smem], %r7;\n\
     tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;\nA:\nbar.sync 0;\nld.shared.b32 %r8, [smem];\n\
     @%p1 bra B;\ntcgen05.st.sync.aligned.32x32b.x1.b32 [%r8], {%r1};\ntcgen05.wait::st.sync.aligned;\n\
@@ -249,7 +249,7 @@ const HANDED_OVER: &str = "setp.ge.u32 %p1, %r1, 32;\nmov.b32 %r7, 32;\nsetp.lt.
 
 #[test]
 fn tensor_memory_is_fenced_between_warps() {
-    let ptx = kernel("sm_100a", 256, 64, HANDED_OVER);
+    let ptx = kernel("sm_100a", 256, 64, HANDOFF);
     let second = |text: &str| {
         let at = ptx.find("C:\nbar.sync 2").unwrap();
         let from = if text.contains("before") { ptx[..at].rfind(text) } else { ptx[at..].find(text).map(|found| at + found) };
@@ -274,7 +274,7 @@ fn tensor_memory_is_fenced_between_warps() {
 }
 
 #[test]
-fn products_in_tensor_memory_are_committed() {
+fn tensor_memory_mmas_are_committed() {
     let ptx = kernel("sm_100a", 128, 10240, TENSOR);
     let wait = "W:\nmbarrier.try_wait.parity.shared.b64 %p4, [smem+8192], %r11;\n@!%p4 bra W;\n";
     rule("SIM038", &ptx, wait, "tcgen05.fence::before_thread_sync;\nbar.sync 0;\ntcgen05.fence::after_thread_sync;\n", &[]);

@@ -19,7 +19,7 @@ fn result(body: &str, bits: u32) -> u64 {
 }
 
 #[test]
-fn products_of_24_bits() {
+fn mul24() {
     for (instruction, expected) in [
         ("mul24.lo.u32 %r10, 0xff000003, 0x800005;", 0x0280_000fu32.wrapping_sub(0x0100_0000)),
         ("mul24.hi.u32 %r10, 0x800000, 0x800000;", 0x4000_0000),
@@ -46,7 +46,7 @@ fn pairs_of_16_bit_numbers() {
 }
 
 #[test]
-fn sums_of_products_of_halves_and_bytes() {
+fn dot_products_of_halves_and_bytes() {
     for (instruction, expected) in [
         ("dp2a.lo.u32.u32 %r10, 0x00030002, 0x07060504, 10;", 10 + 2 * 4 + 3 * 5),
         ("dp2a.hi.u32.u32 %r10, 0x00030002, 0x07060504, 10;", 10 + 2 * 6 + 3 * 7),
@@ -83,7 +83,7 @@ fn calls_take_and_give_arrays_of_bytes() {
 
 /// Both CTAs of a pair arrive at the barrier of the even one.
 #[test]
-fn bit_24_of_a_shared_address_tells_the_ctas_of_a_pair_apart() {
+fn bit_24_of_a_shared_address_selects_the_cta_of_a_pair() {
     let body = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 2;\n@!%p1 mbarrier.init.shared.b64 [smem], %r3;\n\
         fence.mbarrier_init.release.cluster;\nbarrier.cluster.arrive;\nbarrier.cluster.wait;\nand.b32 %r4, %r2, 0xfefffff8;\n\
         @!%p1 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r4];\nmov.u32 %r5, %cluster_ctarank;\n\
@@ -190,15 +190,15 @@ const MATRIX: &str = "(entry:\"k\",param:\"k_param_1\",map:(base:param(0),elemen
 #[test]
 fn tensor_maps_are_changed() {
     let copy = "cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes [smem], [%rd10, {0, 1}], [smem+512];";
-    let box_at = |outcome: &Outcome, row: u32, word_at: &dyn Fn(u32, u32) -> u32| {
+    let tma_tile_at = |outcome: &Outcome, row: u32, word_at: &dyn Fn(u32, u32) -> u32| {
         (0..8).for_each(|column| assert_eq!(word(outcome, (8 * row + column) as usize), word_at(row, column)));
     };
     let plain = mapped("", copy, MATRIX);
-    (0..4).for_each(|row| box_at(&plain, row, &|row, column| (row + 1) * 16 + column));
+    (0..4).for_each(|row| tma_tile_at(&plain, row, &|row, column| (row + 1) * 16 + column));
     let moved = "add.s64 %rd12, %rd1, 64;\ntensormap.replace.tile.global_address.global.b1024.b64 [%rd10], %rd12;\n\
         tensormap.replace.tile.global_dim.global.b1024.b32 [%rd10], 0, 6;\ntensormap.replace.tile.global_stride.global.b1024.b64 [%rd10], 0, 32;\n";
     let moved = mapped(moved, copy, MATRIX);
-    (0..4).for_each(|row| box_at(&moved, row, &|row, column| if column < 6 { 16 + (row + 1) * 8 + column } else { 0 }));
+    (0..4).for_each(|row| tma_tile_at(&moved, row, &|row, column| if column < 6 { 16 + (row + 1) * 8 + column } else { 0 }));
 }
 
 /// A map that is made in shared memory and copied to the memory that each CTA has.

@@ -20,50 +20,53 @@ const fn lower(upper: bool) -> usize {
     if upper { 0 } else { 8 }
 }
 
-const A_M8K4: Place = |l, _| (g(l), t(l));
-const A_M8K16: Place = |l, i| (g(l), t(l) * 4 + i);
-const A_M8K32: Place = |l, i| (g(l), t(l) * 8 + i);
-const A_K4: Place = |l, i| (g(l) + lower(i == 0), t(l));
-const A_K8_HALF: Place = |l, i| (g(l) + lower(i < 2), t(l) * 2 + (i & 1));
-const A_K8: Place = |l, i| (g(l) + lower(i == 0 || i == 2), t(l) + if i < 2 { 0 } else { 4 });
-const A_K16: Place = |l, i| (g(l) + lower(i < 2 || (4..6).contains(&i)), t(l) * 2 + (i & 1) + if i < 4 { 0 } else { 8 });
-const A_K16_DOUBLE: Place = |l, i| (g(l) + lower(i % 2 == 0), if i % 2 == 0 { i * 2 + t(l) } else { i * 2 - 2 + t(l) });
-const A_K16_BYTE: Place = |l, i| (g(l) + lower(i < 4), t(l) * 4 + (i & 3));
-const A_K32: Place = |l, i| (g(l) + lower(i < 4 || (8..12).contains(&i)), t(l) * 4 + (i & 3) + if i < 8 { 0 } else { 16 });
-const A_K32_NIBBLE: Place = |l, i| (g(l) + lower(i < 8), t(l) * 8 + (i & 7));
-const A_K64: Place = |l, i| (g(l) + lower(i < 8 || (16..24).contains(&i)), t(l) * 8 + (i & 7) + if i < 16 { 0 } else { 32 });
+const A_M8K4: FragmentPosition = |l, _| (g(l), t(l));
+const A_M8K16: FragmentPosition = |l, i| (g(l), t(l) * 4 + i);
+const A_M8K32: FragmentPosition = |l, i| (g(l), t(l) * 8 + i);
+const A_K4: FragmentPosition = |l, i| (g(l) + lower(i == 0), t(l));
+const A_K8_HALF: FragmentPosition = |l, i| (g(l) + lower(i < 2), t(l) * 2 + (i & 1));
+const A_K8: FragmentPosition = |l, i| (g(l) + lower(i == 0 || i == 2), t(l) + if i < 2 { 0 } else { 4 });
+const A_K16: FragmentPosition = |l, i| (g(l) + lower(i < 2 || (4..6).contains(&i)), t(l) * 2 + (i & 1) + if i < 4 { 0 } else { 8 });
+const A_K16_DOUBLE: FragmentPosition = |l, i| (g(l) + lower(i % 2 == 0), if i % 2 == 0 { i * 2 + t(l) } else { i * 2 - 2 + t(l) });
+const A_K16_BYTE: FragmentPosition = |l, i| (g(l) + lower(i < 4), t(l) * 4 + (i & 3));
+const A_K32: FragmentPosition =
+    |l, i| (g(l) + lower(i < 4 || (8..12).contains(&i)), t(l) * 4 + (i & 3) + if i < 8 { 0 } else { 16 });
+const A_K32_NIBBLE: FragmentPosition = |l, i| (g(l) + lower(i < 8), t(l) * 8 + (i & 7));
+const A_K64: FragmentPosition =
+    |l, i| (g(l) + lower(i < 8 || (16..24).contains(&i)), t(l) * 8 + (i & 7) + if i < 16 { 0 } else { 32 });
 
-const A_M8K128: Place = |l, i| (g(l), t(l) * 32 + i);
-const A_K128: Place = |l, i| (g(l) + lower(i < 32), t(l) * 32 + (i & 31));
-const A_K256: Place = |l, i| (g(l) + lower(i < 32 || (64..96).contains(&i)), t(l) * 32 + (i & 31) + if i < 64 { 0 } else { 128 });
+const A_M8K128: FragmentPosition = |l, i| (g(l), t(l) * 32 + i);
+const A_K128: FragmentPosition = |l, i| (g(l) + lower(i < 32), t(l) * 32 + (i & 31));
+const A_K256: FragmentPosition =
+    |l, i| (g(l) + lower(i < 32 || (64..96).contains(&i)), t(l) * 32 + (i & 31) + if i < 64 { 0 } else { 128 });
 
-const B_K4: Place = |l, _| (t(l), g(l));
-const B_K8_HALF: Place = |l, i| (t(l) * 2 + i, g(l));
-const B_K8: Place = |l, i| (t(l) + 4 * i, g(l));
-const B_K16: Place = |l, i| (t(l) * 2 + (i & 1) + if i < 2 { 0 } else { 8 }, g(l));
-const B_K16_BYTE: Place = |l, i| (t(l) * 4 + i, g(l));
-const B_K32: Place = |l, i| (t(l) * 4 + (i & 3) + if i < 4 { 0 } else { 16 }, g(l));
-const B_K32_NIBBLE: Place = |l, i| (t(l) * 8 + i, g(l));
-const B_K64: Place = |l, i| (t(l) * 8 + (i & 7) + if i < 8 { 0 } else { 32 }, g(l));
+const B_K4: FragmentPosition = |l, _| (t(l), g(l));
+const B_K8_HALF: FragmentPosition = |l, i| (t(l) * 2 + i, g(l));
+const B_K8: FragmentPosition = |l, i| (t(l) + 4 * i, g(l));
+const B_K16: FragmentPosition = |l, i| (t(l) * 2 + (i & 1) + if i < 2 { 0 } else { 8 }, g(l));
+const B_K16_BYTE: FragmentPosition = |l, i| (t(l) * 4 + i, g(l));
+const B_K32: FragmentPosition = |l, i| (t(l) * 4 + (i & 3) + if i < 4 { 0 } else { 16 }, g(l));
+const B_K32_NIBBLE: FragmentPosition = |l, i| (t(l) * 8 + i, g(l));
+const B_K64: FragmentPosition = |l, i| (t(l) * 8 + (i & 7) + if i < 8 { 0 } else { 32 }, g(l));
 
-const B_K128: Place = |l, i| (t(l) * 32 + i, g(l));
-const B_K256: Place = |l, i| (t(l) * 32 + (i & 31) + if i < 32 { 0 } else { 128 }, g(l));
+const B_K128: FragmentPosition = |l, i| (t(l) * 32 + i, g(l));
+const B_K256: FragmentPosition = |l, i| (t(l) * 32 + (i & 31) + if i < 32 { 0 } else { 128 }, g(l));
 
-const C_M8: Place = |l, i| (g(l), t(l) * 2 + i);
-const C: Place = |l, i| (g(l) + lower(i < 2), t(l) * 2 + (i & 1));
+const C_M8: FragmentPosition = |l, i| (g(l), t(l) * 2 + i);
+const C: FragmentPosition = |l, i| (g(l) + lower(i < 2), t(l) * 2 + (i & 1));
 
 struct Mma {
     m: usize,
     k: usize,
-    a: (Type, Place),
-    b: (Type, Place),
+    a: (Type, FragmentPosition),
+    b: (Type, FragmentPosition),
     /// Bits of an accumulator, and its PTX type.
     d: (&'static str, usize),
-    c: Place,
+    c: FragmentPosition,
     kind: &'static str,
 }
 
-const fn mma(m: usize, k: usize, ty: (Type, Type), a: Place, b: Place, d: &'static str) -> Mma {
+const fn mma(m: usize, k: usize, ty: (Type, Type), a: FragmentPosition, b: FragmentPosition, d: &'static str) -> Mma {
     let bits = match d.as_bytes() {
         b"f16" => 16,
         b"f64" => 64,
@@ -71,7 +74,7 @@ const fn mma(m: usize, k: usize, ty: (Type, Type), a: Place, b: Place, d: &'stat
     };
     Mma { m, k, a: (ty.0, a), b: (ty.1, b), d: (d, bits), c: if m == 8 { C_M8 } else { C }, kind: "" }
 }
-const fn counted(m: usize, k: usize, a: Place, b: Place, how: &'static str) -> Mma {
+const fn counted(m: usize, k: usize, a: FragmentPosition, b: FragmentPosition, how: &'static str) -> Mma {
     Mma { kind: how, ..mma(m, k, (B1, B1), a, b, "s32") }
 }
 const fn mixed(a: Type, b: Type, d: &'static str) -> Mma {
@@ -119,12 +122,12 @@ fn mma_shapes() {
         let mut registers = Registers::new(na + nb + nc);
         let left = fill(&mut registers, 0, a, (m, k), 1);
         let right = fill(&mut registers, na, b, (k, 8), 2);
-        let mut sums = vec![vec![0; 8]; m];
+        let mut accumulators = vec![vec![0; 8]; m];
         for lane in 0..32 {
             for index in 0..m * 8 / 32 {
                 let (row, column) = c(lane, index);
-                sums[row][column] = S8.number(row, column, 3);
-                registers.set(lane, na + nb, index, d.1, accumulator(d.0, sums[row][column]));
+                accumulators[row][column] = S8.number(row, column, 3);
+                registers.set(lane, na + nb, index, d.1, accumulator(d.0, accumulators[row][column]));
             }
         }
         let (kind, how) = if kind.ends_with("popc") { ("", kind) } else { (kind, "") };
@@ -156,7 +159,7 @@ fn mma_shapes() {
                 let (row, column) = c(lane, index);
                 let pair = |x: i64, y: i64| if how == ".xor.popc" { x ^ y } else { x * y };
                 let product: i64 = (0..k).map(|at| pair(left[row][at], right[at][column])).sum();
-                let expected = accumulator(d.0, sums[row][column] + product);
+                let expected = accumulator(d.0, accumulators[row][column] + product);
                 let got = Registers::get(&out, nc, lane, index, d.1);
                 assert_eq!(got, expected, "{name}: lane {lane}, element {index}, row {row}, column {column}");
             }
@@ -242,7 +245,7 @@ fn ldmatrix_shapes() {
         ("m8n16.x2.shared.b8x16.b4x16_p64", 2, 8, 1, 4, 8, bytes8),
         ("m8n16.x4.shared.b8x16.b6x16_p32", 4, 8, 1, 6, 8, bytes8),
     ];
-    for &(name, matrices, rows, registers, memory, bits, place) in shapes {
+    for &(name, matrices, rows, registers, memory, bits, position) in shapes {
         let element = |row: usize, at: usize| (row * 37 + at * 11 + 5) as u128 & ((1 << memory) - 1);
         let mut input = Vec::new();
         for row in 0..matrices * rows {
@@ -263,7 +266,7 @@ fn ldmatrix_shapes() {
         for lane in 0..32 {
             for register in 0..count {
                 let expected = (0..32 / bits).fold(0, |word, part| {
-                    let (row, at) = place(lane, register % registers, part);
+                    let (row, at) = position(lane, register % registers, part);
                     word | (element(register / registers * rows + row, at) as u32) << (part * bits)
                 });
                 assert_eq!(out[lane * count + register], expected, "ldmatrix.{name}: lane {lane}, register {register}");
@@ -288,7 +291,7 @@ fn stmatrix_shapes() {
         ("m16n8.x1.trans.shared.b8", 1, 16, 8, 8, by_bytes),
         ("m16n8.x2.trans.shared.b8", 2, 16, 8, 8, by_bytes),
     ];
-    for &(name, matrices, rows, row_bytes, bits, place) in shapes {
+    for &(name, matrices, rows, row_bytes, bits, position) in shapes {
         let input: Vec<u32> = (0..32 * matrices as u32).map(|n| n.wrapping_mul(0x9e37_79b9) ^ 0x1234_5678).collect();
         let total = matrices * rows * row_bytes;
         let body = format!(
@@ -304,7 +307,7 @@ fn stmatrix_shapes() {
         for lane in 0..32 {
             for (matrix, register) in (0..matrices).map(|m| (m, input[lane * matrices + m])) {
                 for part in 0..32 / bits {
-                    let (row, at) = place(lane, part);
+                    let (row, at) = position(lane, part);
                     let from = (matrix * rows + row) * row_bytes + at * bits / 8;
                     let stored = (0..bits / 8).fold(0, |value, byte| value | u32::from(out[from + byte]) << (8 * byte));
                     let expected = register >> (part * bits) & (u32::MAX >> (32 - bits));

@@ -14,7 +14,7 @@ struct Layout {
     leading: u64,
     stride: u64,
     /// Row, byte along the sum when that is contiguous; otherwise byte along the rows, index of the sum.
-    place: fn(usize, usize) -> usize,
+    position: fn(usize, usize) -> usize,
 }
 
 /// 16 bytes at a time are exchanged by the number of the row of 128 bytes.
@@ -30,7 +30,7 @@ const LAYOUTS: &[Layout] = &[
         swizzle: 0,
         leading: 2048,
         stride: 128,
-        place: |row, byte| row / 8 * 128 + row % 8 * 16 + byte / 16 * 2048 + byte % 16,
+        position: |row, byte| row / 8 * 128 + row % 8 * 16 + byte / 16 * 2048 + byte % 16,
     },
     Layout {
         name: "rows of 32 bytes",
@@ -38,7 +38,7 @@ const LAYOUTS: &[Layout] = &[
         swizzle: 3,
         leading: 16,
         stride: 256,
-        place: |row, byte| exchange(row * 32 + byte, 1),
+        position: |row, byte| exchange(row * 32 + byte, 1),
     },
     Layout {
         name: "rows of 64 bytes",
@@ -46,7 +46,7 @@ const LAYOUTS: &[Layout] = &[
         swizzle: 2,
         leading: 16,
         stride: 512,
-        place: |row, byte| exchange(row * 64 + byte, 3),
+        position: |row, byte| exchange(row * 64 + byte, 3),
     },
     Layout {
         name: "rows of 128 bytes",
@@ -54,7 +54,7 @@ const LAYOUTS: &[Layout] = &[
         swizzle: 1,
         leading: 16,
         stride: 1024,
-        place: |row, byte| exchange(row * 128 + byte, 7),
+        position: |row, byte| exchange(row * 128 + byte, 7),
     },
     // The other way: 128 bytes along the rows, eight of the sum together; then blocks of 128 bytes are 2048 apart.
     Layout {
@@ -63,7 +63,7 @@ const LAYOUTS: &[Layout] = &[
         swizzle: 1,
         leading: 2048,
         stride: 1024,
-        place: |byte, k| exchange(byte / 128 * 2048 + k / 8 * 1024 + k % 8 * 128 + byte % 128, 7),
+        position: |byte, k| exchange(byte / 128 * 2048 + k / 8 * 1024 + k % 8 * 128 + byte % 128, 7),
     },
 ];
 
@@ -76,8 +76,9 @@ fn image(ty: Type, (m, n): (usize, usize), k: usize, layout: &Layout) -> (Vec<u3
         for (row, numbers) in matrix.iter_mut().enumerate() {
             for (at, number) in numbers.iter_mut().enumerate() {
                 *number = ty.number(row, at, salt);
-                let place = if layout.major_rows { (layout.place)(row * size, at) } else { (layout.place)(row, at * size) };
-                bytes[start + place..][..size].copy_from_slice(&ty.encode(*number).to_le_bytes()[..size]);
+                let position =
+                    if layout.major_rows { (layout.position)(row * size, at) } else { (layout.position)(row, at * size) };
+                bytes[start + position..][..size].copy_from_slice(&ty.encode(*number).to_le_bytes()[..size]);
             }
         }
         matrix
@@ -89,12 +90,12 @@ fn image(ty: Type, (m, n): (usize, usize), k: usize, layout: &Layout) -> (Vec<u3
 const HALF: usize = 32768;
 
 /// Element `i` of an accumulator of a warp: its row among the warp's 16, and its column.
-fn accumulator_place(lane: usize, i: usize) -> (usize, usize) {
+fn accumulator_position(lane: usize, i: usize) -> (usize, usize) {
     (lane / 4 + if i % 4 < 2 { 0 } else { 8 }, i / 4 * 8 + lane % 4 * 2 + (i & 1))
 }
 
 /// The registers of A of a warp: the layouts of `mma` with sixteen rows.
-fn left_place(ty: Type, lane: usize, i: usize) -> (usize, usize) {
+fn left_position(ty: Type, lane: usize, i: usize) -> (usize, usize) {
     let (g, t) = (lane / 4, lane % 4);
     let per = 32 / ty.bits;
     let register = i / per;
@@ -140,7 +141,7 @@ fn wgmma(ty: Type, n: usize, d: (&str, usize), layout: &Layout, left_in_register
         let mut registers = Registers::new(4);
         for lane in 0..32 {
             for i in 0..16 * k / 32 {
-                let (row, at) = left_place(ty, lane, i);
+                let (row, at) = left_position(ty, lane, i);
                 registers.set(lane, 0, i, ty.bits, ty.encode(a[16 * warp + row][at]));
             }
         }
@@ -150,11 +151,11 @@ fn wgmma(ty: Type, n: usize, d: (&str, usize), layout: &Layout, left_in_register
     for warp in 0..4 {
         for lane in 0..32 {
             for i in 0..16 * n / 32 {
-                let (row, column) = accumulator_place(lane, i);
+                let (row, column) = accumulator_position(lane, i);
                 let expected: i64 = (0..k).map(|at| a[16 * warp + row][at] * b[column][at]).sum();
                 let got = Registers::get(&out[warp * 32 * count..], count, lane, i, d.1);
-                let place = format!("{name}, {}: row {}, column {column}", layout.name, 16 * warp + row);
-                assert_eq!(got, accumulator(d.0, expected), "{place}");
+                let position = format!("{name}, {}: row {}, column {column}", layout.name, 16 * warp + row);
+                assert_eq!(got, accumulator(d.0, expected), "{position}");
             }
         }
     }
@@ -198,30 +199,30 @@ struct Access {
     name: &'static str,
     registers: usize,
     first_lane: usize,
-    place: fn(usize, usize) -> (usize, usize),
+    position: fn(usize, usize) -> (usize, usize),
 }
 
 const ACCESSES: &[Access] = &[
-    Access { name: "32x32b.x1", registers: 1, first_lane: 0, place: |t, r| (t, r) },
-    Access { name: "32x32b.x16", registers: 16, first_lane: 0, place: |t, r| (t, r) },
-    Access { name: "32x32b.x32", registers: 32, first_lane: 0, place: |t, r| (t, r) },
-    Access { name: "16x64b.x1", registers: 1, first_lane: 0, place: |t, r| (t / 4 + t % 2 * 8, 2 * r + t / 2 % 2) },
-    Access { name: "16x64b.x8", registers: 8, first_lane: 16, place: |t, r| (t / 4 + t % 2 * 8, 2 * r + t / 2 % 2) },
-    Access { name: "16x128b.x1", registers: 2, first_lane: 0, place: |t, r| (t / 4 + r % 2 * 8, r / 2 * 4 + t % 4) },
-    Access { name: "16x128b.x4", registers: 8, first_lane: 16, place: |t, r| (t / 4 + r % 2 * 8, r / 2 * 4 + t % 4) },
+    Access { name: "32x32b.x1", registers: 1, first_lane: 0, position: |t, r| (t, r) },
+    Access { name: "32x32b.x16", registers: 16, first_lane: 0, position: |t, r| (t, r) },
+    Access { name: "32x32b.x32", registers: 32, first_lane: 0, position: |t, r| (t, r) },
+    Access { name: "16x64b.x1", registers: 1, first_lane: 0, position: |t, r| (t / 4 + t % 2 * 8, 2 * r + t / 2 % 2) },
+    Access { name: "16x64b.x8", registers: 8, first_lane: 16, position: |t, r| (t / 4 + t % 2 * 8, 2 * r + t / 2 % 2) },
+    Access { name: "16x128b.x1", registers: 2, first_lane: 0, position: |t, r| (t / 4 + r % 2 * 8, r / 2 * 4 + t % 4) },
+    Access { name: "16x128b.x4", registers: 8, first_lane: 16, position: |t, r| (t / 4 + r % 2 * 8, r / 2 * 4 + t % 4) },
     Access {
         name: "16x256b.x1",
         registers: 4,
         first_lane: 0,
-        place: |t, r| (t / 4 + r / 2 % 2 * 8, r / 4 * 8 + t % 4 * 2 + r % 2),
+        position: |t, r| (t / 4 + r / 2 % 2 * 8, r / 4 * 8 + t % 4 * 2 + r % 2),
     },
     Access {
         name: "16x256b.x4",
         registers: 16,
         first_lane: 16,
-        place: |t, r| (t / 4 + r / 2 % 2 * 8, r / 4 * 8 + t % 4 * 2 + r % 2),
+        position: |t, r| (t / 4 + r / 2 % 2 * 8, r / 4 * 8 + t % 4 * 2 + r % 2),
     },
-    Access { name: "16x32bx2.x4", registers: 4, first_lane: 0, place: |t, r| (t % 16, r + t / 16 * 16) },
+    Access { name: "16x32bx2.x4", registers: 4, first_lane: 0, position: |t, r| (t % 16, r + t / 16 * 16) },
 ];
 
 /// A kernel of one warp that allocates 32 columns, stores in one form, loads in another and writes what it got.
@@ -258,14 +259,14 @@ fn tensor_memory_accesses() {
         let form = format!("{}.b32", access.name);
         let out = through_tensor_memory(("32x32b.x32.b32", 32), (&form, access.registers), (0, access.first_lane), &all);
         for (at, &got) in out.iter().enumerate() {
-            let (lane, column) = (access.place)(at / access.registers, at % access.registers);
+            let (lane, column) = (access.position)(at / access.registers, at % access.registers);
             assert_eq!(got, cell(access.first_lane + lane, column), "ld.{}: register {at}", access.name);
         }
         let input: Vec<u32> = (0..32 * access.registers as u32).map(|n| n + 1).collect();
         let out = through_tensor_memory((&form, access.registers), ("32x32b.x32.b32", 32), (access.first_lane, 0), &input);
         let mut expected = vec![0; 1024];
         for (at, &value) in input.iter().enumerate() {
-            let (lane, column) = (access.place)(at / access.registers, at % access.registers);
+            let (lane, column) = (access.position)(at / access.registers, at % access.registers);
             expected[(access.first_lane + lane) * 32 + column] = value;
         }
         assert_eq!(out, expected, "st.{}", access.name);
@@ -281,7 +282,7 @@ fn packed_tensor_memory_accesses() {
         let form = format!("{}.pack::16b.b32", access.name);
         let out = through_tensor_memory(("32x32b.x32.b32", 32), (&form, access.registers), (0, access.first_lane), &all);
         for (at, &got) in out.iter().enumerate() {
-            let (lane, column) = (access.place)(at / access.registers, at % access.registers);
+            let (lane, column) = (access.position)(at / access.registers, at % access.registers);
             let part = |half| cell(access.first_lane + lane, 2 * column + half);
             assert_eq!(got, part(0) | part(1) << 16, "ld.{form}: register {at}");
         }
@@ -289,16 +290,16 @@ fn packed_tensor_memory_accesses() {
         let form = format!("{}.unpack::16b.b32", access.name);
         let out = through_tensor_memory((&form, access.registers), ("32x32b.x32.b32", 32), (access.first_lane, 0), &input);
         for (at, &value) in input.iter().enumerate() {
-            let (lane, column) = (access.place)(at / access.registers, at % access.registers);
-            let place = (access.first_lane + lane) * 32 + 2 * column;
-            assert_eq!([out[place], out[place + 1]], [value & 0xffff, value >> 16], "st.{form}: register {at}");
+            let (lane, column) = (access.position)(at / access.registers, at % access.registers);
+            let position = (access.first_lane + lane) * 32 + 2 * column;
+            assert_eq!([out[position], out[position + 1]], [value & 0xffff, value >> 16], "st.{form}: register {at}");
         }
     }
 }
 
 /// The accumulator of `tcgen05.mma`: a row of 128 a lane, or of 64 sixteen in the first lanes of each warp; a column a column.
 #[test]
-fn tcgen05_products() {
+fn tcgen05_mmas() {
     let forms: [(&str, Type, u32, usize, usize); 6] = [
         ("f16", F16, 0, 128, 16),
         ("f16", BF16, 1, 64, 32),

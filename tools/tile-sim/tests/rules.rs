@@ -77,7 +77,7 @@ fn a_missing_barrier_between_writes() {
 
 /// Each half waits where the other one never comes.
 #[test]
-fn a_deadlock_says_who_waits_for_what() {
+fn a_deadlock_names_the_waits_of_each_warp() {
     let body = "setp.ge.u32 %p1, %r1, 32;\n@%p1 bra L;\nbarrier.sync 2, 64;\nbra M;\nL:\nbarrier.sync 2, 64;\nM:";
     let broken = rule("SIM040", &kernel("sm_80", 64, 64, body), "L:\nbarrier.sync 2", "L:\nbarrier.sync 3", &[]);
     for who in
@@ -162,7 +162,7 @@ fn traps_loops_and_what_is_printed() {
 }
 
 #[test]
-fn what_is_not_known_is_refused() {
+fn unknown_instructions_are_refused() {
     let refused = run(&kernel("sm_80", 32, 64, "add.rn.ftz.new.f32 %r3, %r3, %r3;"), &[]);
     assert_eq!(refused.code, 3, "{}", refused.errors);
     assert!(

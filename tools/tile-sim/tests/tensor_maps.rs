@@ -23,7 +23,7 @@ fn run(ptx: &str, options: &[&str], files: &[(&str, Vec<u8>)]) -> Outcome {
 }
 
 /// A tensor of 16 columns; the box begins at word 36, and what it has beyond the columns is zero.
-fn expect_box(outcome: &Outcome, columns: u32) {
+fn expect_tma_tile(outcome: &Outcome, columns: u32) {
     assert_eq!(outcome.code, 0, "{}", outcome.errors);
     for at in 0..32u32 {
         let word = u32::from_le_bytes(outcome.out[4 * at as usize..][..4].try_into().unwrap());
@@ -40,7 +40,7 @@ const RECIPE: &str = "//!tile tensor-map (entry:\"k\",param:\"k_param_1\",map:(b
 fn recipes_of_the_file() {
     let ptx = copy(&format!("{HEAD}{RECIPE}"));
     for delivery in ["early", "late"] {
-        expect_box(&run(&ptx, &["--delivery", delivery], &[]), 10);
+        expect_tma_tile(&run(&ptx, &["--delivery", delivery], &[]), 10);
     }
     let refused = |ptx: &str, what: &str| {
         let outcome = run(ptx, &[], &[]);
@@ -83,7 +83,7 @@ fn callbacks_run_only_when_allowed() {
     };
     let ptx = copy("");
     let options = ["--host-object", "host.o", "--allow-native"];
-    expect_box(&run(&ptx, &options, &[("host.o", good.clone())]), 16);
+    expect_tma_tile(&run(&ptx, &options, &[("host.o", good.clone())]), 16);
     assert_eq!(run(&ptx, &options[..2], &[("host.o", good.clone())]).code, 2);
     let failing = run(&ptx, &options, &[("host.o", object("1").unwrap())]);
     assert!(failing.code == 4 && failing.errors.contains("it failed"), "{}", failing.errors);
@@ -103,5 +103,5 @@ fn callbacks_of_kernels_with_memory_for_ctas() {
     let both = ".hidden .param .u64 .ptr .global .align 1 k_param_2, .hidden .param .align 64 .b8 k_param_1[128]";
     let ptx = copy("").replace(".hidden .param .align 64 .b8 k_param_1[128]", both);
     let ptx = ptx.replace(".reqntid", ".minperctamemory 128\n.reqntid");
-    expect_box(&run(&ptx, &["--host-object", "host.o", "--allow-native"], &[("host.o", object)]), 16);
+    expect_tma_tile(&run(&ptx, &["--host-object", "host.o", "--allow-native"], &[("host.o", object)]), 16);
 }

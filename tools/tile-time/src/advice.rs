@@ -1,11 +1,11 @@
 //! What would help most: the model run again as if one thing cost nothing, or could be had more of.
 
-use crate::grid::{Prediction, Wish, predict_with};
+use crate::grid::{Prediction, WhatIf, predict_with};
 use crate::sample::Sample;
-use machine::Machine;
+use perf_model::Machine;
 use serde::Serialize;
 
-/// Gains below this part of the time are not worth a line.
+/// Gains below this part of the time are not performance_ordering a line.
 const LEAST: f64 = 0.02;
 /// DRAM traffic over the compulsory traffic, up to which reading less is no advice: partial sectors and lines read twice.
 const MORE_THAN_FLOOR: f64 = 1.1;
@@ -20,13 +20,13 @@ pub(crate) struct Advice {
     pub(crate) gain: f64,
 }
 
-/// The wishes, the one that saves most first.
+/// The what_ifs, the one that saves most first.
 pub(crate) fn advice(sample: &Sample, machine: &Machine, now: &Prediction) -> Vec<Advice> {
-    let mut list: Vec<Advice> = wishes(machine)
+    let mut list: Vec<Advice> = what_ifs(machine)
         .into_iter()
         .filter(|(if_, ..)| *if_ != DRAM || !at_floor(sample, now))
-        .map(|(if_, how, wish, machine)| {
-            let then = predict_with(sample, &machine, wish, false);
+        .map(|(if_, how, what_if, machine)| {
+            let then = predict_with(sample, &machine, what_if, false);
             Advice { if_, how, gain: 1.0 - then.cycles / now.cycles }
         })
         .filter(|advice| advice.gain >= LEAST)
@@ -42,34 +42,34 @@ fn at_floor(sample: &Sample, now: &Prediction) -> bool {
     now.memory_bytes <= MORE_THAN_FLOOR * sample.compulsory()
 }
 
-fn wishes(machine: &Machine) -> Vec<(&'static str, &'static str, Wish, Machine)> {
+fn what_ifs(machine: &Machine) -> Vec<(&'static str, &'static str, WhatIf, Machine)> {
     let with = |change: fn(&mut Machine)| {
         let mut machine = machine.clone();
         change(&mut machine);
         machine
     };
-    let none = Wish::default();
+    let none = WhatIf::default();
     vec![
         (
             "no bank conflicts",
             "lay tiles out in shared memory with a swizzle or padding",
-            Wish { perfect_banks: true, ..none },
+            WhatIf { perfect_banks: true, ..none },
             machine.clone(),
         ),
         (
             "no spilled registers",
             "smaller tiles, more warps for a tile, or fewer values that live long",
-            Wish { no_spills: true, ..none },
+            WhatIf { no_spills: true, ..none },
             machine.clone(),
         ),
         (
             "no latency of memory",
-            "load further ahead: more stages, or more blocks resident",
+            "prefetch further ahead: more stages, or more resident CTAs",
             none,
             with(|machine| {
                 machine.global.l2_latency = 1.0;
                 machine.global.memory_latency = 1.0;
-                machine.copy.engine_latency = machine.sync.wake;
+                machine.copy.tma_latency = machine.sync.wake;
             }),
         ),
         (
@@ -88,13 +88,13 @@ fn wishes(machine: &Machine) -> Vec<(&'static str, &'static str, Wish, Machine)>
             }),
         ),
         (
-            "no limit of the copy engine",
-            "wider rows and larger boxes",
+            "no TMA limit",
+            "wider rows and larger TMA tiles",
             none,
             with(|machine| {
-                machine.copy.engine_issue = 0.0;
-                machine.copy.engine_row = 0.0;
-                machine.copy.engine_bytes *= 1e3;
+                machine.copy.tma_issue = 0.0;
+                machine.copy.tma_row = 0.0;
+                machine.copy.tma_bytes *= 1e3;
             }),
         ),
         (
@@ -134,27 +134,27 @@ fn wishes(machine: &Machine) -> Vec<(&'static str, &'static str, Wish, Machine)>
         ),
         (
             "twice the tensor units",
-            "smaller types, or tiles whose products take the full rate",
+            "smaller types, or tile shapes with the full MMA rate",
             none,
             with(|machine| {
                 let mma = &mut machine.mma;
-                for clocks in [&mut mma.f16, &mut mma.f16_small, &mut mma.tf32, &mut mma.i8, &mut mma.f8, &mut mma.scaled] {
-                    *clocks /= 2.0;
+                for cycles in [&mut mma.f16, &mut mma.f16_accumulator, &mut mma.tf32, &mut mma.i8, &mut mma.f8, &mut mma.scaled] {
+                    *cycles /= 2.0;
                 }
                 machine.wgmma.column /= 2.0;
                 machine.tcgen05.column /= 2.0;
             }),
         ),
         (
-            "one more block resident",
+            "one more resident CTA",
             "less shared memory or fewer registers for a block",
-            Wish { more_resident: 1, ..none },
+            WhatIf { extra_ctas: 1, ..none },
             machine.clone(),
         ),
         (
             "a grid that fills the GPU in every wave",
             "divide the work among more CTAs: smaller tiles, a split of K or of the sequence, or a persistent loop",
-            Wish { full_waves: true, ..none },
+            WhatIf { full_waves: true, ..none },
             machine.clone(),
         ),
     ]

@@ -1,4 +1,4 @@
-//! What a cubin says of the time of its kernels: registers, stack, shared memory, how many blocks that lets a multiprocessor hold,
+//! What a cubin says of the time of its kernels: registers, stack, shared memory, how many blocks that lets a sm hold,
 //! and, where nvdisasm is there to name them, its instructions (`listing`).
 
 mod listing;
@@ -8,7 +8,7 @@ use crate::registers::Registers;
 use base::diag::{Diagnostic, Result};
 use common::{child, toolkit};
 use listing::Listing;
-use machine::Machine;
+use perf_model::Machine;
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -32,13 +32,13 @@ pub(crate) struct Kernel {
     #[serde(skip_serializing_if = "Option::is_none")]
     threads: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    residency: Option<Residency>,
+    occupancy: Option<Occupancy>,
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<Listing>,
 }
 
 #[derive(Serialize)]
-struct Residency {
+struct Occupancy {
     gpu: String,
     blocks: usize,
     limited_by: &'static str,
@@ -60,7 +60,7 @@ impl Assembled {
                 .required_threads
                 .or(block)
                 .map(|extents| extents.iter().fold(1u32, |all, &one| all.saturating_mul(one))),
-            residency: None,
+            occupancy: None,
             code: listings.iter().position(|listing| listing.0 == kernel.name).map(|at| listings.swap_remove(at).1),
             registers: kernel.registers,
             stack_bytes: kernel.stack,
@@ -71,14 +71,14 @@ impl Assembled {
         Ok(Assembled { target: cubin.target, kernels: kernels.collect(), without_listings })
     }
 
-    /// Says how many blocks a multiprocessor holds, of kernels whose threads are known.
+    /// Says how many blocks a sm holds, of kernels whose threads are known.
     pub(crate) fn reside(&mut self, machine: &Machine) {
         for kernel in &mut self.kernels {
             let Some(threads) = kernel.threads.filter(|&threads| threads > 0) else { continue };
             let shared = kernel.shared_bytes as f64;
             // How many columns of tensor memory it takes, a cubin does not say.
-            let (blocks, limited_by) = grid::residency(threads, shared, kernel.registers, (0, 0), machine);
-            kernel.residency = Some(Residency { gpu: machine.name.clone(), blocks, limited_by });
+            let (blocks, limited_by) = grid::occupancy(threads, shared, kernel.registers, (0, 0), machine);
+            kernel.occupancy = Some(Occupancy { gpu: machine.name.clone(), blocks, limited_by });
         }
     }
 
@@ -105,11 +105,10 @@ impl Assembled {
                 text,
                 "  {registers} registers, {stack_bytes} bytes of stack, {shared_bytes} bytes of shared memory, {code_bytes} bytes of code"
             )?;
-            match (kernel.threads, &kernel.residency) {
-                (Some(threads), Some(Residency { gpu, blocks, limited_by })) => writeln!(
-                    text,
-                    "  a multiprocessor of {gpu} holds {blocks} blocks of {threads} threads, limited by {limited_by}"
-                )?,
+            match (kernel.threads, &kernel.occupancy) {
+                (Some(threads), Some(Occupancy { gpu, blocks, limited_by })) => {
+                    writeln!(text, "  an SM of {gpu} holds {blocks} CTAs of {threads} threads, limited by {limited_by}")?
+                }
                 _ => writeln!(text, "  how many threads a block has is for the launch to say: --block")?,
             }
             if let Some(listing) = &kernel.code {
@@ -117,7 +116,7 @@ impl Assembled {
             }
         }
         if let Some(why) = &self.without_listings {
-            writeln!(text, "of the instructions nothing is said: {why}")?;
+            writeln!(text, "no instruction statistics: {why}")?;
         }
         Ok(())
     }
@@ -131,8 +130,8 @@ fn listings(bytes: &[u8]) -> std::result::Result<Vec<(String, Listing)>, String>
     std::fs::write(file.path(), bytes).map_err(failed)?;
     let output = child::command(&tool.path).args(["-c", "-hex"]).arg(file.path()).output().map_err(failed)?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("nvdisasm refuses the file: {}", said.lines().next().unwrap_or("it does not say why")));
+        let reported = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("nvdisasm refuses the file: {}", reported.lines().next().unwrap_or("it does not say why")));
     }
     Ok(listing::parse(&String::from_utf8_lossy(&output.stdout)))
 }

@@ -1,10 +1,10 @@
 //! A program as the model of time sees it: costs, operands, basic blocks, loops.
 
 use crate::cost::{Cost, cost};
+use crate::if_conversion;
 use crate::order;
-use crate::skips;
-use machine::Machine;
-use simulator::program::{Op, Program, Slot, Space};
+use perf_model::Machine;
+use simulator::program::{Op, Program, RegSlot, Space};
 
 /// Bytes of an instruction of the machine.
 const INSTRUCTION: f64 = 16.0;
@@ -17,7 +17,7 @@ pub(crate) fn line_bytes(machine: &Machine) -> f64 {
 pub(crate) struct Code {
     pub(crate) costs: Vec<Cost>,
     /// Registers that are read, and that are written; constants are left out.
-    pub(crate) operands: Vec<(Box<[Slot]>, Box<[Slot]>)>,
+    pub(crate) operands: Vec<(Box<[RegSlot]>, Box<[RegSlot]>)>,
     /// Whether an instruction is none of the machine: a copy, a pair of registers, a parameter.
     pub(crate) folded: Vec<bool>,
     /// Clocks to the result, with a guess for memory: what an assembler would assume.
@@ -27,10 +27,10 @@ pub(crate) struct Code {
     /// Where basic blocks begin, and the end of the program.
     pub(crate) blocks: Vec<u32>,
     /// Which branches the assembler turns into predicates of what they skip.
-    pub(crate) skips: Vec<bool>,
-    /// Where the pieces begin that are ordered as one, and the end of the program: basic blocks, with those joined that a skip divides.
-    pub(crate) pieces: Vec<u32>,
-    /// For each place of a piece, the instruction that is issued there.
+    pub(crate) if_conversion: Vec<bool>,
+    /// Where the block_starts begin that are ordered as one, and the end of the program: basic blocks, with those joined that a skip divides.
+    pub(crate) block_starts: Vec<u32>,
+    /// For each place of a executed_block, the instruction that is issued there.
     pub(crate) order: Vec<u32>,
     pub(crate) loops: Vec<Loop>,
     /// The line of the caches of instructions that each one is in, and how many there are.
@@ -51,11 +51,11 @@ pub(crate) struct Loop {
 impl Code {
     pub(crate) fn new(program: &Program, machine: &Machine) -> Code {
         let mut costs: Vec<Cost> = program.code.iter().map(|instr| cost(program, instr, machine)).collect();
-        let skips = skips::skips(program, &costs);
+        let if_conversion = if_conversion::if_conversion(program, &costs);
         let mut constants = vec![false; program.slots as usize];
         program.constants.iter().for_each(|&(slot, _)| constants[slot as usize] = true);
         constants[0] = true;
-        let mut operands: Vec<(Vec<Slot>, Vec<Slot>)> = program
+        let mut operands: Vec<(Vec<RegSlot>, Vec<RegSlot>)> = program
             .code
             .iter()
             .map(|instr| {
@@ -66,7 +66,7 @@ impl Code {
             })
             .collect();
         // What is skipped waits for the predicate instead of the branch.
-        for (pc, instr) in program.code.iter().enumerate().filter(|&(pc, _)| skips[pc]) {
+        for (pc, instr) in program.code.iter().enumerate().filter(|&(pc, _)| if_conversion[pc]) {
             costs[pc] = Cost::default();
             if let (Op::Branch { target }, Some((predicate, _))) = (&instr.op, instr.guard) {
                 operands[pc + 1..*target as usize].iter_mut().for_each(|(reads, _)| reads.push(predicate));
@@ -88,8 +88,8 @@ impl Code {
             estimate,
             spills: vec![0.0; program.code.len()],
             blocks: blocks(program, |_| false),
-            pieces: blocks(program, |pc| skips[pc]),
-            skips,
+            block_starts: blocks(program, |pc| if_conversion[pc]),
+            if_conversion,
             order: Vec::new(),
             loops,
             lines: vec![0; program.code.len()],
@@ -118,7 +118,7 @@ fn guess(op: &Op, cost: &Cost, machine: &Machine) -> f64 {
         Op::Load { .. } => machine.shared.latency,
         Op::LoadMatrix { .. } => machine.shared.matrix,
         Op::Atom { .. } => machine.global.l2_latency,
-        Op::TensorLoad { .. } => machine.tcgen05.load_latency,
+        Op::TmemLoad { .. } => machine.tcgen05.load_latency,
         _ => cost.latency,
     }
 }

@@ -1,11 +1,11 @@
 //! What an instruction of PTX costs: how many instructions of the machine stand for it, which units they take for how long, and
 //! when the result can be used. The table is by opcode; what an access to memory costs beyond its issue is for the engine.
 
-use machine::Machine;
+use perf_model::Machine;
 use simulator::Accumulator;
 use simulator::program::{Instr, MmaOp, Op, Program, Space};
 
-/// A unit of one of the four parts of a multiprocessor that arithmetic takes.
+/// A unit of one of the four parts of a sm that arithmetic takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Unit {
     /// Multiply-adds: either half, or the heavy one that also has integers and pairs.
@@ -85,10 +85,10 @@ impl Table<'_> {
 /// Puts what comes after, dependent, onto a cost.
 fn then(mut first: Cost, second: Cost) -> Cost {
     first.slots += second.slots;
-    for (unit, clocks) in second.uses {
+    for (unit, cycles) in second.uses {
         match first.uses.iter_mut().find(|(other, _)| *other == unit) {
-            Some((_, sum)) => *sum += clocks,
-            None => first.uses.push((unit, clocks)),
+            Some((_, sum)) => *sum += cycles,
+            None => first.uses.push((unit, cycles)),
         }
     }
     first.latency += second.latency;
@@ -100,7 +100,7 @@ pub(crate) fn cost(program: &Program, instr: &Instr, machine: &Machine) -> Cost 
     let table = Table { machine };
     let name = &program.names[instr.name as usize];
     match &instr.op {
-        Op::Mma(op) => product(op, name, machine),
+        Op::Mma(op) => mma_cost(op, name, machine),
         // The port is charged by the engine, which knows the conflicts.
         Op::Load { space: Space::Param, .. } => Cost::default(),
         Op::Load { .. }
@@ -249,8 +249,8 @@ fn is_type(word: &str) -> bool {
     ) || !word.is_empty() && word.len() > digits.len() && matches!(digits, "8" | "16" | "32" | "64") && word.len() <= 4
 }
 
-/// `mma.sync`: clocks in proportion to rows and to bytes of K.
-fn product(op: &MmaOp, name: &str, machine: &Machine) -> Cost {
+/// `mma.sync`: cycles in proportion to rows and to bytes of K.
+fn mma_cost(op: &MmaOp, name: &str, machine: &Machine) -> Cost {
     let mma = &machine.mma;
     let has = |word: &str| name.contains(word);
     let bits = op.a.container.min(64) as f64;
@@ -262,11 +262,11 @@ fn product(op: &MmaOp, name: &str, machine: &Machine) -> Cost {
     } else if has(".tf32") {
         mma.tf32
     } else if has(".e4m3") || has(".e5m2") || has("f8f6f4") {
-        if small { mma.f8 / (mma.f16 / mma.f16_small) } else { mma.f8 }
+        if small { mma.f8 / (mma.f16 / mma.f16_accumulator) } else { mma.f8 }
     } else if bits <= 8.0 {
         mma.i8
     } else if small {
-        mma.f16_small
+        mma.f16_accumulator
     } else {
         mma.f16
     };

@@ -1,12 +1,12 @@
-//! From the blocks of one multiprocessor to the whole launch: how many fit, how many waves there are, what a wave takes.
+//! From the blocks of one sm to the scale launch: how many fit, how many waves there are, what a wave takes.
 
 use crate::engine::{self, Setup, Statistics};
 use crate::sample::{Sample, length};
-use machine::Machine;
+use perf_model::Machine;
 
-/// Clocks that several rounds of blocks take together before one more tells nothing new.
+/// Clocks that several waves_simulated of blocks take together before one more tells nothing new.
 const STEADY: f64 = 40_000.0;
-const ROUNDS: f64 = 12.0;
+const MAX_WAVES: f64 = 12.0;
 /// Records that one run of the engine takes at most.
 const RECORDS: f64 = 6e6;
 /// Sub-partitions of an SM: each has a quarter of the registers, and takes every fourth warp.
@@ -20,7 +20,7 @@ pub(crate) struct Prediction {
     pub(crate) block: f64,
     pub(crate) wave: f64,
     pub(crate) waves: f64,
-    pub(crate) resident: usize,
+    pub(crate) resident_ctas: usize,
     pub(crate) limited_by: &'static str,
     pub(crate) active: f64,
     pub(crate) miss: f64,
@@ -28,14 +28,14 @@ pub(crate) struct Prediction {
     pub(crate) l2_bytes: f64,
     pub(crate) memory_bytes: f64,
     pub(crate) statistics: Statistics,
-    /// Clocks over which, and multiprocessors on which, the statistics were taken.
+    /// Clocks over which, and sms on which, the statistics were taken.
     pub(crate) span: f64,
-    pub(crate) multiprocessors: f64,
-    pub(crate) rounds: usize,
+    pub(crate) sms: f64,
+    pub(crate) waves_simulated: usize,
 }
 
-/// How many blocks a multiprocessor holds, and what sets the limit.
-pub(crate) fn residency(
+/// How many blocks a sm holds, and what sets the limit.
+pub(crate) fn occupancy(
     threads: u32,
     shared: f64,
     registers: u32,
@@ -46,7 +46,7 @@ pub(crate) fn residency(
     let warps = f64::from(threads.div_ceil(32));
     let registers = (f64::from(registers.max(1)) / 8.0).ceil() * 8.0;
     let limits = [
-        (chip.blocks, "the number of blocks"),
+        (chip.ctas, "the number of CTAs"),
         ((chip.warps / warps).floor(), "the number of warps"),
         ((chip.shared * 1024.0 / (shared.max(SYSTEM))).floor(), "shared memory"),
         (((chip.registers / SUB_PARTITIONS / 32.0 / registers).floor() * SUB_PARTITIONS / warps).floor(), "registers"),
@@ -59,136 +59,147 @@ pub(crate) fn residency(
 
 /// What is taken to be otherwise than it is.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Wish {
+pub(crate) struct WhatIf {
     pub(crate) perfect_banks: bool,
     pub(crate) no_spills: bool,
-    pub(crate) more_resident: usize,
+    pub(crate) extra_ctas: usize,
     /// The same work is divided among as many CTAs as fill the last wave.
     pub(crate) full_waves: bool,
 }
 
 pub(crate) fn predict(sample: &Sample, machine: &Machine, timeline: bool) -> Prediction {
-    predict_with(sample, machine, Wish::default(), timeline)
+    predict_with(sample, machine, WhatIf::default(), timeline)
 }
 
-pub(crate) fn predict_with(sample: &Sample, machine: &Machine, wish: Wish, timeline: bool) -> Prediction {
+pub(crate) fn predict_with(sample: &Sample, machine: &Machine, what_if: WhatIf, timeline: bool) -> Prediction {
     let chip = &machine.chip;
     let size = f64::from(sample.program.cluster.iter().product::<u32>());
-    let groups = (chip.multiprocessors / size).floor().max(1.0);
+    let groups = (chip.sms / size).floor().max(1.0);
     let mut clusters = sample.clusters as f64;
-    // A cluster takes as many multiprocessors as it has blocks.
-    let (threads, columns) = (sample.program.threads, sample.recording.tensor_columns);
-    let (fits, limited_by) = residency(threads, sample.program.shared_bytes.into(), sample.registers.count, columns, machine);
-    let fits = fits + wish.more_resident;
+    // A cluster takes as many sms as it has blocks.
+    let (threads, columns) = (sample.program.threads, sample.recording.tmem_columns);
+    let (fits, limited_by) = occupancy(threads, sample.program.shared_bytes.into(), sample.registers.count, columns, machine);
+    let fits = fits + what_if.extra_ctas;
     let miss = miss(sample, machine, clusters);
     // Each of the added CTAs does less: the time of the larger grid stands for more work than there is.
     let mut share = 1.0;
-    if wish.full_waves {
+    if what_if.full_waves {
         let filled = (clusters / (groups * fits as f64)).ceil().max(1.0) * groups * fits as f64;
         share = clusters / filled;
         clusters = filled;
     }
     let given = ((clusters / groups).ceil() as usize).max(1);
-    let (resident, limited_by) = if given < fits { (given, "the grid") } else { (fits, limited_by) };
-    let active = chip.multiprocessors.min(clusters * size);
+    let (resident_ctas, limited_by) = if given < fits { (given, "the grid") } else { (fits, limited_by) };
+    let active = chip.sms.min(clusters * size);
     // Turning between reading and writing costs most when there is as much of both.
     let written = sample.written / (sample.read * miss + sample.written).max(1.0);
     let turning = (2.0 * written.min(1.0 - written)).powi(2);
     let efficiency = machine.global.read * (1.0 - (1.0 - machine.global.mixed) * turning);
-    let run = |resident: usize, rounds: usize| {
+    let run = |resident_ctas: usize, waves_simulated: usize| {
         let setup = Setup {
             machine,
             program: &sample.program,
             code: &sample.code,
             recording: &sample.recording,
-            resident,
-            rounds,
+            resident_ctas,
+            waves_simulated,
             active,
             miss,
-            stack: if wish.no_spills { 0.0 } else { f64::from(sample.registers.stack) * sample.spilling },
+            stack: if what_if.no_spills { 0.0 } else { f64::from(sample.registers.stack) * sample.spilling },
             memory: chip.memory * 1e9 * efficiency,
             frequency: chip.clock * 1e6,
             timeline,
-            perfect_banks: wish.perfect_banks,
-            spills: !wish.no_spills,
+            perfect_banks: what_if.perfect_banks,
+            spills: !what_if.no_spills,
         };
         engine::run(&setup)
     };
-    let places = groups * fits as f64;
-    let waves = clusters / places;
-    let mut statistics = run(resident, 1);
+    let resident_slots = groups * fits as f64;
+    let waves = clusters / resident_slots;
+    let mut statistics = run(resident_ctas, 1);
     let first = statistics.end;
-    let (mut wave, mut rounds) = (first, 1);
-    let records = length(&sample.recording) as f64 * resident as f64;
-    let wanted = waves.ceil().min(ROUNDS).min((STEADY / first).ceil() + 1.0).min((RECORDS / records).floor());
-    if wanted >= 2.0 {
-        rounds = wanted as usize;
-        statistics = run(resident, rounds);
-        wave = (statistics.end - first) / (rounds - 1) as f64;
+    let (mut wave, mut waves_simulated) = (first, 1);
+    let records = length(&sample.recording) as f64 * resident_ctas as f64;
+    let waves_wanted = waves.ceil().min(MAX_WAVES).min((STEADY / first).ceil() + 1.0).min((RECORDS / records).floor());
+    if waves_wanted >= 2.0 {
+        waves_simulated = waves_wanted as usize;
+        statistics = run(resident_ctas, waves_simulated);
+        wave = (statistics.end - first) / (waves_simulated - 1) as f64;
     }
     if waves > 1.0 && sample.longest > 1.05 {
-        // Blocks of different length: places are filled as they become free, and at the end some wait for the longest.
+        // Blocks of different length: resident_slots are filled as they become free, and at the end some wait for the longest.
         let cycles = (first + (waves - 1.0).max(0.0) * wave).max(first * sample.longest) + 0.5 * (sample.longest - 1.0) * first;
-        return prediction(sample, statistics, cycles * share, waves, wave, resident, limited_by, active, miss, rounds);
+        return prediction(
+            sample,
+            statistics,
+            cycles * share,
+            waves,
+            wave,
+            resident_ctas,
+            limited_by,
+            active,
+            miss,
+            waves_simulated,
+        );
     }
     let full = waves.floor().max(1.0);
-    let rest = (clusters - full * places).max(0.0);
+    let partial_wave = (clusters - full * resident_slots).max(0.0);
     let mut cycles = first + (full - 1.0) * wave;
-    if rest > 0.0 {
-        let last = (rest / groups).ceil() as usize;
-        let part = rest / places;
-        cycles += match (waves > ROUNDS, last < resident) {
+    if partial_wave > 0.0 {
+        let last = (partial_wave / groups).ceil() as usize;
+        let part = partial_wave / resident_slots;
+        cycles += match (waves > MAX_WAVES, last < resident_ctas) {
             // Blocks of a long row of waves do not end together.
             (true, _) => wave * part,
             (false, true) => run(last, 1).end.min(wave),
             (false, false) => wave,
         };
     }
-    prediction(sample, statistics, cycles * share, waves, wave, resident, limited_by, active, miss, rounds)
+    prediction(sample, statistics, cycles * share, waves, wave, resident_ctas, limited_by, active, miss, waves_simulated)
 }
 
-/// What a whole block takes is told by the part of it that was executed: its products come as fast as those seen.
+/// What a scale block takes is told by the part of it that was executed: its mmas come as fast as those seen.
 fn prediction(
     sample: &Sample,
     statistics: Statistics,
     cycles: f64,
     waves: f64,
     wave: f64,
-    resident: usize,
+    resident_ctas: usize,
     limited_by: &'static str,
     active: f64,
     miss: f64,
-    rounds: usize,
+    waves_simulated: usize,
 ) -> Prediction {
     let clusters = sample.clusters as f64;
-    let whole = 1.0 / sample.made.unwrap_or(1.0);
+    let scale = 1.0 / sample.executed_share.unwrap_or(1.0);
     let span = statistics.end;
     let runs = (statistics.blocks.len() as f64).max(1.0);
-    let sum = |f: fn(&engine::Traffic) -> f64| statistics.traffic.iter().map(f).sum::<f64>() / runs * clusters * whole;
+    let sum = |f: fn(&engine::Traffic) -> f64| statistics.traffic.iter().map(f).sum::<f64>() / runs * clusters * scale;
     Prediction {
-        cycles: cycles * whole,
-        block: statistics.blocks.iter().map(|(start, end)| end - start).sum::<f64>() / runs * whole,
-        wave: wave * whole,
+        cycles: cycles * scale,
+        block: statistics.blocks.iter().map(|(start, end)| end - start).sum::<f64>() / runs * scale,
+        wave: wave * scale,
         waves,
-        resident,
+        resident_ctas,
         limited_by,
         active,
         miss,
         l2_bytes: sum(|traffic| traffic.l2),
         memory_bytes: sum(|traffic| traffic.memory),
-        multiprocessors: statistics.traffic.len() as f64,
+        sms: statistics.traffic.len() as f64,
         statistics,
         span,
-        rounds,
+        waves_simulated,
     }
 }
 
 /// The part of what is read that comes from memory. Blocks of a wave share lines; when all of the data fits in the cache, so do
 /// waves.
 fn miss(sample: &Sample, machine: &Machine, clusters: f64) -> f64 {
-    let asked = sample.read * clusters;
+    let requested_bytes = sample.read * clusters;
     let fits = sample.footprint <= 0.8 * machine.chip.l2 * 1e6;
-    let least = (sample.footprint - sample.written * clusters).max(0.0) / asked.max(1.0);
+    let least = (sample.footprint - sample.written * clusters).max(0.0) / requested_bytes.max(1.0);
     match fits {
         true if sample.repeated => 0.0,
         true => sample.distinct.min(least),

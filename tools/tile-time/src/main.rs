@@ -2,7 +2,7 @@
 //!
 //! `sample` executes a few blocks of the launch (crate `simulator`) and notes what each warp does. `code` says what each instruction
 //! costs on the machine (`cost`), and in which order an assembler would have them (`order`). `engine` computes when everything
-//! happens on a multiprocessor; `grid` goes from there to the whole launch; `report` says it to people and programs, `timeline` to
+//! happens on a sm; `grid` goes from there to the whole launch; `report` says it to people and programs, `timeline` to
 //! a viewer of traces. `assembled` reads a cubin: it cannot be executed, but it says what the assembler made of the PTX.
 
 mod advice;
@@ -11,18 +11,18 @@ mod code;
 mod cost;
 mod engine;
 mod grid;
+mod if_conversion;
 mod order;
 mod registers;
 mod report;
 mod sample;
-mod skips;
 mod spilled;
 mod timeline;
 
 use base::diag::{Diagnostic, Result};
 use clap::Args;
 use common::{About, Session};
-use machine::Machine;
+use perf_model::Machine;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ const ABOUT: About = About {
         ("tile-time k.ptx --launch launch.json --gpu h200 --json -", "for programs"),
         ("tile-time k.ptx --launch launch.json --trace trace.json", "with a timeline for Perfetto"),
         ("tile-time k.ptx --launch launch.json --gpu b200 --set chip.clock=1500", "with another clock"),
-        ("tile-time k.cubin", "what the assembler made of it: registers, spills, clocks of issue"),
+        ("tile-time k.cubin", "what ptxas generated: registers, spills, issue cycles"),
         ("tile-time k.cubin --ptx k.ptx --launch launch.json", "the time with that, the PTX being executed"),
         ("tile-time program --launch launch.json", "of PTX in a fatbin, a host object or an executable"),
     ],
@@ -147,11 +147,11 @@ fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
         common::write_file(Some(path), timeline::trace(&sample, &machine, &prediction.statistics).as_bytes())?;
     }
     if let (true, [line, ..]) = (sample.complete, &prediction.statistics.stuck[..]) {
-        let text = "a warp waits for ever where the executor went on: a fault of the model, so there is no time to tell";
+        let text = "a warp waits forever where the executor continued: a bug of the model, so there is no prediction";
         return Err(Diagnostic::unsupported("TIM004", text).note(format!("line {line} of the PTX")));
     }
     let advice = if arguments.no_advice { Vec::new() } else { advice::advice(&sample, &machine, &prediction) };
-    let report = report::Report::new(&sample, &simulator::Places::of(text), &machine, &prediction, advice, assembled);
+    let report = report::Report::new(&sample, &simulator::SourceLocations::of(text), &machine, &prediction, advice, assembled);
     tell(arguments, &report, report::Report::text)
 }
 
@@ -209,7 +209,7 @@ fn chip(arguments: &Arguments, target: &str) -> Result<Machine> {
         }
         (None, Some(name)) => Machine::named(name)?,
         (None, None) => {
-            let name = machine::of_target(target).ok_or_else(|| {
+            let name = perf_model::of_target(target).ok_or_else(|| {
                 Diagnostic::unsupported("TIM002", format!("no machine stands for target '{target}'; name one with --gpu"))
             })?;
             Machine::named(name)?

@@ -1,7 +1,7 @@
 //! The order of instructions as an assembler would have it: within a basic block, what is on the longest path first.
 //!
-//! PTX is written without regard to latency; the assembler moves loads up and puts products between other work. Each block is list
-//! scheduled for one warp with the latencies of the machine; a short skip (`skips.rs`) ends none. Barriers, waits, fences and copies keep their order and nothing that
+//! PTX is written without regard to latency; the assembler moves loads up and puts mmas between other work. Each block is list
+//! scheduled for one warp with the latencies of the machine; a short skip (`if_conversion.rs`) ends none. Barriers, waits, fences and copies keep their order and nothing that
 //! touches memory passes them; loads pass each other, stores pass nothing that touches the same kind of memory.
 
 use crate::code::Code;
@@ -20,7 +20,7 @@ pub(crate) enum Kind {
     Store,
     /// Ordered with everything that touches memory.
     Fence,
-    /// Ordered among its like only: products of warp groups and what belongs to them.
+    /// Ordered among its like only: mmas of warp groups and what belongs to them.
     End,
 }
 
@@ -48,10 +48,10 @@ pub(crate) fn kind(op: &Op) -> Kind {
     }
 }
 
-/// For each instruction, its place in the order of its block: `order[pc]` is the pc that is issued at that place.
+/// For each instruction, its position in the order of its block: `order[pc]` is the pc that is issued at that position.
 pub(crate) fn order(program: &Program, code: &Code) -> Vec<u32> {
     let mut order: Vec<u32> = (0..program.code.len() as u32).collect();
-    for window in code.pieces.windows(2) {
+    for window in code.block_starts.windows(2) {
         let block = window[0] as usize..window[1] as usize;
         if block.len() > 2 {
             schedule(program, code, block.clone(), &mut order[block]);
@@ -78,7 +78,7 @@ fn schedule(program: &Program, code: &Code, block: std::ops::Range<usize>, order
     let mut waiting: Vec<usize> = (0..count).filter(|&index| nodes[index].waits_for == 0).collect();
     let (mut clock, mut first, mut done) = (0.0f64, 0, vec![false; count]);
     let mut units = [0.0f64; UNITS.len()];
-    for place in order.iter_mut() {
+    for position in order.iter_mut() {
         while first < count && done[first] {
             first += 1;
         }
@@ -96,14 +96,14 @@ fn schedule(program: &Program, code: &Code, block: std::ops::Range<usize>, order
         let Some(best) = best else { return };
         let index = waiting.swap_remove(best);
         done[index] = true;
-        *place = (block.start + index) as u32;
+        *position = (block.start + index) as u32;
         let slots = code.costs[block.start + index].slots;
         let cost = &code.costs[block.start + index];
         let start = cost.uses.iter().map(|(unit, _)| units[*unit as usize]).fold(clock.max(nodes[index].ready), f64::max);
-        for (unit, clocks) in &cost.uses {
+        for (unit, cycles) in &cost.uses {
             // The port of shared memory serves four warps at a time.
-            let clocks = if *unit == Unit::Memory { 4.0 * width(&program.code[block.start + index].op) } else { *clocks };
-            units[*unit as usize] = start + clocks;
+            let cycles = if *unit == Unit::Memory { 4.0 * width(&program.code[block.start + index].op) } else { *cycles };
+            units[*unit as usize] = start + cycles;
         }
         clock = start + slots;
         for (to, latency) in std::mem::take(&mut nodes[index].successors) {
@@ -162,7 +162,7 @@ fn edges(program: &Program, code: &Code, block: std::ops::Range<usize>, nodes: &
         }
         match kind(&program.code[pc].op) {
             Kind::Plain => {}
-            Kind::End if code.skips[pc] => {}
+            Kind::End if code.if_conversion[pc] => {}
             Kind::End => (0..index).for_each(|from| add(nodes, from, index, 0.0)),
             Kind::Load => {
                 fence.into_iter().chain(last_store).for_each(|from| add(nodes, from, index, 0.0));

@@ -1,4 +1,4 @@
-//! What is said: to people as text, to programs as JSON.
+//! What is reported: to people as text, to programs as JSON.
 
 use crate::advice::Advice;
 use crate::assembled::Assembled;
@@ -6,9 +6,9 @@ use crate::cost::UNITS;
 use crate::engine::{ENGINES, Engine, Spent, WHYS};
 use crate::grid::Prediction;
 use crate::sample::Sample;
-use machine::Machine;
+use perf_model::Machine;
 use serde::Serialize;
-use simulator::Places;
+use simulator::SourceLocations;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -28,17 +28,17 @@ pub(crate) struct Report {
     block_cycles: f64,
     wave_cycles: f64,
     waves: f64,
-    resident_blocks: usize,
+    resident_ctas: usize,
     limited_by: &'static str,
     registers: u32,
     /// Instructions that move spilled registers, and bytes of the stack of a thread.
     spills: u32,
     stack_bytes: u32,
     registers_estimated: bool,
-    /// Whether the sample block was executed to its end, and if not, the part of its products that was, by which times are told.
+    /// Whether the sample block was executed to its end, and if not, the part of its mmas that was, by which times are told.
     complete: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    made: Option<f64>,
+    executed_share: Option<f64>,
     sampled_instructions: u64,
     memory_bytes: f64,
     l2_bytes: f64,
@@ -46,12 +46,12 @@ pub(crate) struct Report {
     misses: f64,
     /// Part of the time that each unit is busy.
     busy: Vec<Busy>,
-    agents: Vec<Agent>,
+    warp_roles: Vec<RoleTime>,
     /// Where the time of all warps goes, by line of the PTX.
     lines: Vec<LineTime>,
     /// What would help most, with the part of the time that it would save.
     advice: Vec<Advice>,
-    /// What the assembler made of the kernel, when its cubin was given.
+    /// What the assembler executed_share of the kernel, when its cubin was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     assembled: Option<Assembled>,
 }
@@ -80,10 +80,10 @@ impl Roofline {
             "special functions",
             "double pipe",
             "tensor units",
-            "tensor memory products",
+            "tensor memory MMAs",
         ];
         let compute = busy.iter().filter(|busy| COMPUTE.contains(&busy.unit)).map(|busy| busy.part).fold(0.0, f64::max);
-        let compute_seconds = compute * seconds * prediction.active / machine.chip.multiprocessors;
+        let compute_seconds = compute * seconds * prediction.active / machine.chip.sms;
         let bytes = sample.compulsory();
         let memory_seconds = bytes / (machine.chip.memory * 1e9);
         let stated = sample.work.as_ref().map(|work| work.flops).filter(|flops| *flops > 0.0);
@@ -116,7 +116,7 @@ struct Busy {
 
 /// Warps that do the same.
 #[derive(Serialize)]
-struct Agent {
+struct RoleTime {
     warps: String,
     what: String,
     instructions: u64,
@@ -129,7 +129,7 @@ struct Wait {
     #[serde(rename = "for")]
     reason: &'static str,
     part: f64,
-    /// The lines of the PTX that wait longest for it, and the places in the source that these come from.
+    /// The lines of the PTX that wait longest for it, and the source_locations in the source that these come from.
     lines: Vec<u32>,
     source: Vec<String>,
 }
@@ -139,8 +139,8 @@ struct LoopTime {
     label: String,
     first_line: u32,
     last_line: u32,
-    rounds: u64,
-    cycles_of_round: f64,
+    iterations: u64,
+    cycles_per_iteration: f64,
     part: f64,
     waits: Vec<Wait>,
 }
@@ -156,7 +156,7 @@ struct LineTime {
 impl Report {
     pub(crate) fn new(
         sample: &Sample,
-        places: &Places<'_>,
+        source_locations: &SourceLocations<'_>,
         machine: &Machine,
         prediction: &Prediction,
         advice: Vec<Advice>,
@@ -177,20 +177,20 @@ impl Report {
             block_cycles: prediction.block,
             wave_cycles: prediction.wave,
             waves: prediction.waves,
-            resident_blocks: prediction.resident,
+            resident_ctas: prediction.resident_ctas,
             limited_by: prediction.limited_by,
             registers: sample.registers.count,
             spills: sample.registers.spills,
             stack_bytes: sample.registers.stack,
-            registers_estimated: !sample.registers_known,
+            registers_estimated: !sample.registers_reported,
             complete: sample.complete,
-            made: sample.made,
+            executed_share: sample.executed_share,
             sampled_instructions: sample.instructions,
             memory_bytes: prediction.memory_bytes,
             l2_bytes: prediction.l2_bytes,
             misses: prediction.miss,
             busy,
-            agents: agents(sample, places, prediction),
+            warp_roles: warp_roles(sample, source_locations, prediction),
             lines: lines(sample, prediction),
             advice,
             assembled,
@@ -205,7 +205,7 @@ impl Report {
 
     fn write(&self, text: &mut String) -> std::fmt::Result {
         writeln!(text, "{} on {}", self.kernel, self.gpu)?;
-        writeln!(text, "  {:.0} clocks, {}", self.cycles, time(self.seconds))?;
+        writeln!(text, "  {:.0} cycles, {}", self.cycles, time(self.seconds))?;
         if let Some(tflops) = self.tflops {
             write!(text, "  {tflops:.1} TFLOP/s")?;
         }
@@ -217,8 +217,8 @@ impl Report {
         let registers = if self.registers_estimated { " (estimated)" } else { "" };
         writeln!(
             text,
-            "  a block takes {:.0} clocks; {} resident, limited by {}; {:.2} waves; {} registers{registers}",
-            self.block_cycles, self.resident_blocks, self.limited_by, self.waves, self.registers
+            "  a CTA takes {:.0} cycles; {} resident, limited by {}; {:.2} waves; {} registers{registers}",
+            self.block_cycles, self.resident_ctas, self.limited_by, self.waves, self.registers
         )?;
         if self.spills > 0 {
             writeln!(
@@ -235,11 +235,11 @@ impl Report {
             100.0 * self.misses
         )?;
         if !self.complete {
-            match self.made {
-                Some(made) => writeln!(
+            match self.executed_share {
+                Some(executed_share) => writeln!(
                     text,
-                    "  a sample block was cut off after {:.0} % of its products: the rest is taken to be as fast",
-                    100.0 * made
+                    "  a sample CTA was cut off after {:.0} % of its MMAs: the remainder is extrapolated linearly",
+                    100.0 * executed_share
                 )?,
                 None => writeln!(text, "  a sample block was cut off: the time is of its beginning only")?,
             }
@@ -248,19 +248,19 @@ impl Report {
         for busy in self.busy.iter().filter(|busy| busy.part >= 0.005) {
             writeln!(text, "  {:5.1} %  {}", 100.0 * busy.part, busy.unit)?;
         }
-        for agent in &self.agents {
-            writeln!(text, "warps {}: {}", agent.warps, agent.what)?;
-            waits(text, "  ", &agent.waits)?;
-            for l in &agent.loops {
+        for warp_role in &self.warp_roles {
+            writeln!(text, "warps {}: {}", warp_role.warps, warp_role.what)?;
+            waits(text, "  ", &warp_role.waits)?;
+            for l in &warp_role.loops {
                 writeln!(
                     text,
-                    "  loop {} (lines {} to {}): {:.0} % of the time, {} rounds of {:.0} clocks",
+                    "  loop {} (lines {} to {}): {:.0} % of the time, {} iterations of {:.0} cycles",
                     l.label,
                     l.first_line,
                     l.last_line,
                     100.0 * l.part,
-                    l.rounds,
-                    l.cycles_of_round
+                    l.iterations,
+                    l.cycles_per_iteration
                 )?;
                 waits(text, "    ", &l.waits)?;
             }
@@ -282,8 +282,8 @@ fn waits(text: &mut String, indent: &str, waits: &[Wait]) -> std::fmt::Result {
     for wait in waits {
         let lines: Vec<String> = wait.lines.iter().map(u32::to_string).collect();
         let source = if wait.source.is_empty() { String::new() } else { format!("; {}", wait.source.join(", ")) };
-        let place = if lines.is_empty() { source } else { format!(" (lines {}{source})", lines.join(", ")) };
-        writeln!(text, "{indent}{:5.1} %  {}{place}", 100.0 * wait.part, wait.reason)?;
+        let source_location = if lines.is_empty() { source } else { format!(" (lines {}{source})", lines.join(", ")) };
+        writeln!(text, "{indent}{:5.1} %  {}{source_location}", 100.0 * wait.part, wait.reason)?;
     }
     Ok(())
 }
@@ -298,14 +298,14 @@ pub(crate) fn time(seconds: f64) -> String {
 
 fn busy(machine: &Machine, prediction: &Prediction) -> Vec<Busy> {
     let statistics = &prediction.statistics;
-    let clocks = prediction.span * prediction.multiprocessors;
-    let mut busy = vec![Busy { unit: "issue slots", part: statistics.slots / clocks / 4.0 }];
+    let cycles = prediction.span * prediction.sms;
+    let mut busy = vec![Busy { unit: "issue slots", part: statistics.slots / cycles / 4.0 }];
     for unit in UNITS {
-        busy.push(Busy { unit: unit.name(), part: statistics.units[unit as usize] / clocks / 4.0 });
+        busy.push(Busy { unit: unit.name(), part: statistics.units[unit as usize] / cycles / 4.0 });
     }
     for (engine, name) in ENGINES {
         let parts = if engine == Engine::TensorMemory { 4.0 } else { 1.0 };
-        busy.push(Busy { unit: name, part: statistics.engines[engine as usize] / clocks / parts });
+        busy.push(Busy { unit: name, part: statistics.engines[engine as usize] / cycles / parts });
     }
     let seconds = prediction.cycles / (machine.chip.clock * 1e6);
     let l2 = machine.global.l2_chip_bytes.min(machine.global.l2_bytes * prediction.active);
@@ -315,7 +315,7 @@ fn busy(machine: &Machine, prediction: &Prediction) -> Vec<Busy> {
 }
 
 /// Warps whose instructions are the same but for a few, by number.
-fn agents(sample: &Sample, places: &Places<'_>, prediction: &Prediction) -> Vec<Agent> {
+fn warp_roles(sample: &Sample, source_locations: &SourceLocations<'_>, prediction: &Prediction) -> Vec<RoleTime> {
     let spent = &prediction.statistics.spent;
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let hot = |warp: usize| -> Vec<bool> {
@@ -329,7 +329,7 @@ fn agents(sample: &Sample, places: &Places<'_>, prediction: &Prediction) -> Vec<
             None => groups.push(vec![warp]),
         }
     }
-    groups.iter().map(|group| agent(sample, places, prediction, group)).collect()
+    groups.iter().map(|group| warp_role(sample, source_locations, prediction, group)).collect()
 }
 
 /// What some warps spent at each instruction.
@@ -367,16 +367,16 @@ fn lines(sample: &Sample, prediction: &Prediction) -> Vec<LineTime> {
     lines.into_iter().map(one).filter(|line| line.part > 0.0).collect()
 }
 
-fn agent(sample: &Sample, places: &Places<'_>, prediction: &Prediction, warps: &[usize]) -> Agent {
+fn warp_role(sample: &Sample, source_locations: &SourceLocations<'_>, prediction: &Prediction, warps: &[usize]) -> RoleTime {
     let all = spent_by(sample, prediction, warps);
     let total: f64 = all.iter().map(time_of).sum();
     let mut loops: Vec<LoopTime> = Vec::new();
     for (index, l) in sample.code.loops.iter().enumerate() {
         let inside: Vec<usize> =
             (l.first as usize..=l.last as usize).filter(|&pc| sample.code.loop_of(pc as u32) == Some(index)).collect();
-        let clocks: f64 = inside.iter().map(|&pc| time_of(&all[pc])).sum();
-        let rounds = all[l.last as usize].count.max(all[l.first as usize].count) / warps.len() as u64;
-        if clocks < 0.03 * total || rounds < 2 {
+        let cycles: f64 = inside.iter().map(|&pc| time_of(&all[pc])).sum();
+        let iterations = all[l.last as usize].count.max(all[l.first as usize].count) / warps.len() as u64;
+        if cycles < 0.03 * total || iterations < 2 {
             continue;
         }
         let lines = || inside.iter().map(|&pc| sample.program.code[pc].line);
@@ -384,19 +384,19 @@ fn agent(sample: &Sample, places: &Places<'_>, prediction: &Prediction, warps: &
             label: l.label.clone(),
             first_line: lines().min().unwrap_or(0),
             last_line: lines().max().unwrap_or(0),
-            rounds: rounds / (prediction.rounds * prediction.resident) as u64,
-            cycles_of_round: clocks / (rounds * warps.len() as u64) as f64,
-            part: clocks / total,
-            waits: wait_list(sample, places, &all, inside.iter().copied(), clocks),
+            iterations: iterations / (prediction.waves_simulated * prediction.resident_ctas) as u64,
+            cycles_per_iteration: cycles / (iterations * warps.len() as u64) as f64,
+            part: cycles / total,
+            waits: wait_list(sample, source_locations, &all, inside.iter().copied(), cycles),
         });
     }
     loops.sort_by(|a, b| b.part.total_cmp(&a.part));
     let instructions = all.iter().map(|spent| spent.count).sum();
-    Agent {
+    RoleTime {
         warps: ranges(warps),
         what: what(sample, &all),
         instructions,
-        waits: wait_list(sample, places, &all, 0..all.len(), total),
+        waits: wait_list(sample, source_locations, &all, 0..all.len(), total),
         loops,
     }
 }
@@ -408,7 +408,7 @@ fn time_of(spent: &Spent) -> f64 {
 /// The waits that matter, the longest first, with the time of issue among them.
 fn wait_list(
     sample: &Sample,
-    places: &Places<'_>,
+    source_locations: &SourceLocations<'_>,
     all: &[Spent],
     pcs: impl Iterator<Item = usize> + Clone,
     total: f64,
@@ -418,15 +418,16 @@ fn wait_list(
     for (why, name) in WHYS {
         let mut longest: Vec<(f64, u32)> =
             pcs.clone().map(|pc| (f64::from(all[pc].waits[why as usize]), sample.program.code[pc].line)).collect();
-        let sum: f64 = longest.iter().map(|place| place.0).sum();
-        longest.retain(|place| place.0 >= 0.2 * sum && sum > 0.0);
+        let sum: f64 = longest.iter().map(|source_location| source_location.0).sum();
+        longest.retain(|source_location| source_location.0 >= 0.2 * sum && sum > 0.0);
         longest.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let lines: Vec<u32> = longest.iter().take(3).map(|place| place.1).collect();
+        let lines: Vec<u32> = longest.iter().take(3).map(|source_location| source_location.1).collect();
         let mut source = Vec::new();
-        for place in lines.iter().filter_map(|line| places.at(*line)) {
-            let place = format!("{}:{}", place.file.rsplit('/').next().unwrap_or(place.file), place.line);
-            if !source.contains(&place) {
-                source.push(place);
+        for source_location in lines.iter().filter_map(|line| source_locations.at(*line)) {
+            let source_location =
+                format!("{}:{}", source_location.file.rsplit('/').next().unwrap_or(source_location.file), source_location.line);
+            if !source.contains(&source_location) {
+                source.push(source_location);
             }
         }
         list.push(Wait { reason: name, part: sum / total, lines, source });
@@ -443,8 +444,8 @@ fn what(sample: &Sample, all: &[Spent]) -> String {
         all.iter().enumerate().filter(|(pc, _)| words.iter().any(|word| named(*pc).starts_with(word))).map(|(_, s)| s.count).sum()
     };
     let kinds: [(&str, &[&str]); 8] = [
-        ("products", &["mma.", "wgmma.mma_async", "tcgen05.mma"]),
-        ("copies by the copy engine", &["cp.async.bulk"]),
+        ("mmas", &["mma.", "wgmma.mma_async", "tcgen05.mma"]),
+        ("TMA copies", &["cp.async.bulk"]),
         ("cp.async copies", &["cp.async.ca", "cp.async.cg"]),
         ("tensor memory", &["tcgen05.ld", "tcgen05.st"]),
         ("special functions", &["ex2", "tanh", "rcp", "sin", "cos", "lg2", "rsqrt", "sqrt", "div"]),

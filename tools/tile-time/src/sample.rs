@@ -8,20 +8,20 @@ use crate::registers::{self, Registers};
 use base::Target;
 use base::diag::{Diagnostic, Result};
 use common::launch::{Call, Launch, Work};
-use machine::Machine;
+use perf_model::Machine;
 use simulator::hidden::{self, Maps};
 use simulator::program::{Op, Program};
 use simulator::{Delivery, Event, Fault, Global, Machine as Executor, Options, Races, Record, Recording, Sizes, Stream, decode};
 use std::collections::BTreeSet;
 
-/// Warp instructions of all samples together, beyond which no other block is taken.
+/// Warp instructions of all samples together, beyond which no other block is stolen.
 const ENOUGH: u64 = 1_000_000;
 /// The same of a single wave, of which the longest block counts.
 const ENOUGH_OF_ONE_WAVE: u64 = 8_000_000;
 /// Clusters, and warp instructions of all of them, that are looked at for what they share.
 const WAVE: u64 = 96;
 /// Clusters whose work one takes over, its own among them, that are looked at.
-const MOST_TAKEN: u64 = 64;
+const MAX_STOLEN: u64 = 64;
 const WAVE_INSTRUCTIONS: u64 = 600_000;
 
 pub(crate) struct Sample {
@@ -34,8 +34,8 @@ pub(crate) struct Sample {
     pub(crate) longest: f64,
     /// Whether the sample came to its end.
     pub(crate) complete: bool,
-    /// The part of a cluster's products that a sample which was cut off has made.
-    pub(crate) made: Option<f64>,
+    /// The part of a cluster's mmas that a sample which was cut off has executed_share.
+    pub(crate) executed_share: Option<f64>,
     pub(crate) clusters: u64,
     pub(crate) work: Option<Work>,
     /// Whether tensor maps are among its parameters.
@@ -43,7 +43,7 @@ pub(crate) struct Sample {
     /// Whether the launch before was like it.
     pub(crate) repeated: bool,
     pub(crate) registers: Registers,
-    pub(crate) registers_known: bool,
+    pub(crate) registers_reported: bool,
     /// Part of the warps that move spilled registers.
     pub(crate) spilling: f64,
     /// Part of the lines that clusters read, which none before them has read.
@@ -93,22 +93,28 @@ impl Sample {
         let has_maps = program.hidden_params().next().is_some();
         let params = hidden::parameters(&program, module, &call, maps)?;
         let mut code = Code::new(&program, machine);
-        let options =
-            Options { delivery: Delivery::Early, races: Races::Ignore, seed: None, instruction_limit: u64::MAX, judge: false };
+        let options = Options {
+            delivery: Delivery::Early,
+            races: Races::Ignore,
+            seed: None,
+            instruction_limit: u64::MAX,
+            check_rules: false,
+        };
         let mut executor = Executor::new(&program, options, call.grid, params, memory(&program, &call));
         let clusters = executor.clusters().map_err(as_diagnostic)?.end;
-        let one_wave = clusters as f64 * f64::from(program.cluster.iter().product::<u32>()) <= machine.chip.multiprocessors;
+        let one_wave = clusters as f64 * f64::from(program.cluster.iter().product::<u32>()) <= machine.chip.sms;
         let enough = if one_wave { ENOUGH_OF_ONE_WAVE } else { ENOUGH };
         // Where clusters take over the work of others, no more of them are there than run at a time.
-        let at_a_time = (machine.chip.multiprocessors as u64 / u64::from(program.cluster.iter().product::<u32>())).max(1);
+        let at_a_time = (machine.chip.sms as u64 / u64::from(program.cluster.iter().product::<u32>())).max(1);
         let takes = program.code.iter().any(|instruction| matches!(instruction.op, Op::CancelLaunch { .. }));
         let all = if takes { clusters.div_ceil(at_a_time).max(1) } else { 1 };
-        let taken = all.div_ceil(all.div_ceil(MOST_TAKEN));
+        let stolen = all.div_ceil(all.div_ceil(MAX_STOLEN));
         let mut recordings: Vec<Recording> = Vec::new();
         let mut total = 0;
         for number in samples(&executor, &call, target, clusters).map_err(as_diagnostic)? {
-            let others = (1..taken).map(|round| number + round * at_a_time).map(|other| other % clusters.max(1));
-            let recording = executor.record_taking(number, others.collect(), arguments.instruction_limit).map_err(as_diagnostic)?;
+            let others = (1..stolen).map(|wave| number + wave * at_a_time).map(|other| other % clusters.max(1));
+            let recording =
+                executor.record_with_stolen(number, others.collect(), arguments.instruction_limit).map_err(as_diagnostic)?;
             total += length(&recording);
             recordings.push(recording);
             if total >= enough {
@@ -135,7 +141,7 @@ impl Sample {
         };
         let pressure = registers::pressure(&program, &code);
         let estimate = || registers::estimate(&pressure).min(most_registers(module, &program.entry));
-        let registers_known = known.is_some();
+        let registers_reported = known.is_some();
         let (mut registers, places) = known.unwrap_or_else(|| (Registers { count: estimate(), ..Registers::default() }, None));
         registers.most = registers::raised(text);
         code.spills = match places {
@@ -145,22 +151,22 @@ impl Sample {
         let spilling = spilling(&code, &recording);
         let buffers = call.launch.buffers.iter().map(|buffer| buffer.contents.len() as f64).sum();
         let (read, written) = traffic(&program, &recording);
-        let all_clusters = clusters.div_ceil(taken) as f64;
+        let all_clusters = clusters.div_ceil(stolen) as f64;
         let executed = Executed {
             flops: recording.complete.then(|| all_clusters * (operations(&program, &recording) + arithmetic(&program, &recording))),
             bytes: least_bytes(&call, &program, &recording, (distinct * read * all_clusters, written * all_clusters)),
         };
         let work = call.launch.work.as_ref().filter(|work| work.flops > 0.0);
-        let clusters = clusters.div_ceil(taken);
-        let made = work.map(|work| operations(&program, &recording) * clusters as f64 / work.flops);
+        let clusters = clusters.div_ceil(stolen);
+        let executed_share = work.map(|work| operations(&program, &recording) * clusters as f64 / work.flops);
         Ok(Sample {
-            made: made.filter(|made| !recording.complete && (0.02..1.0).contains(made)),
+            executed_share: executed_share.filter(|executed_share| !recording.complete && (0.02..1.0).contains(executed_share)),
             instructions: lengths[typical],
             longest: lengths[most] as f64 / lengths[typical].max(1) as f64,
             complete: recording.complete,
             clusters,
             registers,
-            registers_known,
+            registers_reported,
             spilling,
             distinct,
             read,
@@ -186,7 +192,7 @@ fn spilling(code: &Code, recording: &Recording) -> f64 {
     warps.iter().filter(|&&moves| moves > 0.05 * most).count() as f64 / warps.len().max(1) as f64
 }
 
-/// Operations of the products that were recorded.
+/// Operations of the mmas that were recorded.
 fn operations(program: &Program, recording: &Recording) -> f64 {
     let of = |record: &Record, events: &[Event]| -> usize {
         let instruction = &program.code[record.pc as usize];
@@ -194,13 +200,13 @@ fn operations(program: &Program, recording: &Recording) -> f64 {
             Op::Mma(op) => 2 * op.m * 8 * op.k,
             // Of 64 rows, which four warps record.
             Op::Wgmma(op) => 2 * 16 * op.n * op.k,
-            Op::TensorProduct(_) => {
+            Op::TensorMma(_) => {
                 let kinds = [("kind::f16", 16), ("kind::tf32", 8), ("kind::mxf4", 64)];
                 let kind = kinds.iter().find(|(kind, _)| program.names[instruction.name as usize].contains(kind));
                 let k = kind.map_or(32, |(_, k)| *k);
                 events
                     .iter()
-                    .map(|event| if let Event::Product { m, n, .. } = event { 2 * *m as usize * *n as usize * k } else { 0 })
+                    .map(|event| if let Event::Mma { m, n, .. } = event { 2 * *m as usize * *n as usize * k } else { 0 })
                     .sum()
             }
             _ => 0,
@@ -286,7 +292,7 @@ fn distinct(executor: &mut Executor, program: &Program, clusters: u64, limit: u6
     let count = clusters.min(WAVE);
     let each = (WAVE_INSTRUCTIONS / count.max(1)).min(limit);
     let mut all = BTreeSet::<u64>::new();
-    let (mut fresh, mut asked) = ([0; 2], [0; 2]);
+    let (mut distinct_lines, mut requested_lines) = ([0; 2], [0; 2]);
     for number in 0..count {
         let recording = executor.record(number, each)?;
         let mut own = BTreeSet::<u64>::new();
@@ -303,10 +309,11 @@ fn distinct(executor: &mut Executor, program: &Program, clusters: u64, limit: u6
             }
         }
         let half = usize::from(2 * number >= count);
-        asked[half] += own.len();
-        fresh[half] += own.into_iter().filter(|line| all.insert(*line)).count();
+        requested_lines[half] += own.len();
+        distinct_lines[half] += own.into_iter().filter(|line| all.insert(*line)).count();
     }
-    let part = |half: usize| if asked[half] == 0 { 1.0 } else { fresh[half] as f64 / asked[half] as f64 };
+    let part =
+        |half: usize| if requested_lines[half] == 0 { 1.0 } else { distinct_lines[half] as f64 / requested_lines[half] as f64 };
     let first = count as f64 / 2.0 / clusters.max(1) as f64;
     Ok(if count < 2 { part(0) } else { part(0) * first + part(1) * (1.0 - first) })
 }

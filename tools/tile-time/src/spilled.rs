@@ -7,11 +7,11 @@ use simulator::program::{Op, Program};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// By line of the PTX: registers that are moved from and to the stack, and products.
+/// By line of the PTX: registers that are moved from and to the stack, and mmas.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Spilled {
     moves: BTreeMap<u32, f64>,
-    products: BTreeMap<u32, f64>,
+    mmas: BTreeMap<u32, f64>,
 }
 
 /// What nvdisasm shows of a cubin that has the lines of its PTX; nothing where it is not found or refuses the file.
@@ -39,7 +39,7 @@ fn parse(listing: &str, entry: &str) -> Spilled {
             if text.contains("SpillRefill") {
                 *spilled.moves.entry(line).or_default() += registers;
             } else if opcode.contains("MMA") {
-                *spilled.products.entry(line).or_default() += 1.0;
+                *spilled.mmas.entry(line).or_default() += 1.0;
             }
         }
     }
@@ -47,13 +47,13 @@ fn parse(listing: &str, entry: &str) -> Spilled {
 }
 
 impl Spilled {
-    /// For each instruction, how many moves go with it in a round of its loop: the assembler may have written out several rounds of
-    /// one, of which its products tell.
+    /// For each instruction, how many moves go with it in a round of its loop: the assembler may have written out several iterations of
+    /// one, of which its mmas tell.
     pub(crate) fn spread(&self, program: &Program, code: &Code) -> Vec<f32> {
-        let mut rounds = vec![1.0f64; code.loops.len()];
+        let mut iterations = vec![1.0f64; code.loops.len()];
         for (pc, instr) in program.code.iter().enumerate() {
             if let (Op::Mma(_), Some(index)) = (&instr.op, code.loop_of(pc as u32)) {
-                rounds[index] = rounds[index].max(self.products.get(&instr.line).copied().unwrap_or(0.0));
+                iterations[index] = iterations[index].max(self.mmas.get(&instr.line).copied().unwrap_or(0.0));
             }
         }
         let lines: Vec<u32> = program.code.iter().map(|instr| instr.line).collect();
@@ -62,8 +62,8 @@ impl Spilled {
             let at = lines.iter().position(|other| other == line).unwrap_or(0);
             // What is folded away is never issued: its moves go with what follows.
             let Some(pc) = (at..lines.len()).find(|&pc| !code.folded[pc]) else { continue };
-            let rounds = code.loop_of(pc as u32).map_or(1.0, |index| rounds[index]);
-            spills[pc] += (count / rounds) as f32;
+            let iterations = code.loop_of(pc as u32).map_or(1.0, |index| iterations[index]);
+            spills[pc] += (count / iterations) as f32;
         }
         spills
     }
@@ -78,6 +78,6 @@ mod tests {
         let listing = "	.section	.text.k,\"ax\",@progbits\n	//## File \".nv_debug_ptx_txt\", line 62\n        /*0dd0*/                   STL [R1+0x428], RZ   (*\"SpillRefill\"*);\n.L_x_127:\n	//## File \".nv_debug_ptx_txt\", line 70 inlined at \".nv_debug_ptx_txt\", line 9\n        /*0df0*/               @P0 LDL.128 R4, [R1+0x428] (*\"SpillRefill\"*);\n        /*0e00*/                   LDL R4, [R2] ;\n        /*0e10*/                   HMMA.16816.F32 R4, R8, R10, R4 ;\n	.section	.text.other,\"ax\",@progbits\n        /*0000*/                   STL [R1], RZ   (*\"SpillRefill\"*);\n";
         let spilled = parse(listing, "k");
         assert_eq!(spilled.moves, BTreeMap::from([(62, 1.0), (70, 4.0)]));
-        assert_eq!(spilled.products, BTreeMap::from([(70, 1.0)]));
+        assert_eq!(spilled.mmas, BTreeMap::from([(70, 1.0)]));
     }
 }

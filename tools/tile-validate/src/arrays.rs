@@ -11,7 +11,7 @@ use tileir::{Function, Module, Op, Type};
 /// A number of a view: known to the compiler, or a parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Number {
-    Known(i64),
+    Constant(i64),
     Param(usize),
 }
 
@@ -126,7 +126,7 @@ impl Reader<'_> {
                         let mut values = values.iter();
                         let one = |number: &i64| match *number {
                             DYNAMIC => self.param(*values.next()?).map(Number::Param),
-                            known => Some(Number::Known(known)),
+                            known => Some(Number::Constant(known)),
                         };
                         fixed.iter().map(one).collect::<Option<Vec<_>>>()
                     };
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_rounded_and_then_stored_is_not_on_the_way() {
+    fn rounded_then_stored_values_are_not_intermediate() {
         let stored = "%u = store_ptr_tko weak %q, %y : tile<ptr<bf16>>, tile<bf16> -> token";
         assert_eq!(step("bf16", stored), 0.0);
         let back = |from: &str| format!("%z = ftof %y rounding<nearest_even> : tile<{from}> -> tile<f32>");

@@ -2,8 +2,8 @@
 //! cut, and contents of several kinds.
 
 use crate::arrays::{Kernel, Number, Param, View};
-use agreement::Output;
 use base::diag::{Diagnostic, Result};
+use differential::Output;
 use numerics::Scalar;
 use numerics::arith::Rounding;
 use numerics::float::{Overflow, encode};
@@ -17,32 +17,32 @@ pub(crate) struct Case {
     tiles: i64,
     /// Whether the last of them is cut.
     cut: bool,
-    contents: Contents,
+    contents: InputKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Contents {
-    Spread,
+enum InputKind {
+    SignedRange,
     Zeros,
     /// Sums of products of these are exact in any order, in most formats.
-    Whole,
+    SmallIntegers,
     /// Numbers of both signs, and of floats what is special about them: infinities, no numbers, zeros with a sign, the smallest.
     Edges,
 }
 
-const fn case(tiles: i64, cut: bool, contents: Contents) -> Case {
+const fn case(tiles: i64, cut: bool, contents: InputKind) -> Case {
     Case { tiles, cut, contents }
 }
 
 pub(crate) const CASES: [Case; 7] = [
-    case(1, false, Contents::Spread),
-    case(2, false, Contents::Spread),
-    case(2, true, Contents::Spread),
-    case(3, true, Contents::Whole),
+    case(1, false, InputKind::SignedRange),
+    case(2, false, InputKind::SignedRange),
+    case(2, true, InputKind::SignedRange),
+    case(3, true, InputKind::SmallIntegers),
     // More than a pipelined loop fetches before its first iteration.
-    case(9, true, Contents::Spread),
-    case(1, true, Contents::Zeros),
-    case(1, true, Contents::Edges),
+    case(9, true, InputKind::SignedRange),
+    case(1, true, InputKind::Zeros),
+    case(1, true, InputKind::Edges),
 ];
 
 /// Extent of a dimension of which nothing says how it is cut, and of an array that no view is made of.
@@ -57,10 +57,10 @@ impl Case {
     pub(crate) fn describe(&self) -> String {
         let cut = if self.cut { ", the last one cut" } else { "" };
         let contents = match self.contents {
-            Contents::Spread => "numbers around zero",
-            Contents::Zeros => "zeros, among integers some",
-            Contents::Whole => "small whole numbers",
-            Contents::Edges => "numbers of both signs, infinities and what is no number",
+            InputKind::SignedRange => "numbers around zero",
+            InputKind::Zeros => "zeros, among integers some",
+            InputKind::SmallIntegers => "small whole numbers",
+            InputKind::Edges => "numbers of both signs, infinities and what is no number",
         };
         format!("{} tiles along each dimension{cut}; {contents}", self.tiles)
     }
@@ -124,7 +124,7 @@ impl Case {
             for dim in order(view) {
                 let size = value(view.sizes[dim], &numbers)?;
                 let stride = match view.strides[dim] {
-                    Number::Known(stride) => stride,
+                    Number::Constant(stride) => stride,
                     // Rows need not follow each other without a gap.
                     Number::Param(index) => *numbers[index].insert(multiple(inner + i64::from(self.cut), divisor(index))),
                 };
@@ -149,16 +149,16 @@ impl Case {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let unit = (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0;
             let bits = match self.contents {
-                Contents::Edges if element.is_int() && state >> 63 == 0 => small(index, seed).wrapping_neg() & element.mask(),
-                Contents::Zeros if element.is_int() => small(index, seed) % 3 & element.mask(),
+                InputKind::Edges if element.is_int() && state >> 63 == 0 => small(index, seed).wrapping_neg() & element.mask(),
+                InputKind::Zeros if element.is_int() => small(index, seed) % 3 & element.mask(),
                 // Small, since they may be indices or counts of shifts, and else never zero, by which dividing means nothing.
                 _ if element.is_int() => small(index, seed) & element.mask(),
-                Contents::Zeros => 0,
-                Contents::Spread => encode(element, unit, Rounding::NearestEven, Overflow::Saturate),
-                Contents::Whole => encode(element, (unit * 4.0).round(), Rounding::NearestEven, Overflow::Saturate),
+                InputKind::Zeros => 0,
+                InputKind::SignedRange => encode(element, unit, Rounding::NearestEven, Overflow::Saturate),
+                InputKind::SmallIntegers => encode(element, (unit * 4.0).round(), Rounding::NearestEven, Overflow::Saturate),
                 // Few enough that most of what is computed from rows of them is a number.
-                Contents::Edges if state >> 61 == 0 => special(element, state >> 58 & 7),
-                Contents::Edges => encode(element, unit * 4.0, Rounding::NearestEven, Overflow::Saturate),
+                InputKind::Edges if state >> 61 == 0 => special(element, state >> 58 & 7),
+                InputKind::Edges => encode(element, unit * 4.0, Rounding::NearestEven, Overflow::Saturate),
             };
             out.extend(&bits.to_le_bytes()[..size]);
         }
@@ -201,7 +201,7 @@ fn loss(element: Scalar, step: f64) -> f64 {
 /// Dimensions from the innermost on: those whose stride is known first, the smaller before, then the last before the first.
 fn order(view: &View) -> Vec<usize> {
     let mut dims: Vec<usize> = (0..view.sizes.len()).rev().collect();
-    dims.sort_by_key(|dim| if let Number::Known(stride) = view.strides[*dim] { stride } else { i64::MAX });
+    dims.sort_by_key(|dim| if let Number::Constant(stride) = view.strides[*dim] { stride } else { i64::MAX });
     dims
 }
 
@@ -212,7 +212,7 @@ fn multiple(number: i64, divisor: i64) -> i64 {
 
 fn value(number: Number, numbers: &[Option<i64>]) -> Option<i64> {
     match number {
-        Number::Known(number) => Some(number),
+        Number::Constant(number) => Some(number),
         Number::Param(index) => numbers[index],
     }
 }
@@ -220,7 +220,7 @@ fn value(number: Number, numbers: &[Option<i64>]) -> Option<i64> {
 /// Elements from the first to the last of a view.
 fn extent(view: &View, numbers: &[i64]) -> i64 {
     let known = |number: Number| match number {
-        Number::Known(number) => number,
+        Number::Constant(number) => number,
         Number::Param(index) => numbers[index],
     };
     let last = view.sizes.iter().zip(&view.strides).try_fold(0i64, |sum, (size, stride)| {

@@ -6,12 +6,12 @@
 mod arrays;
 mod cases;
 
-use agreement::{Bench, Outcome, Output};
 use arrays::Kernel;
 use base::diag::{Diagnostic, Result};
 use cases::CASES;
 use common::options::{GpuName, Lowering, OptLevel, Scheduling};
 use common::{About, Session};
+use differential::{Bench, Outcome, Output};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tileir::enums::Visibility;
@@ -84,10 +84,10 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
         tools,
         level: options.level.opt_level.unwrap_or(3).to_string(),
         target: target.name.into(),
-        lowering: options.lowering.words(),
-        scheduling: options.scheduling.words(),
+        lowering: options.lowering.to_args(),
+        scheduling: options.scheduling.to_args(),
         patience: Duration::from_secs(options.step_time),
-        beside_others: false,
+        runs_concurrently: false,
     };
     let program = file.write(base::envelope::Form::Binary)?;
     // What is not known of one kernel keeps no other from being validated; what is wrong with one does.
@@ -105,12 +105,13 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
     unknown.map_or(Ok(()), Err)
 }
 
-/// The kernel that is asked for, or all.
-fn kernels(module: &tileir::Module, wanted: Option<&str>) -> Result<Vec<Kernel>> {
+/// The kernel that is requested for, or all.
+fn kernels(module: &tileir::Module, expected: Option<&str>) -> Result<Vec<Kernel>> {
     let entries = module.functions.iter().filter(|function| function.visibility == Visibility::Public);
-    let asked = entries.filter(|function| wanted.is_none_or(|name| module.string(function.name) == name));
+    let requested = entries.filter(|function| expected.is_none_or(|name| module.string(function.name) == name));
     let unreadable = || Diagnostic::unsupported("VAL004", "a parameter of the kernel is neither a number nor a pointer");
-    let kernels: Vec<Kernel> = asked.map(|function| Kernel::of(module, function).ok_or_else(unreadable)).collect::<Result<_>>()?;
+    let kernels: Vec<Kernel> =
+        requested.map(|function| Kernel::of(module, function).ok_or_else(unreadable)).collect::<Result<_>>()?;
     if kernels.is_empty() { Err(unnamed(module)) } else { Ok(kernels) }
 }
 
@@ -135,13 +136,13 @@ fn validate(session: &mut Session, options: &Options, bench: &Bench, program: &[
         };
         let Some(outputs) = outputs else { continue };
         let name = case.map_or("the launch".to_string(), cases::Case::describe);
-        match session.timed("case", |_| judge(bench, &outputs, folder, options.keep.as_deref(), &name))? {
+        match session.timed("case", |_| classify(bench, &outputs, folder, options.keep.as_deref(), &name))? {
             Verdict::Same => {
                 same += 1;
-                session.say(&format!("{name}: the same at every stage"));
+                session.write_stderr(&format!("{name}: the same at every stage"));
             }
             Verdict::Undefined(reason) => {
-                session.say(&format!("{name}: not defined: {reason}"));
+                session.write_stderr(&format!("{name}: not defined: {reason}"));
                 why = reason;
             }
         }
@@ -154,7 +155,7 @@ fn validate(session: &mut Session, options: &Options, bench: &Bench, program: &[
 }
 
 /// Compares the stages on the launch in a folder; what differs is kept.
-fn judge(bench: &Bench, outputs: &[Output], folder: tempfile::TempDir, keep: Option<&Path>, case: &str) -> Result<Verdict> {
+fn classify(bench: &Bench, outputs: &[Output], folder: tempfile::TempDir, keep: Option<&Path>, case: &str) -> Result<Verdict> {
     let message = match bench.compare(outputs, folder.path())? {
         Outcome::Same => return Ok(Verdict::Same),
         Outcome::Unsupported(message) => return Err(Diagnostic::unsupported("VAL004", message)),
@@ -167,24 +168,24 @@ fn judge(bench: &Bench, outputs: &[Output], folder: tempfile::TempDir, keep: Opt
     if let Some(reason) = message.strip_prefix("k.tile: ") {
         return Ok(Verdict::Undefined(reason.into()));
     }
-    let made_by = [
+    let written_by = [
         ("k.aa", "tile-lower-aa"),
         ("k.as", "tile-lower-as"),
         ("placed.sched", "tile-sched"),
         ("k.sched", "tile-sched"),
         ("k.ptx", "tile-ptx"),
     ];
-    let stage = made_by.iter().find(|(file, _)| message.starts_with(file)).map_or("a stage", |(_, tool)| tool);
+    let stage = written_by.iter().find(|(file, _)| message.starts_with(file)).map_or("a stage", |(_, tool)| tool);
     let mut error = Diagnostic::invalid("VAL001", format!("what {stage} makes of the program is not the program: {message}"));
     error = error.note(format!("with {case}"));
     let path = folder.keep();
     let kept = match keep {
         None => path,
         // The result of the comparison is reported even if its files cannot be moved.
-        Some(wanted) => match move_to(&path, wanted) {
-            Ok(()) => wanted.to_path_buf(),
+        Some(expected) => match move_to(&path, expected) {
+            Ok(()) => expected.to_path_buf(),
             Err(failed) => {
-                error = error.note(format!("cannot make {}: {}", wanted.display(), common::plain(&failed)));
+                error = error.note(format!("cannot make {}: {}", expected.display(), common::plain(&failed)));
                 path
             }
         },
@@ -193,9 +194,9 @@ fn judge(bench: &Bench, outputs: &[Output], folder: tempfile::TempDir, keep: Opt
 }
 
 /// Renames a folder, after making the folders that the new path is in.
-fn move_to(path: &Path, wanted: &Path) -> std::io::Result<()> {
-    if let Some(parent) = wanted.parent() {
+fn move_to(path: &Path, expected: &Path) -> std::io::Result<()> {
+    if let Some(parent) = expected.parent() {
         std::fs::create_dir_all(parent)?;
     }
-    std::fs::rename(path, wanted)
+    std::fs::rename(path, expected)
 }

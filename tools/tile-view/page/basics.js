@@ -20,7 +20,7 @@ function table(heads, rows) {
   return element("table", {}, element("tr", {}, heads.map((head) => element("th", {}, head))), rows.map(row));
 }
 
-/** `1 slot`, `3 slots`. */
+/** `1 stage`, `3 stageBoxes`. */
 function counted(number, what) { return `${number} ${what}${number === 1 ? "" : "s"}`; }
 
 /** Colours that are told apart, by number. */
@@ -33,14 +33,14 @@ function apply(bases, number) {
   return bases.reduce((sum, basis, bit) => ((number >> bit) & 1 ? sum ^ basis : sum), 0);
 }
 
-/** Calls the listeners of a name: `select` (a place), `show` (a tab). */
+/** Calls the listeners of a name: `select` (a source_position), `show` (a tab). */
 const listeners = {};
 function on(name, listener) { (listeners[name] ??= []).push(listener); }
 function tell(name, ...what) { for (const listener of listeners[name] ?? []) listener(...what); }
 
 /** `kernels.py:12`, or nothing. */
-function placeText(place) {
-  const at = model.places[place];
+function sourceText(source_position) {
+  const at = model.source_positions[source_position];
   return at ? `${model.files[at.file].split("/").pop()}:${at.line}` : "";
 }
 

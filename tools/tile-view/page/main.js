@@ -1,7 +1,7 @@
 // Puts the page together, and the keys.
 const TABS = [
   ["layouts", "Layouts", layoutDrawing], ["memory", "Memory", memoryDrawing], ["schedule", "Schedule", scheduleDrawing],
-  ["agents", "Agents and pipes", agentsDrawing], ["time", "Predicted time", timeDrawing], ["decisions", "Decisions", decisionsDrawing],
+  ["warp_roles", "Warp roles and pipelines", rolesDrawing], ["time", "Predicted time", timeDrawing], ["decisions", "Decisions", decisionsDrawing],
 ];
 const drawer = document.getElementById("drawer"), drawing = document.getElementById("drawing"), field = document.getElementById("search");
 let tab = 0;
@@ -82,7 +82,7 @@ function hottest() {
   const ptx = panes.find((pane) => pane.data.name === "ptx");
   if (!weights.size) ptx?.byLine.forEach((rows, key) => weights.set(key, rows.length));
   const [key] = [...weights].reduce((most, one) => (one[1] > most[1] ? one : most), ["", 0]);
-  return model.places.findIndex((place) => `${place.file}:${place.line}` === key);
+  return model.source_positions.findIndex((source_position) => `${source_position.file}:${source_position.line}` === key);
 }
 
 function start() {
@@ -101,7 +101,7 @@ function start() {
   TABS.forEach(([name, title], index) => document.getElementById("tabs").append(element("button", { role: "tab", id: `tab-${name}`, click: () => showTab(index) }, title)));
   document.getElementById("keys").append(...KEYS.map(([keys, what]) => element("tr", {}, element("td", {}, element("kbd", {}, keys)), element("td", {}, what))));
   document.getElementById("missing").append(...model.missing.map((what) => element("li", {}, `Not shown: ${what}`)));
-  selectPlace(hottest());
+  selectSource(hottest());
   // `k.html#memory` opens with that drawing.
   showTab(Math.max(0, TABS.findIndex(([name]) => `#${name}` === location.hash)));
 }

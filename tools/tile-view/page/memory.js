@@ -7,7 +7,7 @@ class MemoryDrawing {
     if (!buffers.length) return into.append(model.functions.length ? "The kernel uses no shared memory." : "There are no buffers before .as.");
     this.says = element("div", { class: "says", id: "memory-says" });
     into.append(functionChooser(this), this.map("shared", of.shared_bytes, "bytes of shared memory"));
-    if (buffers.some((buffer) => buffer.space === "tensor")) into.append(this.map("tensor", of.tensor_columns, "columns of tensor memory"));
+    if (buffers.some((buffer) => buffer.space === "tensor")) into.append(this.map("tensor", of.tmem_columns, "columns of tensor memory"));
     into.append(this.says, this.details(buffers[this.chosen]));
   }
 
@@ -16,30 +16,30 @@ class MemoryDrawing {
     tell("draw");
   }
 
-  /** Time from left to right, first of what all warps do and then of each agent, which run at the same time; addresses downwards. */
+  /** Time from left to right, first of what all warps do and then of each warp_role, which run at the same time; addresses downwards. */
   map(space, size, unit) {
     const of = model.functions[this.function];
-    const [left, width, top] = [70, Math.max(400, window.innerWidth - 140), of.agents.length ? 18 : 0], height = 150 + top;
+    const [left, width, top] = [70, Math.max(400, window.innerWidth - 140), of.warp_roles.length ? 18 : 0], height = 150 + top;
     const all = Math.max(1, size, ...of.buffers.filter((buffer) => buffer.space === space).map((buffer) => buffer.offset + buffer.size * buffer.depth));
     const x = (op) => left + (op / Math.max(1, of.ops)) * (width - left - 10), y = (at) => top + 4 + (at / all) * (height - top - 22);
-    const slots = (buffer, index, life) => Array.from({ length: buffer.depth }, (_, slot) => {
-      const [from, to] = [x(life[0]), x(life[1] + 1)], at = buffer.offset + slot * buffer.size;
+    const stageBoxes = (buffer, index, live_range) => Array.from({ length: buffer.depth }, (_, stage) => {
+      const [from, to] = [x(live_range[0]), x(live_range[1] + 1)], at = buffer.offset + stage * buffer.size;
       const [upper, tall] = [y(at), Math.max(2, y(at + buffer.size) - y(at))];
-      const says = `${buffer.name}${buffer.depth > 1 ? `, slot ${slot} of ${buffer.depth}` : ""}: ${buffer.shape.join("x")}x${buffer.elem}, ${at} to ${at + buffer.size}`;
+      const says = `${buffer.name}${buffer.depth > 1 ? `, stage ${stage} of ${buffer.depth}` : ""}: ${buffer.shape.join("x")}x${buffer.elem}, ${at} to ${at + buffer.size}`;
       const box = element("rect", {
         class: index === this.chosen ? "box chosen" : "box", x: from, y: upper, width: Math.max(3, to - from), height: tall, fill: colour(index),
-        mouseenter: () => { this.says.textContent = says; }, click: () => { goToOp(of, life[0]); this.choose(index); },
+        mouseenter: () => { this.says.textContent = says; }, click: () => { goToOp(of, live_range[0]); this.choose(index); },
       }, element("title", {}, says));
-      const label = element("text", { x: from + 4, y: upper + 11, style: "fill: #111; pointer-events: none" }, slot ? `slot ${slot}` : buffer.name);
+      const label = element("text", { x: from + 4, y: upper + 11, style: "fill: #111; pointer-events: none" }, stage ? `stage ${stage}` : buffer.name);
       return element("g", {}, box, tall > 12 && to - from > 60 ? label : undefined);
     });
-    const boxes = of.buffers.flatMap((buffer, index) => (buffer.space === space ? buffer.lives.flatMap((life) => slots(buffer, index, life)) : []));
-    const agents = of.parts.filter((part) => of.agents.length && (part.agent === null || part.ops[1] > part.ops[0])).map((part) => element("g", {},
+    const boxes = of.buffers.flatMap((buffer, index) => (buffer.space === space ? buffer.live_ranges.flatMap((live_range) => stageBoxes(buffer, index, live_range)) : []));
+    const warp_roles = of.parts.filter((part) => of.warp_roles.length && (part.warp_role === null || part.ops[1] > part.ops[0])).map((part) => element("g", {},
       element("line", { x1: x(part.ops[0]), x2: x(part.ops[0]), y1: 0, y2: height - 16, class: "rule" }),
-      this.named(part.agent === null ? "all warps" : of.agents[part.agent].name, x(part.ops[0]) + 4, x(part.ops[1] + 1))));
+      this.named(part.warp_role === null ? "all warps" : of.warp_roles[part.warp_role].name, x(part.ops[0]) + 4, x(part.ops[1] + 1))));
     const labels = [0, all].map((at, last) => element("text", { class: "faint", x: left - 6, y: last ? height - 18 : top + 12, "text-anchor": "end" }, String(at)));
-    const axis = element("text", { class: "faint", x: left, y: height - 2 }, `first op to last of ${of.ops}${of.agents.length ? "; agents run at the same time" : ""}; ${size} ${unit}`);
-    return element("svg", { id: `${space}-map`, width, height }, agents, boxes, labels, axis);
+    const axis = element("text", { class: "faint", x: left, y: height - 2 }, `first op to last of ${of.ops}${of.warp_roles.length ? "; warp_roles run at the same time" : ""}; ${size} ${unit}`);
+    return element("svg", { id: `${space}-map`, width, height }, warp_roles, boxes, labels, axis);
   }
 
   /** A word where there is room for it. */
@@ -53,10 +53,10 @@ class MemoryDrawing {
       const line = model.panes.find((pane) => pane.name === "sched")?.numbers[of.rows[access.op]];
       const passes = access.passes;
       const cost = !passes ? "" : passes.takes > passes.least ? element("span", { class: "bad" }, `${passes.takes} passes, ${passes.least} would do`) : `${passes.takes} passes, no conflicts`;
-      return { cells: [line ?? "", access.mnemonic, access.does, access.way, access.atom, cost], go: () => goToOp(of, access.op) };
+      return { cells: [line ?? "", access.mnemonic, access.does, access.proxy, access.atom, cost], go: () => goToOp(of, access.op) };
     });
     const accesses = table(["line", "op", "", "by", "atom", "an instruction of a warp"], rows);
-    const title = `${buffer.name}: ${buffer.shape.join("x")}x${buffer.elem}, ${buffer.size} ${buffer.space === "tensor" ? "columns" : "bytes"}${buffer.depth > 1 ? `, a ring of ${buffer.depth} slots` : ""}, at ${buffer.offset}`;
+    const title = `${buffer.name}: ${buffer.shape.join("x")}x${buffer.elem}, ${buffer.size} ${buffer.space === "tensor" ? "columns" : "bytes"}${buffer.depth > 1 ? `, ${buffer.depth} stages` : ""}, at ${buffer.offset}`;
     return element("div", { class: "split" }, element("div", {}, element("b", {}, title), accesses), buffer.space === "tensor" ? this.lanes(buffer) : this.banks(buffer));
   }
 

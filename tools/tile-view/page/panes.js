@@ -6,7 +6,7 @@ function heats() {
   const byNumber = new Map((model.time?.lines ?? []).map((line) => [line.line, line]));
   const ptx = model.panes.find((pane) => pane.name === "ptx");
   const bySource = new Map();
-  const loops = loopLines(), key = (row) => { const at = model.places[ptx.places[row]]; return at && `${at.file}:${at.line}`; };
+  const loops = loopLines(), key = (row) => { const at = model.source_positions[ptx.source_positions[row]]; return at && `${at.file}:${at.line}`; };
   ptx?.numbers.forEach((number, row) => {
     const time = byNumber.get(number);
     let line = key(row);
@@ -22,7 +22,7 @@ const WAITS = /\b(mbarrier|barrier|bar\.sync|wait_group|wait_all|commit_group|fe
 /** The source lines of the loops of the program. */
 function loopLines() {
   const texts = model.panes.filter((pane) => ["tile", "aa", "as", "sched"].includes(pane.name));
-  const lines = texts.flatMap((text) => text.lines.map((line, row) => /(^|= )\s*(for|loop)\b/.test(line) && model.places[text.places[row]]));
+  const lines = texts.flatMap((text) => text.lines.map((line, row) => /(^|= )\s*(for|loop)\b/.test(line) && model.source_positions[text.source_positions[row]]));
   return new Set(lines.filter(Boolean).map((at) => `${at.file}:${at.line}`));
 }
 
@@ -49,8 +49,8 @@ class Pane {
     this.text.addEventListener("mousedown", (event) => this.clicked(event));
     new ResizeObserver(() => this.draw()).observe(this.text);
     this.byLine = new Map();
-    data.places.forEach((place, row) => {
-      const at = model.places[place];
+    data.source_positions.forEach((source_position, row) => {
+      const at = model.source_positions[source_position];
       if (!at) return;
       const key = `${at.file}:${at.line}`;
       if (!this.byLine.has(key)) this.byLine.set(key, []);
@@ -58,9 +58,9 @@ class Pane {
     });
   }
 
-  /** Rows that come from the selected place. */
+  /** Rows that come from the selected source_position. */
   linked() {
-    const at = model.places[state.place];
+    const at = model.source_positions[state.source_position];
     return at ? this.byLine.get(`${at.file}:${at.line}`) ?? [] : [];
   }
 
@@ -75,9 +75,9 @@ class Pane {
   }
 
   row(row, linked) {
-    const place = this.data.places[row];
+    const source_position = this.data.source_positions[row];
     let classes = "row";
-    if (linked.has(row)) classes += this.isExact(place) ? " exact" : " linked";
+    if (linked.has(row)) classes += this.isExact(source_position) ? " exact" : " linked";
     if (state.pane === this && this.at === row) classes += " at";
     if (search.isMatch(this, row)) classes += " match";
     const code = element("span", { class: "code" });
@@ -87,9 +87,9 @@ class Pane {
     return made;
   }
 
-  isExact(place) {
-    const [one, other] = [model.places[place], model.places[state.place]];
-    return place === state.place || one.column === 0 || other.column === 0;
+  isExact(source_position) {
+    const [one, other] = [model.source_positions[source_position], model.source_positions[state.source_position]];
+    return source_position === state.source_position || one.column === 0 || other.column === 0;
   }
 
   /** The predicted time of a row, in the texts that have one. */
@@ -100,7 +100,7 @@ class Pane {
       const time = heat.byNumber.get(this.data.numbers[row]);
       [part, why] = [time?.part, time?.mostly ?? ""];
     } else if (this.data.name.startsWith("source")) {
-      const at = model.places[this.data.places[row]];
+      const at = model.source_positions[this.data.source_positions[row]];
       part = at && heat.bySource.get(`${at.file}:${at.line}`);
     } else return undefined;
     const shown = part >= 0.0005 ? `${(100 * part).toFixed(1)} %` : "";
@@ -111,7 +111,7 @@ class Pane {
   go(row, select = true) {
     this.at = Math.max(0, Math.min(this.data.lines.length - 1, row));
     this.show(this.at);
-    if (select) selectPlace(this.data.places[this.at], this);
+    if (select) selectSource(this.data.source_positions[this.at], this);
     else redraw();
   }
 
@@ -154,7 +154,7 @@ function coloured(line) {
 }
 
 const panes = model.panes.map((data) => new Pane(data));
-const state = { pane: panes[0], place: -1, value: undefined };
+const state = { pane: panes[0], source_position: -1, value: undefined };
 
 function activate(pane) {
   state.pane = pane;
@@ -163,18 +163,18 @@ function activate(pane) {
 
 function redraw() { for (const pane of panes) pane.draw(); }
 
-/** Selects a place of the source, and brings the lines that come from it into sight elsewhere than in `from`. */
-function selectPlace(place, from) {
-  state.place = place;
+/** Selects a source_position of the source, and brings the lines that come from it into sight elsewhere than in `from`. */
+function selectSource(source_position, from) {
+  state.source_position = source_position;
   for (const pane of panes) {
     const rows = pane === from || pane.root.hidden ? [] : pane.linked();
     if (!rows.length) continue;
-    const exact = rows.find((row) => pane.isExact(pane.data.places[row])) ?? rows[0];
+    const exact = rows.find((row) => pane.isExact(pane.data.source_positions[row])) ?? rows[0];
     pane.at = exact;
     pane.show(exact);
   }
   redraw();
-  tell("select", place);
+  tell("select", source_position);
 }
 
 /** The next or previous linked line of the active pane. */

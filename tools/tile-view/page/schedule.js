@@ -32,7 +32,7 @@ class ScheduleDrawing {
       const says = `iteration ${iteration}, ${op.text}: ${one.unit} from cycle ${start} for ${one.cycles}; stage ${op.stage}, cycle ${op.cycle}`;
       boxes.push(element("rect", {
         class: "box", x: x(start), y: units.indexOf(one.unit) * row + 3, width: Math.max(2, x(start + one.cycles) - x(start)), height: row - 6, fill: colour(iteration),
-        mouseenter: () => { this.says.textContent = says; }, click: () => selectPlace(op.place),
+        mouseenter: () => { this.says.textContent = says; }, click: () => selectSource(op.source_position),
       }, element("title", {}, says)));
     }
     return element("svg", { id: "schedule-timeline", width, height }, rules, names, boxes);
@@ -41,7 +41,7 @@ class ScheduleDrawing {
   list(loop) {
     const rows = loop.ops.map((op, index) => {
       const uses = loop.occupied.filter((one) => one.op === index).map((one) => `${one.unit} ${one.cycles}`).join(", ");
-      return { cells: [index, op.text, op.stage, op.cycle, uses, placeText(op.place)], go: () => selectPlace(op.place) };
+      return { cells: [index, op.text, op.stage, op.cycle, uses, sourceText(op.source_position)], go: () => selectSource(op.source_position) };
     });
     return table(["", "op", "stage", "cycle", "occupies, in cycles", ""], rows);
   }

@@ -2,7 +2,7 @@
 const timeDrawing = {
   show(into) {
     const { time } = model;
-    if (!time) return into.append("No launch was given: --launch FILE says what the kernel is launched with.");
+    if (!time) return into.append("No launch was given: --launch FILE describes the launch.");
     const percent = (part) => element("span", { class: "part" }, element("span", { class: "bar", style: `width: ${(part * 120).toFixed(0)}px` }), ` ${(100 * part).toFixed(1)} %`);
     const microseconds = (time.seconds * 1e6).toFixed(2);
     const reached = [
@@ -11,25 +11,25 @@ const timeDrawing = {
     ].filter(Boolean);
     const registers = `${time.registers} registers${time.registers_estimated ? " (estimated)" : ""}`;
     into.append(element("p", {}, element("b", {}, `${microseconds} us on ${time.gpu}`),
-      ` (${time.cycles.toFixed(0)} clocks); a block takes ${time.block_cycles.toFixed(0)}; ${time.resident_blocks} resident, limited by ${time.limited_by}; ${time.waves.toFixed(2)} waves; ${registers}`));
+      ` (${time.cycles.toFixed(0)} cycles); a CTA takes ${time.block_cycles.toFixed(0)}; ${time.resident_ctas} resident, limited by ${time.limited_by}; ${time.waves.toFixed(2)} waves; ${registers}`));
     into.append(element("p", { id: "throughput" }, reached.join("; ")));
     const busy = time.busy.filter((one) => one.part >= 0.005).map((one) => ({ cells: [one.unit, percent(one.part)] }));
-    const waits = time.agents.flatMap((agent) => agent.waits.map((wait) => ({
-      cells: [element("span", { class: "part" }, `warps ${agent.warps}`), wait.for, percent(wait.part), wait.lines.join(", ")], go: () => goToPtx(wait.lines[0]),
+    const waits = time.warp_roles.flatMap((warp_role) => warp_role.waits.map((wait) => ({
+      cells: [element("span", { class: "part" }, `warps ${warp_role.warps}`), wait.for, percent(wait.part), wait.lines.join(", ")], go: () => goToPtx(wait.lines[0]),
     })));
     const advice = time.advice.map((one) => ({ cells: [percent(one.gain), one.if, one.how] }));
     into.append(element("div", { class: "split" },
-      element("div", {}, table(["busy", "part of the time"], busy)),
-      element("div", {}, table(["who", "waits for", "part of the time", "lines of PTX"], waits)),
-      element("div", {}, table(["saves", "if there was", "how"], advice), this.sources())));
+      element("div", {}, table(["unit", "share of time"], busy)),
+      element("div", {}, table(["warp role", "waits for", "share of time", "PTX lines"], waits)),
+      element("div", {}, table(["saves", "what if", "how"], advice), this.sources())));
   },
 
   /** The lines of the source that take longest. */
   sources() {
     const rows = [...heat.bySource].sort((one, other) => other[1] - one[1]).slice(0, 12).map(([key, part]) => {
       const [file, line] = key.split(":").map(Number);
-      const place = model.places.findIndex((place) => place.file === file && place.line === line);
-      return { cells: [`${(100 * part).toFixed(1)} %`, placeText(place)], go: () => selectPlace(place) };
+      const source_position = model.source_positions.findIndex((source_position) => source_position.file === file && source_position.line === line);
+      return { cells: [`${(100 * part).toFixed(1)} %`, sourceText(source_position)], go: () => selectSource(source_position) };
     });
     return table(["time", "line of the source"], rows);
   },
@@ -45,7 +45,7 @@ function goToPtx(line) {
 
 const decisionsDrawing = {
   show(into) {
-    const rows = model.log.map((one) => ({ cells: [one.pass, one.outcome, one.name, one.message, placeText(one.place)], go: () => selectPlace(one.place) }));
-    into.append(rows.length ? table(["pass", "", "", "", ""], rows) : "No pass said anything.");
+    const rows = model.log.map((one) => ({ cells: [one.pass, one.outcome, one.name, one.message, sourceText(one.source_position)], go: () => selectSource(one.source_position) }));
+    into.append(rows.length ? table(["pass", "", "", "", ""], rows) : "No pass reported anything.");
   },
 };

@@ -1,17 +1,17 @@
-//! What is drawn: layouts, buffers with their lives and banks, agents and pipes, schedules of loops.
+//! What is drawn: layouts, buffers with their live_ranges and banks, warp_roles and pipelines, schedules of loops.
 
 use crate::model::{
-    AccessView, AgentView, BufferView, Decision, FunctionView, LayoutUse, LayoutView, LoopView, Occupied, PartView, PipeView,
-    ScheduledOp,
+    AccessView, BufferView, Decision, FunctionView, LayoutUse, LayoutView, LoopView, Occupied, PipelineView, RoleSpanView,
+    RoleView, ScheduledOp,
 };
-use crate::panes::Places;
+use crate::panes::SourceTable;
 use base::ir::Operation;
 use base::text::{TypeText, to_text};
 use base::{Envelope, File};
-use picture::layouts::Uses;
-use picture::{banks, lives};
+use layout_drawing::layouts::Uses;
+use layout_drawing::{banks, live_ranges};
 use sched::{Function, LoopSchedule, Module};
-use tileas::effects::{BufferAccess, Does, Way};
+use tileas::effects::{AccessKind, BufferAccess, Proxy};
 use tileas::verify::Program;
 use tileas::{CopyAtom, Layout, Space};
 
@@ -31,8 +31,8 @@ pub(crate) fn layouts(module: &Module) -> Vec<LayoutView> {
 /// A function; `rows` are those of its ops in the text.
 pub(crate) fn function(module: &Module, function: &Function, rows: Vec<usize>) -> FunctionView {
     let attrs = &function.attrs;
-    let lives = lives::lives(function);
-    let accesses = lives::accesses(function);
+    let live_ranges = live_ranges::live_ranges(function);
+    let accesses = live_ranges::accesses(function);
     let buffers = attrs.program.buffers.iter().map(|(buffer, info)| {
         let placement = attrs.placements.get(buffer);
         let own = accesses.iter().filter(|(_, _, access)| access.buffer == buffer);
@@ -46,39 +46,45 @@ pub(crate) fn function(module: &Module, function: &Function, rows: Vec<usize>) -
             size: if info.space == Space::Tensor { info.columns() } else { info.bytes() },
             offset: placement.map_or(0, |placement| placement.offset),
             depth: placement.map_or(1, |placement| placement.depth),
-            lives: lives.get(&buffer).into_iter().flatten().map(|life| [life.first, life.last]).collect(),
+            live_ranges: live_ranges
+                .get(&buffer)
+                .into_iter()
+                .flatten()
+                .map(|live_range| [live_range.first, live_range.last])
+                .collect(),
             accesses: own.map(|(number, op, one)| access(module, function, *number, *op, one)).collect(),
         }
     });
-    let agents = attrs.agents.values().map(|agent| AgentView {
-        name: agent.name.clone(),
-        first_warp: agent.first_warp,
-        warps: agent.warps,
-        registers: agent.registers,
+    let warp_roles = attrs.warp_roles.values().map(|warp_role| RoleView {
+        name: warp_role.name.clone(),
+        first_warp: warp_role.first_warp,
+        warps: warp_role.warps,
+        registers: warp_role.registers,
     });
-    let pipes = attrs.pipes.iter().map(|(pipe, info)| PipeView {
-        name: pipe.to_string(),
+    let pipelines = attrs.pipelines.iter().map(|(pipeline, info)| PipelineView {
+        name: pipeline.to_string(),
         buffers: info.buffers.iter().map(|buffer| buffer.0).collect(),
         depth: info.depth,
         fill: to_text(&info.fill),
         producer: info.producer.0,
-        consumers: info.consumers.iter().map(|agent| agent.0).collect(),
+        consumers: info.consumers.iter().map(|warp_role| warp_role.0).collect(),
         full: info.full,
         empty: info.empty,
     });
-    let parts = lives::parts(function).into_iter();
-    let parts = parts.map(|part| PartView { agent: part.agent.map(|agent| agent.0), ops: [part.first, part.last] });
+    let parts = live_ranges::role_spans(function).into_iter();
+    let parts =
+        parts.map(|part| RoleSpanView { warp_role: part.warp_role.map(|warp_role| warp_role.0), ops: [part.first, part.last] });
     FunctionView {
         name: function.name.clone(),
         warps: attrs.program.warps,
         shared_bytes: attrs.shared_bytes,
-        tensor_columns: attrs.tensor.map_or(0, |tensor| tensor.columns),
+        tmem_columns: attrs.tensor.map_or(0, |tensor| tensor.columns),
         ops: function.body.walk(function.region).len(),
         rows,
         parts: parts.collect(),
         buffers: buffers.collect(),
-        agents: agents.collect(),
-        pipes: pipes.collect(),
+        warp_roles: warp_roles.collect(),
+        pipelines: pipelines.collect(),
         loops: Vec::new(),
     }
 }
@@ -90,21 +96,21 @@ fn access(module: &Module, function: &Function, number: usize, op: base::ir::Op,
     AccessView {
         op: number,
         mnemonic: node.kind.mnemonic(),
-        does: match access.does {
-            Does::Reads => "reads",
-            Does::Writes => "writes",
-            Does::Fills => "writes a part",
-            Does::Changes => "changes",
-            Does::WritesIf(_) => "writes or changes",
+        does: match access.access_kind {
+            AccessKind::Reads => "reads",
+            AccessKind::Writes => "writes",
+            AccessKind::Fills => "writes a part",
+            AccessKind::Changes => "changes",
+            AccessKind::WritesIf(_) => "writes or changes",
         },
-        way: match access.way {
-            Way::Threads => "threads",
-            Way::Copies => "cp.async",
-            Way::Products => "products",
-            Way::Boxes => "copy engine",
+        proxy: match access.proxy {
+            Proxy::Generic => "threads",
+            Proxy::Copies => "cp.async",
+            Proxy::Mma => "products",
+            Proxy::Tma => "TMA",
         },
         atom: moves.map(|(_, atom)| to_text(&atom)).or_else(|| product(node.kind.program()?)).unwrap_or_default(),
-        passes: moves.and_then(|(layout, atom)| banks::passes(info, layout, atom)),
+        passes: moves.and_then(|(layout, atom)| banks::wavefronts(info, layout, atom)),
     }
 }
 
@@ -126,7 +132,7 @@ fn moves<'a>(module: &'a Module, function: &Function, op: base::ir::Op) -> Optio
 fn product(op: &tileas::Op) -> Option<String> {
     match op {
         tileas::Op::Mma { atom, .. } => Some(atom.name().into()),
-        tileas::Op::TensorLoad { atom, .. } | tileas::Op::TensorStore { atom, .. } | tileas::Op::TensorScale { atom, .. } => {
+        tileas::Op::TmemLoad { atom, .. } | tileas::Op::TmemStore { atom, .. } | tileas::Op::TmemScale { atom, .. } => {
             Some(to_text(atom))
         }
         _ => None,
@@ -134,19 +140,24 @@ fn product(op: &tileas::Op) -> Option<String> {
 }
 
 /// The schedules of a file whose loops are still there, by function, with what `tile-sched --schedule-trace` says of the units.
-pub(crate) fn loops(file: &File<Module>, trace: &[u8], places: &mut Places) -> Vec<(String, LoopView)> {
+pub(crate) fn loops(file: &File<Module>, trace: &[u8], source_positions: &mut SourceTable) -> Vec<(String, LoopView)> {
     let occupied = occupied(trace);
     let views = file.payload.schedules.iter().enumerate().filter_map(|(process, schedule)| {
         let function = file.payload.functions.iter().find(|function| function.name == schedule.function)?;
         let block = sched::loop_body(function, schedule.index)?;
         let body = &function.body.blocks[block].ops;
-        let op = |slot: &sched::Slot| -> Option<ScheduledOp> {
-            let node = &function.body.ops[*body.get(slot.op as usize)?];
+        let op = |entry: &sched::ScheduleEntry| -> Option<ScheduledOp> {
+            let node = &function.body.ops[*body.get(entry.op as usize)?];
             let results: String = node.results.iter().map(|value| format!("{value} = ")).collect();
-            let place = places.of(&file.envelope.debug, node.loc);
-            Some(ScheduledOp { text: format!("{results}{}", node.kind.mnemonic()), place, stage: slot.stage, cycle: slot.cycle })
+            let source_position = source_positions.of(&file.envelope.debug, node.loc);
+            Some(ScheduledOp {
+                text: format!("{results}{}", node.kind.mnemonic()),
+                source_position,
+                stage: entry.stage,
+                cycle: entry.cycle,
+            })
         };
-        let ops = schedule.slots.iter().map(op).collect::<Option<Vec<_>>>()?;
+        let ops = schedule.entries.iter().map(op).collect::<Option<Vec<_>>>()?;
         let LoopSchedule { index, interval, resource_bound, recurrence_bound, in_flight, .. } = *schedule;
         let of_this = occupied.iter().filter(|(of, _)| *of == process).map(|(_, occupied)| occupied.clone()).collect();
         let view = LoopView { index, interval, resource_bound, recurrence_bound, in_flight, ops, occupied: of_this };
@@ -177,13 +188,13 @@ fn occupied(trace: &[u8]) -> Vec<(usize, Occupied)> {
 }
 
 /// What passes decided.
-pub(crate) fn decisions(envelope: &Envelope, places: &mut Places) -> Vec<Decision> {
+pub(crate) fn decisions(envelope: &Envelope, source_positions: &mut SourceTable) -> Vec<Decision> {
     let one = |entry: &base::envelope::LogEntry| Decision {
         pass: entry.pass.clone(),
         outcome: to_text(&entry.outcome),
         name: entry.name.clone(),
         message: entry.message.clone(),
-        place: places.of(&envelope.debug, entry.loc),
+        source_position: source_positions.of(&envelope.debug, entry.loc),
     };
     envelope.log.iter().map(one).collect()
 }

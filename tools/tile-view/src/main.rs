@@ -1,5 +1,5 @@
 //! `tile-view`: a kernel at every stage as one page, to be opened in a browser: texts side by side, linked by source line, and
-//! drawings of what they say. [`stages`] makes the files, [`panes`] and [`drawings`] make the [`mod@model`] of them, [`mod@page`] puts
+//! drawings of what they say. [`stages`] writes the files, [`panes`] and [`drawings`] make the [`mod@model`] of them, [`mod@page`] puts
 //! that into the page.
 
 mod drawings;
@@ -13,8 +13,8 @@ use base::diag::Result;
 use common::options::{GpuName, OptLevel};
 use common::{About, Session};
 use model::Model;
-use panes::Places;
-use stages::{Files, Wanted};
+use panes::SourceTable;
+use stages::{Files, StageRequest};
 use std::path::PathBuf;
 
 const ABOUT: About = About {
@@ -54,13 +54,13 @@ struct Options {
 fn main() -> std::process::ExitCode {
     common::filter::<Options>(&ABOUT, |session, options| {
         let input = session.input()?;
-        let wanted = Wanted {
+        let request = StageRequest {
             target: options.target.gpu_name.map(|target| target.name.into()),
             level: options.level.opt_level,
             launch: options.launch.clone(),
             gpu: options.gpu.clone(),
         };
-        let files = stages::make(session, &input, &wanted)?;
+        let files = stages::compile(session, &input, &request)?;
         if session.verify_only() {
             return Ok(());
         }
@@ -74,42 +74,42 @@ fn main() -> std::process::ExitCode {
 
 /// The model of all files.
 fn model(session: &Session, mut files: Files, folders: &[PathBuf]) -> Result<Model> {
-    let mut places = Places::default();
+    let mut source_positions = SourceTable::default();
     let mut model = Model { producer: session.producer(), time: files.time.take(), missing: files.missing, ..Model::default() };
     if let Some(bytes) = &files.tile {
-        model.panes.push(panes::tile(&File::read(bytes, "k.tile")?, &mut places));
+        model.panes.push(panes::tile(&File::read(bytes, "k.tile")?, &mut source_positions));
     }
     if let Some(bytes) = &files.aa {
         let file = File::<tileaa::Module>::read(bytes, "k.aa")?;
-        model.panes.push(panes::stage("aa", ".aa: memory explicit", &file, &mut places));
+        model.panes.push(panes::stage("aa", ".aa: memory explicit", &file, &mut source_positions));
     }
     if let Some(bytes) = &files.atoms {
         let file = File::<tileas::Module>::read(bytes, "k.as")?;
-        model.panes.push(panes::stage("as", ".as: layouts and atoms", &file, &mut places));
+        model.panes.push(panes::stage("as", ".as: layouts and atoms", &file, &mut source_positions));
     }
     if let Some(bytes) = &files.sched {
         let file = File::<sched::Module>::read(bytes, "k.sched")?;
-        let pane = panes::stage("sched", ".sched: schedules, buffers, barriers", &file, &mut places);
+        let pane = panes::stage("sched", ".sched: schedules, buffers, barriers", &file, &mut source_positions);
         let rows = panes::op_rows(&pane);
         model.panes.push(pane);
         model.layouts = drawings::layouts(&file.payload);
-        model.log = drawings::decisions(&file.envelope, &mut places);
+        model.log = drawings::decisions(&file.envelope, &mut source_positions);
         model.target = file.envelope.target.map(|target| target.name.into());
         let functions = file.payload.functions.iter().zip(rows);
         model.functions = functions.map(|(function, rows)| drawings::function(&file.payload, function, rows)).collect();
     }
     if let Some((scheduled, trace)) = &files.scheduled {
-        for (name, view) in drawings::loops(&File::read(scheduled, "placed.sched")?, trace, &mut places) {
+        for (name, view) in drawings::loops(&File::read(scheduled, "placed.sched")?, trace, &mut source_positions) {
             if let Some(function) = model.functions.iter_mut().find(|function| function.name == name) {
                 function.loops.push(view);
             }
         }
     }
-    model.panes.push(panes::ptx(&files.ptx, &mut places));
+    model.panes.push(panes::ptx(&files.ptx, &mut source_positions));
     if let Some(bytes) = &files.sass {
-        model.panes.push(panes::sass(bytes, &mut places));
+        model.panes.push(panes::sass(bytes, &mut source_positions));
     }
-    places.finish(&mut model);
+    source_positions.finish(&mut model);
     panes::sources(&mut model, folders)?;
     let names: Vec<&str> = model.functions.iter().map(|function| function.name.as_str()).collect();
     model.title = if names.is_empty() { "PTX".into() } else { names.join(", ") };

@@ -1,6 +1,6 @@
 //! What the page shows, as data: `--json` writes it, the page carries it, and the scripts of `page/` draw it.
 
-use picture::banks::Passes;
+use layout_drawing::banks::Wavefronts;
 use serde::Serialize;
 
 #[derive(Debug, Default, Serialize)]
@@ -10,8 +10,8 @@ pub(crate) struct Model {
     pub(crate) producer: String,
     /// Names of source files.
     pub(crate) files: Vec<String>,
-    /// Places in them, which lines of panes share.
-    pub(crate) places: Vec<SourcePlace>,
+    /// SourceTable in them, which lines of panes share.
+    pub(crate) source_positions: Vec<SourcePosition>,
     pub(crate) panes: Vec<Pane>,
     pub(crate) layouts: Vec<LayoutView>,
     pub(crate) functions: Vec<FunctionView>,
@@ -23,14 +23,14 @@ pub(crate) struct Model {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(crate) struct SourcePlace {
+pub(crate) struct SourcePosition {
     pub(crate) file: usize,
     pub(crate) line: u32,
     /// 0 where only the line is known.
     pub(crate) column: u32,
 }
 
-/// A text with the place that each line comes from.
+/// A text with the source_position that each line comes from.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Pane {
     /// A word, such as `sched`.
@@ -39,8 +39,8 @@ pub(crate) struct Pane {
     pub(crate) lines: Vec<String>,
     /// For each line its number in the file, as other tools name it.
     pub(crate) numbers: Vec<u32>,
-    /// For each line the number of its place; none: -1.
-    pub(crate) places: Vec<i64>,
+    /// For each line the number of its source_position; none: -1.
+    pub(crate) source_positions: Vec<i64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -64,24 +64,24 @@ pub(crate) struct FunctionView {
     pub(crate) name: String,
     pub(crate) warps: u32,
     pub(crate) shared_bytes: u32,
-    pub(crate) tensor_columns: u32,
-    /// Ops, in program order; the times of lives are numbers of ops.
+    pub(crate) tmem_columns: u32,
+    /// Ops, in program order; the times of live_ranges are numbers of ops.
     pub(crate) ops: usize,
     /// The row of the `.sched` pane in which each op stands.
     pub(crate) rows: Vec<usize>,
-    /// What all warps execute, and what agents do at the same time.
-    pub(crate) parts: Vec<PartView>,
+    /// What all warps execute, and what warp_roles do at the same time.
+    pub(crate) parts: Vec<RoleSpanView>,
     pub(crate) buffers: Vec<BufferView>,
-    pub(crate) agents: Vec<AgentView>,
-    pub(crate) pipes: Vec<PipeView>,
+    pub(crate) warp_roles: Vec<RoleView>,
+    pub(crate) pipelines: Vec<PipelineView>,
     pub(crate) loops: Vec<LoopView>,
 }
 
 /// Ops that follow each other.
 #[derive(Debug, Serialize)]
-pub(crate) struct PartView {
-    /// Number of the agent; none: all warps.
-    pub(crate) agent: Option<u32>,
+pub(crate) struct RoleSpanView {
+    /// Number of the warp_role; none: all warps.
+    pub(crate) warp_role: Option<u32>,
     pub(crate) ops: [usize; 2],
 }
 
@@ -101,7 +101,7 @@ pub(crate) struct BufferView {
     pub(crate) offset: u32,
     pub(crate) depth: u32,
     /// The first and last op that needs it, of each part of the function that does.
-    pub(crate) lives: Vec<[usize; 2]>,
+    pub(crate) live_ranges: Vec<[usize; 2]>,
     pub(crate) accesses: Vec<AccessView>,
 }
 
@@ -111,14 +111,14 @@ pub(crate) struct AccessView {
     pub(crate) op: usize,
     pub(crate) mnemonic: &'static str,
     pub(crate) does: &'static str,
-    pub(crate) way: &'static str,
+    pub(crate) proxy: &'static str,
     pub(crate) atom: String,
     /// Of one instruction of a warp.
-    pub(crate) passes: Option<Passes>,
+    pub(crate) passes: Option<Wavefronts>,
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct AgentView {
+pub(crate) struct RoleView {
     pub(crate) name: String,
     pub(crate) first_warp: u32,
     pub(crate) warps: u32,
@@ -126,7 +126,7 @@ pub(crate) struct AgentView {
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct PipeView {
+pub(crate) struct PipelineView {
     pub(crate) name: String,
     pub(crate) buffers: Vec<u32>,
     pub(crate) depth: u32,
@@ -154,7 +154,7 @@ pub(crate) struct LoopView {
 #[derive(Debug, Serialize)]
 pub(crate) struct ScheduledOp {
     pub(crate) text: String,
-    pub(crate) place: i64,
+    pub(crate) source_position: i64,
     pub(crate) stage: u32,
     pub(crate) cycle: u32,
 }
@@ -175,5 +175,5 @@ pub(crate) struct Decision {
     pub(crate) outcome: String,
     pub(crate) name: String,
     pub(crate) message: String,
-    pub(crate) place: i64,
+    pub(crate) source_position: i64,
 }

@@ -12,7 +12,7 @@ const SCRIPTS: [&str; 8] = [
     include_str!("../page/layouts.js"),
     include_str!("../page/memory.js"),
     include_str!("../page/schedule.js"),
-    include_str!("../page/agents.js"),
+    include_str!("../page/warp_roles.js"),
     include_str!("../page/time.js"),
     include_str!("../page/main.js"),
 ];
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_asks_for_nothing_from_elsewhere() {
+    fn the_page_is_self_contained() {
         let page = page(&Model::default()).unwrap();
         for word in ["http://", "https://", "src=", "@import", "url(", "fetch(", "XMLHttpRequest"] {
             assert!(!page.replace("http://www.w3.org/2000/svg", "").contains(word), "{word}");

@@ -1,42 +1,42 @@
-//! Texts with the place that each line comes from. Locations leave the texts: the page shows them by linking lines.
+//! Texts with the source_position that each line comes from. Locations leave the texts: the page shows them by linking lines.
 
-use crate::model::{Model, Pane, SourcePlace};
+use crate::model::{Model, Pane, SourcePosition};
 use base::diag::Result;
 use base::{DebugInfo, File, Loc, Locations, Payload};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Source files and the places in them that lines come from, each once.
+/// Source files and the source_positions in them that lines come from, each once.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
+pub(crate) struct SourceTable {
     files: Vec<String>,
-    places: Vec<SourcePlace>,
-    known: BTreeMap<SourcePlace, i64>,
+    source_positions: Vec<SourcePosition>,
+    known: BTreeMap<SourcePosition, i64>,
 }
 
-/// The place of what comes from nowhere.
+/// The source_position of what comes from nowhere.
 pub(crate) const NOWHERE: i64 = -1;
 
-impl Places {
+impl SourceTable {
     pub(crate) fn of(&mut self, debug: &DebugInfo, loc: Loc) -> i64 {
-        debug.position(loc).map_or(NOWHERE, |(file, line, column)| self.place(file, line, column))
+        debug.position(loc).map_or(NOWHERE, |(file, line, column)| self.source_position(file, line, column))
     }
 
-    fn place(&mut self, file: &str, line: u32, column: u32) -> i64 {
+    fn source_position(&mut self, file: &str, line: u32, column: u32) -> i64 {
         let file = self.files.iter().position(|known| known == file).unwrap_or_else(|| {
             self.files.push(file.into());
             self.files.len() - 1
         });
-        let place = SourcePlace { file, line, column };
-        *self.known.entry(place).or_insert_with(|| {
-            self.places.push(place);
-            self.places.len() as i64 - 1
+        let source_position = SourcePosition { file, line, column };
+        *self.known.entry(source_position).or_insert_with(|| {
+            self.source_positions.push(source_position);
+            self.source_positions.len() as i64 - 1
         })
     }
 
-    /// Hands files and places to the model.
+    /// Hands files and source_positions to the model.
     pub(crate) fn finish(self, model: &mut Model) {
-        (model.files, model.places) = (self.files, self.places);
+        (model.files, model.source_positions) = (self.files, self.source_positions);
     }
 }
 
@@ -44,23 +44,24 @@ impl Pane {
     fn new(name: &str, title: &str) -> Pane {
         Pane { name: name.into(), title: title.into(), ..Pane::default() }
     }
-    fn push(&mut self, number: usize, text: &str, place: i64) {
+    fn push(&mut self, number: usize, text: &str, source_position: i64) {
         self.lines.push(text.replace('\t', "    "));
         self.numbers.push(number as u32);
-        self.places.push(place);
+        self.source_positions.push(source_position);
     }
 }
 
 /// The program, as the reference prints it.
-pub(crate) fn tile(file: &File<tileir::Module>, places: &mut Places) -> Pane {
+pub(crate) fn tile(file: &File<tileir::Module>, source_positions: &mut SourceTable) -> Pane {
     let text = tileir::text::print(&file.payload, Some(&file.envelope.debug));
     let definitions = aliases(&text);
     let mut pane = Pane::new("tile", "Tile IR");
     for (number, line) in text.lines().take_while(|line| !line.starts_with('#')).enumerate() {
         let (text, alias) = line.rsplit_once(" loc(").map_or((line, None), |(text, rest)| (text, rest.strip_suffix(')')));
-        let place = alias.and_then(|alias| resolve(&definitions, alias));
-        let place = place.map_or(NOWHERE, |(file, line, column)| places.place(file, line, column));
-        pane.push(number + 1, text, place);
+        let source_position = alias.and_then(|alias| resolve(&definitions, alias));
+        let source_position =
+            source_position.map_or(NOWHERE, |(file, line, column)| source_positions.source_position(file, line, column));
+        pane.push(number + 1, text, source_position);
     }
     pane
 }
@@ -70,13 +71,13 @@ fn aliases(text: &str) -> BTreeMap<&str, &str> {
     text.lines().filter(|line| line.starts_with('#')).filter_map(|line| line.split_once(" = ")).collect()
 }
 
-/// The innermost place of a short name, through what it is made of.
+/// The innermost source_position of a short name, through what it is made of.
 fn resolve<'a>(definitions: &BTreeMap<&'a str, &'a str>, alias: &str) -> Option<(&'a str, u32, u32)> {
     let mut definition = *definitions.get(alias)?;
     // Definitions refer to others before or behind them; a file chooses how often.
     for _ in 0..64 {
-        if let Some(place) = definition.strip_prefix("loc(\"").and_then(|rest| rest.strip_suffix(')')) {
-            let mut parts = place.rsplitn(3, ':');
+        if let Some(source_position) = definition.strip_prefix("loc(\"").and_then(|rest| rest.strip_suffix(')')) {
+            let mut parts = source_position.rsplitn(3, ':');
             let (column, line) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
             return Some((parts.next()?.strip_suffix('"')?, line, column));
         }
@@ -89,12 +90,12 @@ fn resolve<'a>(definitions: &BTreeMap<&'a str, &'a str>, alias: &str) -> Option<
 }
 
 /// A stage file without envelope.
-pub(crate) fn stage<P: Payload>(name: &str, title: &str, file: &File<P>, places: &mut Places) -> Pane {
+pub(crate) fn stage<P: Payload>(name: &str, title: &str, file: &File<P>, source_positions: &mut SourceTable) -> Pane {
     let mut pane = Pane::new(name, title);
     for (number, line) in file.payload.print(&file.envelope, Locations::Named).lines().enumerate() {
         let (text, loc) = located(line);
-        let place = loc.map_or(NOWHERE, |loc| places.of(&file.envelope.debug, loc));
-        pane.push(number + 1, &text, place);
+        let source_position = loc.map_or(NOWHERE, |loc| source_positions.of(&file.envelope.debug, loc));
+        pane.push(number + 1, &text, source_position);
     }
     pane
 }
@@ -140,9 +141,9 @@ pub(crate) fn op_rows(pane: &Pane) -> Vec<Vec<usize>> {
     functions
 }
 
-/// PTX without envelope and without its lines about locations. Instructions that LLVM moved to another place have no line of their own;
-/// they are taken for the place that they stand in.
-pub(crate) fn ptx(bytes: &[u8], places: &mut Places) -> Pane {
+/// PTX without envelope and without its lines about locations. Instructions that LLVM moved to another source_position have no line of their own;
+/// they are taken for the source_position that they stand in.
+pub(crate) fn ptx(bytes: &[u8], source_positions: &mut SourceTable) -> Pane {
     let text = String::from_utf8_lossy(bytes);
     let mut names: BTreeMap<u32, String> = BTreeMap::new();
     for line in text.lines().filter_map(|line| line.trim_start().strip_prefix(".file")) {
@@ -152,14 +153,14 @@ pub(crate) fn ptx(bytes: &[u8], places: &mut Places) -> Pane {
         }
     }
     let mut pane = Pane::new("ptx", "PTX");
-    let mut place = NOWHERE;
+    let mut source_position = NOWHERE;
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.starts_with("//!tile")) {
         if let Some(loc) = line.trim_start().strip_prefix(".loc") {
             let numbers: Vec<u32> = loc.split_whitespace().map_while(|word| word.trim_end_matches(',').parse().ok()).collect();
             if let [file, line, column, ..] = numbers[..]
                 && line > 0
             {
-                place = names.get(&file).map_or(NOWHERE, |name| places.place(name, line, column));
+                source_position = names.get(&file).map_or(NOWHERE, |name| source_positions.source_position(name, line, column));
             }
             continue;
         }
@@ -169,15 +170,15 @@ pub(crate) fn ptx(bytes: &[u8], places: &mut Places) -> Pane {
             continue;
         }
         let is_code = line.starts_with(['\t', ' ']) && !code.starts_with("//");
-        pane.push(number + 1, line, if is_code { place } else { NOWHERE });
+        pane.push(number + 1, line, if is_code { source_position } else { NOWHERE });
     }
     pane
 }
 
 /// What nvdisasm prints, without what tells locations.
-pub(crate) fn sass(bytes: &[u8], places: &mut Places) -> Pane {
+pub(crate) fn sass(bytes: &[u8], source_positions: &mut SourceTable) -> Pane {
     let mut pane = Pane::new("sass", "SASS");
-    let mut place = NOWHERE;
+    let mut source_position = NOWHERE;
     for (number, line) in String::from_utf8_lossy(bytes).lines().enumerate() {
         let code = line.trim();
         if let Some(told) = code.strip_prefix("//## File \"") {
@@ -185,23 +186,23 @@ pub(crate) fn sass(bytes: &[u8], places: &mut Places) -> Pane {
             let (name, rest) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
             let line = rest.strip_prefix(", line ").and_then(|rest| rest.split_whitespace().next()?.parse().ok());
             // What it was inlined into follows on further lines.
-            if !told.contains("inlined at") || place == NOWHERE {
-                place = line.map_or(NOWHERE, |line| places.place(name, line, 0));
+            if !told.contains("inlined at") || source_position == NOWHERE {
+                source_position = line.map_or(NOWHERE, |line| source_positions.source_position(name, line, 0));
             }
             continue;
         }
         if code.starts_with("/*") && code.ends_with(';') || code.starts_with('.') && code.ends_with(':') || code.ends_with("*/") {
             let text = code.trim_end_matches(';').trim_end().replacen("                   ", "  ", 1);
-            pane.push(number + 1, &text, if code.starts_with("/*") { place } else { NOWHERE });
+            pane.push(number + 1, &text, if code.starts_with("/*") { source_position } else { NOWHERE });
         }
     }
     pane
 }
 
-/// The sources that places name, where they are found: by their own name, or in one of these folders. The one that most places
+/// The sources that source_positions name, where they are found: by their own name, or in one of these folders. The one that most source_positions
 /// are in comes first.
 pub(crate) fn sources(model: &mut Model, folders: &[PathBuf]) -> Result<()> {
-    let places_in = |file: usize| model.places.iter().filter(|place| place.file == file).count();
+    let places_in = |file: usize| model.source_positions.iter().filter(|source_position| source_position.file == file).count();
     let mut order: Vec<usize> = (0..model.files.len()).collect();
     order.sort_by_key(|file| std::cmp::Reverse(places_in(*file)));
     let mut found = Vec::new();
@@ -218,8 +219,10 @@ pub(crate) fn sources(model: &mut Model, folders: &[PathBuf]) -> Result<()> {
         let number = if found.is_empty() { String::new() } else { (found.len() + 1).to_string() };
         let mut pane = Pane::new(&format!("source{number}"), &short.to_string_lossy());
         let mut first: BTreeMap<u32, i64> = BTreeMap::new();
-        for (number, place) in model.places.iter().enumerate().filter(|(_, place)| place.file == file) {
-            first.entry(place.line).or_insert(number as i64);
+        for (number, source_position) in
+            model.source_positions.iter().enumerate().filter(|(_, source_position)| source_position.file == file)
+        {
+            first.entry(source_position.line).or_insert(number as i64);
         }
         for (row, line) in String::from_utf8_lossy(&text.bytes).lines().enumerate() {
             pane.push(row + 1, line, first.get(&(row as u32 + 1)).copied().unwrap_or(NOWHERE));
@@ -243,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn short_names_are_followed_to_their_innermost_place() {
+    fn short_names_resolve_to_the_innermost_location() {
         let text = "op loc(#loc2)\n#di_file = #cuda_tile.di_file<\"k.py\" in \"/d\">\n#loc = loc(\"/d/k.py\":12:3)\n#loc1 = loc(unknown)\n\
                     #loc2 = loc(callsite(#loc3 at #loc1))\n#loc3 = #cuda_tile.di_loc<#loc in #di_subprogram>\n#loc4 = loc(fused[#loc4])\n";
         let definitions = aliases(text);
@@ -255,20 +258,20 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_ptx_have_the_place_before_them() {
+    fn ptx_lines_have_the_preceding_location() {
         let text = "//!tile ptx 1 final\n.file 1 \"/d/k.py\"\n.loc 1 3 4\n\tadd.s32 %r1, %r2, %r3;\n\t.loc 1 0 4\n\tret;\n";
-        let mut places = Places::default();
-        let pane = ptx(text.as_bytes(), &mut places);
+        let mut source_positions = SourceTable::default();
+        let pane = ptx(text.as_bytes(), &mut source_positions);
         assert_eq!(pane.lines, ["    add.s32 %r1, %r2, %r3;", "    ret;"]);
-        assert_eq!((pane.numbers, pane.places), (vec![4, 6], vec![0, 0]));
-        assert_eq!(places.places, [SourcePlace { file: 0, line: 3, column: 4 }]);
+        assert_eq!((pane.numbers, pane.source_positions), (vec![4, 6], vec![0, 0]));
+        assert_eq!(source_positions.source_positions, [SourcePosition { file: 0, line: 3, column: 4 }]);
     }
 
     #[test]
-    fn lines_of_sass_have_the_place_before_them() {
+    fn sass_lines_have_the_preceding_location() {
         let text = "\t.section\t.text.k\n.text.k:\n\t//## File \"/d/k.py\", line 3\n        /*0010*/                   MOV R1, R2 ;\n.L_x_0:\n";
-        let pane = sass(text.as_bytes(), &mut Places::default());
+        let pane = sass(text.as_bytes(), &mut SourceTable::default());
         assert_eq!(pane.lines, [".text.k:", "/*0010*/  MOV R1, R2", ".L_x_0:"]);
-        assert_eq!(pane.places, [NOWHERE, 0, NOWHERE]);
+        assert_eq!(pane.source_positions, [NOWHERE, 0, NOWHERE]);
     }
 }

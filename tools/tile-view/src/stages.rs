@@ -8,7 +8,7 @@ use std::process::Command;
 
 /// What the stages are asked for.
 #[derive(Debug, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct StageRequest {
     pub(crate) target: Option<String>,
     pub(crate) level: Option<u8>,
     pub(crate) launch: Option<PathBuf>,
@@ -84,7 +84,7 @@ impl Bench {
     }
 }
 
-/// The place of a stage's file in the pipeline: program, `.aa`, `.as`, `.sched`, PTX.
+/// The source_position of a stage's file in the pipeline: program, `.aa`, `.as`, `.sched`, PTX.
 fn position(input: &Input) -> Result<usize> {
     match sniff(&input.bytes) {
         Sniffed::Bytecode | Sniffed::Text => Ok(0),
@@ -102,7 +102,7 @@ fn position(input: &Input) -> Result<usize> {
 }
 
 /// The file that is given, and all that follow from it.
-pub(crate) fn make(session: &mut Session, input: &Input, wanted: &Wanted) -> Result<Files> {
+pub(crate) fn compile(session: &mut Session, input: &Input, request: &StageRequest) -> Result<Files> {
     let (bench, first) = (Bench::new()?, position(input)?);
     let names = ["k.tile", "k.aa", "k.as", "k.sched", "k.ptx"];
     let mut files = Files::default();
@@ -113,8 +113,8 @@ pub(crate) fn make(session: &mut Session, input: &Input, wanted: &Wanted) -> Res
     } else {
         bench.put(names[first], &input.bytes)?;
     }
-    let level = wanted.level.map(|level| format!("-O{level}"));
-    let target = wanted.target.as_ref().map(|target| format!("--gpu-name={target}"));
+    let level = request.level.map(|level| format!("-O{level}"));
+    let target = request.target.as_ref().map(|target| format!("--gpu-name={target}"));
     let with = |words: &[&'static str], more: &Option<String>| -> Vec<String> {
         words.iter().map(|word| word.to_string()).chain(more.clone()).collect()
     };
@@ -125,10 +125,10 @@ pub(crate) fn make(session: &mut Session, input: &Input, wanted: &Wanted) -> Res
         (3, "tile-sched", with(&[if first == 3 { "k.sched" } else { "k.as" }, "-o", "done.sched"], &None)),
         (4, "tile-ptx", with(&["--lineinfo", "done.sched", "-o", "k.ptx"], &None)),
     ];
-    for (makes, tool, words) in steps {
-        if makes > first || makes == 3 && first == 3 {
+    for (writes, tool, words) in steps {
+        if writes > first || writes == 3 && first == 3 {
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            session.timed(stage_name(makes), |_| bench.stage(tool, &words))?;
+            session.timed(stage_name(writes), |_| bench.stage(tool, &words))?;
         }
     }
     files.aa = bench.read("k.aa").ok();
@@ -143,8 +143,8 @@ pub(crate) fn make(session: &mut Session, input: &Input, wanted: &Wanted) -> Res
             bench.stage("tile-sched", &words).and_then(|()| Ok((bench.read("placed.sched")?, bench.read("trace.json")?))).ok();
     }
     session.timed("disassemble", |_| sass(&bench, &mut files))?;
-    if let Some(launch) = &wanted.launch {
-        files.time = Some(session.timed("time", |_| time(&bench, launch, wanted.gpu.as_deref()))?);
+    if let Some(launch) = &request.launch {
+        files.time = Some(session.timed("time", |_| time(&bench, launch, request.gpu.as_deref()))?);
     } else {
         files.missing.push("predicted times: --launch FILE says what the kernel is launched with".into());
     }
@@ -155,7 +155,7 @@ fn stage_name(number: usize) -> &'static str {
     ["tile", "aa", "as", "sched", "ptx"][number]
 }
 
-/// What ptxas makes of the PTX, where there are ptxas and nvdisasm.
+/// What ptxas writes of the PTX, where there are ptxas and nvdisasm.
 fn sass(bench: &Bench, files: &mut Files) -> Result<()> {
     let ptxas = match common::toolkit::ptxas() {
         Ok(found) => found.path,

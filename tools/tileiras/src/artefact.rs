@@ -1,5 +1,5 @@
 //! Whether what a stage wrote is what it should have written, as far as the driver can tell: a stage may have been replaced by
-//! something that does nothing, or stopped in the middle without a word.
+//! something that does nothing, or stopped in the middle without a arg.
 
 use base::envelope::is_cut;
 

@@ -4,9 +4,9 @@
 //! an entry never goes stale. Entries are written under another name and then renamed, so any number of processes can share a
 //! cache and be killed at any moment; each carries a hash of its key and itself and is dropped when that does not match.
 
-use crate::drive::Compiled;
+use crate::compile::Compiled;
+use crate::failure::{Stop, exit};
 use crate::pipeline::Step;
-use crate::stop::{Stop, exit};
 use common::cl::Parsed;
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -96,7 +96,7 @@ impl Cache {
         Some(hash)
     }
 
-    /// What is in it, in words.
+    /// What is in it, in args.
     pub(crate) fn content(&self) -> String {
         let entries = self.entries();
         let bytes: u64 = entries.iter().map(|(_, size, _)| size).sum();

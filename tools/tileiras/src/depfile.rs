@@ -24,7 +24,7 @@ pub(crate) fn of(parsed: &Parsed, steps: &[Step], input: &str, output: &str) -> 
     let mut sources = [vec![input.to_string()], parsed.response_files.clone(), toolchain(parsed, steps)?].concat();
     let mut named = BTreeSet::new();
     sources.retain(|source| named.insert(source.clone()));
-    // After a target, make takes a first word with `=` in it for an assignment.
+    // After a target, make takes a first arg with `=` in it for an assignment.
     sources.sort_by_key(|source| source.contains('='));
     for source in sources {
         text += " \\\n  ";

@@ -1,8 +1,8 @@
 //! `--doctor`: what was found of what compiling needs, why it was taken, and how to get what is missing.
 
 use crate::cache::Cache;
+use crate::failure::{Stop, exit};
 use crate::pipeline::tools_folder;
-use crate::stop::{Stop, exit};
 use base::Diagnostic;
 use common::child;
 use common::cl::Parsed;
@@ -200,7 +200,7 @@ fn clients() -> Vec<Finding> {
             )),
             (None, Some(version)) => findings.push(Finding::absent(
                 label,
-                format!("{name} {version} is installed and not told of this driver"),
+                format!("{name} {version} is installed but does not use this driver"),
                 format!("{variable}={}", tools_folder().display()),
             )),
             (None, None) => {}
@@ -216,7 +216,7 @@ fn cache(parsed: &Parsed) -> Vec<Finding> {
         Ok(None) => Finding::absent("cache", folder, "other options ask to see the stages at work, which pass it by"),
         Err(stop) => Finding::broken(
             "cache",
-            stop.said(base::diag::Style::Reference).trim().trim_start_matches("error: "),
+            stop.rendered(base::diag::Style::Reference).trim().trim_start_matches("error: "),
             "name another folder with --cache",
         ),
     }]

@@ -4,26 +4,26 @@
 //! one: [`common::cl`] parses, [`options`] lists, [`drive`] compiles. What the stages are is in `pipeline.toml` ([`pipeline`]).
 
 mod artefact;
-mod bug;
+mod batch;
 mod cache;
+mod compile;
+mod crash_dir;
 mod depfile;
 mod doctor;
-mod drive;
+mod failure;
 mod help;
-mod many;
 mod ninja;
 mod options;
 mod pipeline;
 mod remarks;
 mod run;
-mod stop;
 
 use base::diag::Style;
 use common::cl::{self, Parsed};
+use failure::{Stop, exit, style};
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
-use stop::{Stop, exit, style};
 
 /// What is wrong with the text of a pipeline file.
 pub fn check_pipeline(text: &str) -> Result<(), String> {
@@ -36,10 +36,10 @@ const MORE_OPTIONS: &str = "TILEWORKS_OPTIONS";
 /// The tool, from its command line to its exit code.
 pub fn main() -> ExitCode {
     common::limit_of_file_sizes_is_an_error();
-    let (style, result) = match cl::words() {
+    let (style, result) = match cl::args() {
         Err(message) => (Style::Reference, Err(Stop::new(exit::USAGE, message))),
-        Ok((program, words)) => {
-            let line = cl::parse(options::OPTIONS, &program, &words);
+        Ok((program, args)) => {
+            let line = cl::parse(options::OPTIONS, &program, &args);
             match with_environment(line, std::env::var_os(MORE_OPTIONS)) {
                 Ok(parsed) => {
                     watch(&parsed);
@@ -51,7 +51,7 @@ pub fn main() -> ExitCode {
     };
     let (text, code) = match result {
         Ok(text) => (text, exit::OK),
-        Err(stop) => (stop.said(style), stop.code),
+        Err(stop) => (stop.rendered(style), stop.code),
     };
     print(&mut std::io::stderr(), &text);
     ExitCode::from(code)
@@ -70,8 +70,8 @@ fn with_environment(line: Parsed, more: Option<OsString>) -> Result<Parsed, Stop
     if let Some(name) = more.immediate {
         return Err(wrong(&format!("{} is for the command line", cl::dashed(name))));
     }
-    if let Some(word) = more.positional.first() {
-        return Err(wrong(&format!("'{word}' is no option")));
+    if let Some(arg) = more.positional.first() {
+        return Err(wrong(&format!("'{arg}' is no option")));
     }
     Ok(Parsed {
         given: more.given.into_iter().chain(line.given).collect(),
@@ -87,7 +87,7 @@ fn watch(parsed: &Parsed) {
     let style = style(parsed);
     common::Limits { max_memory, max_time: Some(0) }.watch(move |reason| {
         let stop = Stop::new(exit::COMPILE, format!("tileiras was stopped: {reason}"));
-        print(&mut std::io::stderr(), &stop.said(style));
+        print(&mut std::io::stderr(), &stop.rendered(style));
         std::process::exit(i32::from(exit::COMPILE));
     });
 }
@@ -96,7 +96,7 @@ fn watch(parsed: &Parsed) {
 fn answer(program: &str, parsed: &Parsed) -> Result<String, Stop> {
     let mut errors = parsed.errors.clone();
     if let Some(name) = parsed.immediate {
-        print(&mut std::io::stderr(), &Stop::misused(program, &errors, style(parsed)).said(style(parsed)));
+        print(&mut std::io::stderr(), &Stop::misused(program, &errors, style(parsed)).rendered(style(parsed)));
         return match name {
             "doctor" => doctor::examine(parsed),
             _ => answer_with(&information(name)),
@@ -133,8 +133,8 @@ fn answer(program: &str, parsed: &Parsed) -> Result<String, Stop> {
     }
     match (parsed.get("emit-ninja"), parsed.get("out-dir")) {
         (Some(path), _) => ninja::emit(parsed, path),
-        (None, Some(folder)) => many::compile(parsed, folder),
-        (None, None) => drive::compile(parsed, &parsed.positional[0], parsed.get("output-file").unwrap_or("elf.o")),
+        (None, Some(folder)) => batch::compile(parsed, folder),
+        (None, None) => compile::compile(parsed, &parsed.positional[0], parsed.get("output-file").unwrap_or("elf.o")),
     }
 }
 

@@ -4,12 +4,12 @@
 //! runs where commands are sent to other machines: `launcher` goes before each. Options from response files are written out; the
 //! file is made again when one of them changes.
 
+use crate::batch;
+use crate::compile::quote;
 use crate::depfile::utf8;
-use crate::drive::quote;
-use crate::many;
+use crate::failure::{Stop, exit};
 use crate::options::{DECISIONS, OPTIONS};
 use crate::pipeline::Pipeline;
-use crate::stop::{Stop, exit};
 use common::cl::Value;
 use common::cl::{Parsed, dashed};
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ use std::path::Path;
 
 /// Options that each command is given as they stand, before and behind what a user decides.
 const BEFORE: [&str; 3] = ["max-memory", "max-time", "check-bounds"];
-const BEHIND: [&str; 13] = [
+const FORWARDED: [&str; 13] = [
     "lineinfo",
     "device-debug",
     "host-arch",
@@ -36,10 +36,10 @@ const BEHIND: [&str; 13] = [
 /// Writes the file. Folders among the inputs stand for the bytecode files in them.
 pub(crate) fn emit(parsed: &Parsed, path: &str) -> Result<String, Stop> {
     let parsed = Parsed { positional: inputs(parsed)?, ..parsed.clone() };
-    let jobs = many::jobs(&parsed, parsed.get("out-dir").unwrap_or("build"))?;
+    let jobs = batch::jobs(&parsed, parsed.get("out-dir").unwrap_or("build"))?;
     let driver = std::env::current_exe().and_then(std::fs::canonicalize).unwrap_or_else(|_| "tileiras".into());
     let mut options: Vec<String> = Vec::new();
-    for &name in BEFORE.iter().chain(DECISIONS).chain(&BEHIND) {
+    for &name in BEFORE.iter().chain(DECISIONS).chain(&FORWARDED) {
         let Some(value) = parsed.get(name) else { continue };
         let boolean = OPTIONS.iter().any(|spec| spec.name == name && spec.value == Value::Bool);
         options.push(if boolean { format!("{}={}", dashed(name), parsed.flag(name)) } else { format!("{}={value}", dashed(name)) });
@@ -72,9 +72,8 @@ pub(crate) fn emit(parsed: &Parsed, path: &str) -> Result<String, Stop> {
 
 /// The rule that writes the file again.
 fn again(parsed: &Parsed, path: &str) -> Result<String, Stop> {
-    let words: Vec<String> = std::env::args_os().skip(1).map(|word| quote(&word.to_string_lossy())).collect();
-    let mut out =
-        format!("\nrule again\n  command = $tileiras {}\n  generator = 1\n  restat = 1\n", in_variable(&words.join(" "))?);
+    let args: Vec<String> = std::env::args_os().skip(1).map(|arg| quote(&arg.to_string_lossy())).collect();
+    let mut out = format!("\nrule again\n  command = $tileiras {}\n  generator = 1\n  restat = 1\n", in_variable(&args.join(" "))?);
     let _ = write!(out, "\nbuild {}: again", in_path(path)?);
     for file in &parsed.response_files {
         let _ = write!(out, " {}", in_path(file)?);

@@ -1,4 +1,4 @@
-//! The options of the driver: the reference's, with its words, and this project's own.
+//! The options of the driver: the reference's, with its args, and this project's own.
 
 use common::cl::{Section, Spec, Value, alias, immediate, option};
 
@@ -10,16 +10,16 @@ pub(crate) const DECISIONS: &[&str] = &[
     "warps",
     "occupancy",
     "cluster",
-    "launch-control",
-    "halves",
-    "products",
+    "clc",
+    "split-m",
+    "mma",
     "tma",
     "prefetch",
     "stages",
-    "agents",
+    "roles",
     "overlap",
     "multicast",
-    "pairs",
+    "cta-pairs",
 ];
 
 macro_rules! categories {
@@ -55,7 +55,7 @@ pub(crate) static OPTIONS: &[Spec] = &[
          whitespace, are unsupported.",
     ),
     option("device-debug", Tool, Bool, "", "Generate debug information (if present in the input bytecode)"),
-    option("gpu-name", Tool, Value::Target(&hardware::CHOICES), "value", "Specify name of NVIDIA GPU to generate code for."),
+    option("gpu-name", Tool, Value::Target(&target_info::CHOICES), "value", "Specify name of NVIDIA GPU to generate code for."),
     option(
         "host-arch",
         Tool,
@@ -188,7 +188,7 @@ pub(crate) static OPTIONS: &[Spec] = &[
         "Blocks of a cluster that share each tile block out among them, 1, 2 or 4 [default: chosen]",
     ),
     option(
-        "launch-control",
+        "clc",
         Extension,
         Choice(&[("on", "refused where that cannot be"), ("off", "never")]),
         "when",
@@ -196,7 +196,7 @@ pub(crate) static OPTIONS: &[Spec] = &[
     ),
     option("occupancy", Extension, Integer, "N", "Blocks of a multiprocessor that a kernel must leave room for [default: chosen]"),
     option(
-        "halves",
+        "split-m",
         Extension,
         Choice(&[
             ("auto", "if accumulators, or operands computed from them, do not fit registers or tensor memory otherwise"),
@@ -204,21 +204,21 @@ pub(crate) static OPTIONS: &[Spec] = &[
             ("off", "never"),
         ]),
         "when",
-        "Whether rows of products are made in two halves, one after the other [default: auto]",
+        "Whether MMAs are split into two M halves, computed one after the other [default: auto]",
     ),
     option(
-        "products",
+        "mma",
         Extension,
         Choice(&[("mma", "warps"), ("wgmma", "warp groups"), ("tcgen05", "into tensor memory")]),
         "atom",
-        "What makes all products, or why that cannot be [default: what is fastest]",
+        "The MMA instruction of all MMAs, or the reason why it cannot be used [default: the fastest]",
     ),
     option(
         "tma",
         Extension,
         Choice(&[("auto", "where that pays"), ("on", "where that can be"), ("off", "never")]),
         "when",
-        "Whether the copy engine copies operands of products, by tensor maps; auto: of wgmma and tensor memory where that pays [default: auto]",
+        "Whether TMA copies MMA operands; auto: for wgmma and tcgen05 if that is faster [default: auto]",
     ),
     option(
         "prefetch",
@@ -232,7 +232,7 @@ pub(crate) static OPTIONS: &[Spec] = &[
         "Whether loads that no product reads are copied to shared memory ahead of their iteration [default: auto]",
     ),
     option(
-        "agents",
+        "roles",
         Extension,
         Choice(&[("auto", "where that pays"), ("on", "where that can be"), ("off", "never")]),
         "when",
@@ -243,7 +243,7 @@ pub(crate) static OPTIONS: &[Spec] = &[
         Extension,
         Choice(&[("auto", "where that pays"), ("on", "or why not"), ("off", "never")]),
         "when",
-        "Whether products in tensor memory have a second agent: for those that a round begins with, or for a half of rows [default: auto]",
+        "Whether tensor memory MMAs have a second warp role: for the first MMAs of an iteration, or for one M half [default: auto]",
     ),
     option(
         "multicast",
@@ -253,11 +253,11 @@ pub(crate) static OPTIONS: &[Spec] = &[
         "Whether the blocks of a cluster bring each other the boxes that they all need [default: auto]",
     ),
     option(
-        "pairs",
+        "cta-pairs",
         Extension,
         Choice(&[("auto", "where they can"), ("on", "or why not"), ("off", "never")]),
         "when",
-        "Whether the two blocks of a cluster make products in tensor memory together [default: auto]",
+        "Whether the two CTAs of a cluster issue 2-CTA MMAs (cta_group::2) [default: auto]",
     ),
     option(
         "stages",

@@ -44,7 +44,7 @@ pub(crate) struct Step {
     pub(crate) tool: String,
     /// What is run, and what is written for people to run.
     pub(crate) program: PathBuf,
-    pub(crate) word: String,
+    pub(crate) arg: String,
     pub(crate) arguments: Vec<String>,
     /// The kind of file it writes.
     pub(crate) writes: String,
@@ -125,8 +125,8 @@ impl Pipeline {
                 arguments.extend(here.then(|| format!("--print-after={pass}")));
             }
             let (tool, program, writes) = (stage.tool.clone(), stage.program.clone(), stage.writes.clone());
-            let word = if stage.is_own() { tool.clone() } else { program.to_string_lossy().into_owned() };
-            steps.push(Step { tool, program, word, arguments, writes });
+            let arg = if stage.is_own() { tool.clone() } else { program.to_string_lossy().into_owned() };
+            steps.push(Step { tool, program, arg, arguments, writes });
         }
         let step = steps.last_mut().expect("a plan has the last stage");
         step.arguments.extend(stop_after.map(|pass| format!("--stop-after={pass}")));
@@ -256,8 +256,8 @@ mod tests {
     use common::cl::parse;
 
     fn plan(line: &str) -> Result<Vec<Step>, String> {
-        let words: Vec<String> = line.split_whitespace().map(str::to_string).collect();
-        Pipeline::load(None).unwrap().0.plan(&parse(OPTIONS, "tileiras", &words))
+        let args: Vec<String> = line.split_whitespace().map(str::to_string).collect();
+        Pipeline::load(None).unwrap().0.plan(&parse(OPTIONS, "tileiras", &args))
     }
 
     #[test]

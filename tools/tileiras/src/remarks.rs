@@ -1,6 +1,6 @@
 //! Remarks: what the passes did and declined, from the logs in the stage files, in the reference's two forms.
 
-use crate::stop::{Stop, exit};
+use crate::failure::{Stop, exit};
 use base::Envelope;
 use base::envelope::{Category, LogEntry, Outcome, Sniffed, open_binary, sniff};
 use common::cl::Parsed;
@@ -8,16 +8,16 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// What the command line asks for.
-pub(crate) struct Wanted {
+pub(crate) struct RemarkFilter {
     /// For each kind of remark, its name and the categories to show.
     kinds: Vec<(&'static str, Vec<Category>)>,
     /// The YAML file, or None for text on standard output.
     file: Option<String>,
 }
 
-impl Wanted {
+impl RemarkFilter {
     /// None when no remark is asked for. The file is opened right away, so that a wrong name is known before the work.
-    pub(crate) fn of(parsed: &Parsed) -> Result<Option<Wanted>, Stop> {
+    pub(crate) fn of(parsed: &Parsed) -> Result<Option<RemarkFilter>, Stop> {
         let chosen = |kind| {
             let values = [parsed.get("remarks"), parsed.get(kind)].into_iter().flatten();
             let mut categories: Vec<Category> = Vec::new();
@@ -50,13 +50,13 @@ impl Wanted {
                 format!("Error opening remark output file '{name}': {reason}\nerror: failed to enable optimization remarks\n");
             return Err(Stop::silent(text, exit::INPUT));
         }
-        Ok(Some(Wanted { kinds, file }))
+        Ok(Some(RemarkFilter { kinds, file }))
     }
 
     /// Shows the remarks that the log of a stage file has.
     pub(crate) fn show(&self, stage_file: &[u8]) -> Result<(), Stop> {
         let Some(envelope) = envelope_of(stage_file) else { return Ok(()) };
-        let entries: Vec<&LogEntry> = envelope.log.iter().filter(|entry| self.wants(entry)).collect();
+        let entries: Vec<&LogEntry> = envelope.log.iter().filter(|entry| self.matches(entry)).collect();
         match &self.file {
             None => crate::print(&mut std::io::stdout(), &as_text(&envelope, &entries)),
             Some(name) => {
@@ -67,7 +67,7 @@ impl Wanted {
         Ok(())
     }
 
-    fn wants(&self, entry: &LogEntry) -> bool {
+    fn matches(&self, entry: &LogEntry) -> bool {
         let name = kind(entry.outcome).0;
         self.kinds.iter().any(|(kind, categories)| *kind == name && categories.contains(&entry.category))
     }
@@ -148,7 +148,7 @@ fn as_yaml(envelope: &Envelope, entries: &[&LogEntry]) -> String {
     out
 }
 
-/// A plain word where it can be one.
+/// A plain arg where it can be one.
 fn scalar(text: &str) -> String {
     let plain = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
@@ -189,10 +189,10 @@ mod tests {
     #[test]
     fn categories_and_kinds_are_chosen_by_the_options() {
         let envelope = example();
-        let shown = |words: &[&str]| {
-            let words: Vec<String> = words.iter().map(|word| word.to_string()).collect();
-            let wanted = Wanted::of(&common::cl::parse(crate::options::OPTIONS, "tileiras", &words)).unwrap();
-            wanted.map_or(0, |wanted| envelope.log.iter().filter(|entry| wanted.wants(entry)).count())
+        let shown = |args: &[&str]| {
+            let args: Vec<String> = args.iter().map(|arg| arg.to_string()).collect();
+            let wanted = RemarkFilter::of(&common::cl::parse(crate::options::OPTIONS, "tileiras", &args)).unwrap();
+            wanted.map_or(0, |wanted| envelope.log.iter().filter(|entry| wanted.matches(entry)).count())
         };
         assert_eq!(shown(&["--remarks=all"]), 2);
         assert_eq!(shown(&["--remarks=memory"]), 1);

@@ -15,14 +15,14 @@ use std::thread;
 const SIGPIPE: i32 = 13;
 /// What run-time libraries say before they give up for lack of memory, with a signal that faults raise too.
 const OUT_OF_MEMORY: [&str; 3] = ["memory allocation of ", "LLVM ERROR: out of memory", "std::bad_alloc"];
-/// Said to every stage; for people it is left out of commands.
+/// StageOutput to every stage; for people it is left out of commands.
 pub(crate) const JSON: &str = "--error-format=json";
 
 /// What a run left.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) output: Vec<u8>,
-    pub(crate) said: Vec<Said>,
+    pub(crate) stage_output: Vec<StageOutput>,
     /// The first command that failed, by its place in the plan.
     pub(crate) failed: Option<Failure>,
 }
@@ -52,7 +52,7 @@ pub(crate) enum End {
 
 /// A line of standard error, understood where it is ours.
 #[derive(Debug)]
-pub(crate) enum Said {
+pub(crate) enum StageOutput {
     Diagnostic(Diagnostic),
     Times { tool: String, times: Vec<(String, f64)> },
     Line(String),
@@ -101,7 +101,7 @@ pub(crate) fn run(steps: &[Step], input: &[u8], name: Option<&str>) -> Outcome {
             listeners.into_iter().map(|l| l.map(|l| l.join().unwrap_or_default()).unwrap_or_default()).collect();
         let statuses: Vec<io::Result<ExitStatus>> =
             children.into_iter().map(|child| child.and_then(|mut child| child.wait())).collect();
-        judge(steps, output, &heard, statuses)
+        outcome_of(steps, output, &heard, statuses)
     })
 }
 
@@ -117,13 +117,18 @@ pub(crate) fn as_file(path: &str) -> PathBuf {
     if path.starts_with('-') { Path::new(".").join(path) } else { PathBuf::from(path) }
 }
 
-/// The earliest failure decides, and only what was said up to it counts: later stages got nothing to read.
-fn judge(steps: &[Step], output: base::diag::Result<Vec<u8>>, heard: &[Vec<u8>], statuses: Vec<io::Result<ExitStatus>>) -> Outcome {
+/// The earliest failure decides, and only what was stage_output up to it counts: later stages got nothing to read.
+fn outcome_of(
+    steps: &[Step],
+    output: base::diag::Result<Vec<u8>>,
+    heard: &[Vec<u8>],
+    statuses: Vec<io::Result<ExitStatus>>,
+) -> Outcome {
     let mut outcome = Outcome::default();
     let mut cut: Option<Failure> = None;
     for (index, ((step, heard), status)) in steps.iter().zip(heard).zip(statuses).enumerate() {
         let heard = String::from_utf8_lossy(heard);
-        outcome.said.extend(heard.lines().map(understand));
+        outcome.stage_output.extend(heard.lines().map(understand));
         let (status, end) = match status {
             Ok(status) if status.success() => continue,
             Ok(status) => (child::describe(status), end_of(status, &heard)),
@@ -156,20 +161,20 @@ fn end_of(status: ExitStatus, heard: &str) -> End {
     match (status.code(), child::killed(status)) {
         (Some(code), _) => End::Code(code),
         _ if status.signal() == Some(SIGPIPE) => End::ReaderGone,
-        (None, Some(Killed::Fault)) if !OUT_OF_MEMORY.iter().any(|words| heard.contains(words)) => End::Fault,
+        (None, Some(Killed::Fault)) if !OUT_OF_MEMORY.iter().any(|args| heard.contains(args)) => End::Fault,
         _ => End::Stopped,
     }
 }
 
-fn understand(line: &str) -> Said {
+fn understand(line: &str) -> StageOutput {
     if !line.starts_with('{') {
-        return Said::Line(line.to_string());
+        return StageOutput::Line(line.to_string());
     }
     if let Ok(diagnostic) = serde_json::from_str(line) {
-        return Said::Diagnostic(diagnostic);
+        return StageOutput::Diagnostic(diagnostic);
     }
     match serde_json::from_str::<Times>(line) {
-        Ok(Times { tool, times }) => Said::Times { tool, times },
-        Err(_) => Said::Line(line.to_string()),
+        Ok(Times { tool, times }) => StageOutput::Times { tool, times },
+        Err(_) => StageOutput::Line(line.to_string()),
     }
 }

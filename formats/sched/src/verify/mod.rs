@@ -5,66 +5,67 @@
 //! | AS… | the program keeps the rules of `.as` ([`tileas::verify`]) |
 //! | SC001 | the phase is one of `.sched` |
 //! | SC006 | from phase alloc on every buffer has a place, aligned and inside the memory of the function, which the target has |
-//! | SC007 | waits and barriers are there from phase materialize on, for threads that the function has; accesses to rings, and no others, name a slot |
-//! | SC008 | a schedule is of a loop that is there, names each of its ops once, and has no more stages than a ring has slots |
-//! | SC009 | agents share out the warps of the block and their registers; each has a body, at the end of the function |
-//! | SC010 | pipes have slots and barriers of their own, and only their agents touch them |
-//! | SC011 | what is done on pairs of registers, or written in two ways, can be on the target |
-//! | SC012 | memory of the heap is given back, tiles are printed and boxes are stored behind what they have to wait for |
-//! | SC13… | its waits, barriers and placements are what the program needs ([`crate::judge`]) |
+//! | SC007 | waits and barriers are there from phase materialize on, for threads that the function has; accesses to staged_buffers, and no others, name a stage |
+//! | SC008 | a schedule is of a loop that is there, names each of its ops once, and has no more stages than a staged_buffer has stages |
+//! | SC009 | warp_roles share out the warps of the block and their registers; each has a body, at the end of the function |
+//! | SC010 | pipelines have stages and barriers of their own, and only their warp_roles touch them |
+//! | SC011 | what is done on pairs of registers, or written in two versioned_rules, can be on the target |
+//! | SC012 | memory of the heap is given back, tiles are printed and tma_tiles are stored after what they have to wait for |
+//! | SC13… | its waits, barriers and placements are what the program needs ([`crate::hazard_checker`]) |
 //!
 //! Whether a schedule keeps the dependences of its loop and fits the machine is checked by `tile-sched`, which makes it.
 
-mod agents;
+mod warp_roles;
 
 use crate::module::{Function, LoopSchedule, Module, Phase, TensorMemory};
-use crate::{Agent, FunctionAttrs, Op, PipeInfo};
+use crate::{FunctionAttrs, Op, PipelineInfo, WarpRole};
 use base::diag::{Diagnostic, Place, Result};
 use base::ir::{OpNode, Operation};
 use base::{Arena, Envelope, Loc, Target};
+use core_dialect::rules::{Rule, require};
+use core_dialect::tile::Elem;
 use numerics::Scalar;
 use tileas::effects::{BufferAccess, Completes, Effects};
 use tileas::layout::{Layout, LayoutId};
 use tileas::{Space, Type};
-use vocabulary::rules::{Rule, require};
-use vocabulary::tile::Elem;
 
 /// Named barriers of a block.
 const BARRIERS: u32 = 16;
-/// Groups of copies that a thread can have under way.
-const MOST_GROUPS: u32 = 1 << 16;
+/// Groups of copies that a thread can have in flight.
+const MAX_GROUPS: u32 = 1 << 16;
 /// Columns of tensor memory that a block takes at least.
-const FEWEST_COLUMNS: u32 = 32;
-/// Stages of a schedule: each takes a slot of a ring, and of shared memory.
-const MOST_STAGES: u32 = 64;
+const MIN_TMEM_COLUMNS: u32 = 32;
+/// Stages of a schedule: each takes a stage of a staged_buffer, and of shared memory.
+const MAX_STAGES: u32 = 64;
 
-/// Everything but the order of accesses, which [`crate::judge::module`] checks.
+/// Everything but the order of accesses, which [`crate::hazard_checker::module`] checks.
 pub(crate) fn structure(module: &Module, envelope: &Envelope) -> Result<Phase> {
     let target = envelope.target()?;
     let phase = Phase::of(envelope)
         .ok_or_else(|| Diagnostic::invalid("SC001", format!("'{}' is not a phase of .sched", envelope.phase)))?;
     let Module { layouts, globals, functions, .. } = module;
-    tileas::verify::program(layouts, globals, functions, agents::parts, envelope)?;
+    tileas::verify::program(layouts, globals, functions, warp_roles::parts, envelope)?;
     functions.iter().try_for_each(|function| {
         let refuse =
             |code: &str, message: String| Diagnostic::invalid(code, message).at(Place::Entity(format!("func {}", function.name)));
         if phase >= Phase::Alloc {
             placements(&function.attrs, target)
-                .and_then(|()| crate::answers::are_apart(function))
+                .and_then(|()| crate::clc_responses::are_apart(function))
                 .map_err(|message| refuse("SC006", message))?;
         }
-        agents::tables(function, phase, target).map_err(|message| refuse("SC009", message))?;
-        agents::pipes(function, target).map_err(|message| refuse("SC010", message))?;
-        agents::bodies(function).map_err(|(loc, message)| refuse("SC009", message).at_loc(&envelope.debug, loc))?;
-        let runs = agents::who_runs(function);
+        warp_roles::tables(function, phase, target).map_err(|message| refuse("SC009", message))?;
+        warp_roles::pipelines(function, target).map_err(|message| refuse("SC010", message))?;
+        warp_roles::bodies(function).map_err(|(loc, message)| refuse("SC009", message).at_loc(&envelope.debug, loc))?;
+        let runs = warp_roles::who_runs(function);
         pieces(function, layouts, phase).map_err(|(loc, message)| refuse("SC007", message).at_loc(&envelope.debug, loc))?;
-        ways(function, phase, layouts, target).map_err(|(loc, message)| {
+        versioned_rules(function, phase, layouts, target).map_err(|(loc, message)| {
             let refused = Diagnostic::unsupported("SC011", message).at_loc(&envelope.debug, loc);
             let func = format!("func {}", function.name);
             if refused.place.is_some() { refused.note(format!("in {func}")) } else { refused.at(Place::Entity(func)) }
         })?;
         if phase == Phase::Materialize {
-            let around = crate::system::stands_around(function).and_then(|()| crate::stores::are_in_order(function));
+            let around =
+                crate::heap_and_print_rules::stands_around(function).and_then(|()| crate::tma_store_order::are_in_order(function));
             around.map_err(|(loc, message)| {
                 Diagnostic::invalid("SC012", format!("in '{}': {message}", function.name)).at_loc(&envelope.debug, loc)
             })?;
@@ -84,18 +85,18 @@ fn table(module: &Module, phase: Phase, schedule: &LoopSchedule) -> Result<()> {
         let function = module.functions.iter().find(|function| function.name == schedule.function);
         let function = function.ok_or("there is no such function")?;
         require(schedule.interval > 0, || "an iteration starts every 0 cycles".into())?;
-        for (at, slot) in schedule.slots.iter().enumerate() {
-            let op = slot.op;
+        for (at, entry) in schedule.entries.iter().enumerate() {
+            let op = entry.op;
             require(op as usize == at, || format!("the table lists op {op} where op {at} belongs; each is listed once, in order"))?;
-            require(slot.stage < MOST_STAGES, || format!("op {op} is in stage {}; there are at most {MOST_STAGES}", slot.stage))?;
+            require(entry.stage < MAX_STAGES, || format!("op {op} is in stage {}; there are at most {MAX_STAGES}", entry.stage))?;
             let interval = schedule.interval;
-            require(slot.cycle < interval, || format!("op {op} starts in cycle {} of {interval}", slot.cycle))?;
+            require(entry.cycle < interval, || format!("op {op} starts in cycle {} of {interval}", entry.cycle))?;
         }
         if phase == Phase::Materialize {
             return Ok(());
         }
         let block = crate::loop_body(function, schedule.index).ok_or("there is no such loop")?;
-        let (listed, ops) = (schedule.slots.len(), function.body.blocks[block].ops.len() - 1);
+        let (listed, ops) = (schedule.entries.len(), function.body.blocks[block].ops.len() - 1);
         require(listed == ops, || format!("the table lists {listed} of {ops} ops"))
     };
     let place = Place::Entity(format!("func {}, loop {}", schedule.function, schedule.index));
@@ -106,20 +107,20 @@ fn table(module: &Module, phase: Phase, schedule: &LoopSchedule) -> Result<()> {
 fn pieces(function: &Function, layouts: &Arena<LayoutId, Layout>, phase: Phase) -> std::result::Result<(), (Loc, String)> {
     let body = &function.body;
     let (uses, blocks) = (body.use_counts(function.region), body.op_blocks());
-    let in_pieces = |op: &OpNode<Op>| matches!(op.kind, Op::Core(tileas::Op::SharedLoad { in_pieces: true, .. }));
-    for (id, op) in body.ops.iter().filter(|(_, op)| in_pieces(op)) {
+    let per_k_step = |op: &OpNode<Op>| matches!(op.kind, Op::Core(tileas::Op::SharedLoad { per_k_step: true, .. }));
+    for (id, op) in body.ops.iter().filter(|(_, op)| per_k_step(op)) {
         let refuse = |message: String| (op.loc, format!("shared_load: {message}"));
         if phase != Phase::Materialize {
             return Err(refuse(format!("no load is made in pieces in phase {}", phase.name())));
         }
         let Some(block) = blocks[id.0 as usize] else { continue };
-        crate::pieces::refused(function, layouts, &uses, block, id).map_err(|why| refuse(why.into()))?;
+        crate::lazy_fragments::refused(function, layouts, &uses, block, id).map_err(|why| refuse(why.into()))?;
     }
     Ok(())
 }
 
-/// What is said of how an op is written can be: on pairs of registers, in two ways, and early.
-fn ways(
+/// What is said of how an op is written can be: on pairs of registers, in two versioned_rules, and early.
+fn versioned_rules(
     function: &Function,
     phase: Phase,
     layouts: &Arena<LayoutId, Layout>,
@@ -129,18 +130,18 @@ fn ways(
     let blocks = function.body.op_blocks();
     for (id, op) in function.body.ops.iter() {
         let rule = match &op.kind {
-            Op::Core(Program::SharedLoad { early: true, .. }) => {
-                let rule = blocks[id.0 as usize].map_or(Ok(()), |block| crate::early::refused(function, block));
+            Op::Core(Program::SharedLoad { prefetch_next: true, .. }) => {
+                let rule = blocks[id.0 as usize].map_or(Ok(()), |block| crate::first_fragments::refused(function, block));
                 rule.map_err(|why| format!("it cannot be early: {why}"))
             }
-            Op::Pairs { .. } => crate::pairs::refused(function, layouts, op, target),
+            Op::Pairs { .. } => crate::packed_ops::refused(function, layouts, op, target),
             Op::Core(
-                Program::LoadView { two_ways: true, .. }
-                | Program::StoreView { two_ways: true, .. }
-                | Program::ReduceView { two_ways: true, .. }
-                | Program::CopyView { two_ways: true, .. },
-            ) => crate::edges::refused(function, op)
-                .map_err(|why| format!("two_ways: it cannot have a version without bounds checks: {why}")),
+                Program::LoadView { versioned: true, .. }
+                | Program::StoreView { versioned: true, .. }
+                | Program::ReduceView { versioned: true, .. }
+                | Program::CopyView { versioned: true, .. },
+            ) => crate::versioned_accesses::refused(function, op)
+                .map_err(|why| format!("versioned: it cannot have a version without bounds checks: {why}")),
             _ => continue,
         };
         let in_phase = require(phase == Phase::Materialize, || format!("how it is written is not said in phase {}", phase.name()));
@@ -153,18 +154,19 @@ fn ways(
 /// them.
 fn tensor_memory(attrs: &FunctionAttrs, target: Target) -> Rule {
     let Some(TensorMemory { columns, address }) = attrs.tensor else { return Ok(()) };
-    let most = tileas::budget::tensor_columns(target, attrs.program.occupancy.unwrap_or(1));
-    require(columns.is_power_of_two() && (FEWEST_COLUMNS..=most).contains(&columns), || {
-        format!("{columns} columns of tensor memory are none of a power of two from {FEWEST_COLUMNS} to {most}")
+    let most = tileas::budget::tmem_columns(target, attrs.program.occupancy.unwrap_or(1));
+    require(columns.is_power_of_two() && (MIN_TMEM_COLUMNS..=most).contains(&columns), || {
+        format!("{columns} columns of tensor memory are none of a power of two from {MIN_TMEM_COLUMNS} to {most}")
     })?;
-    let (start, end) = (u64::from(address), u64::from(address) + u64::from(tileas::tensor::WORD));
-    let inside = end <= u64::from(attrs.shared_bytes) && address.is_multiple_of(tileas::tensor::WORD);
+    let (start, end) = (u64::from(address), u64::from(address) + u64::from(tileas::tensor_memory::WORD));
+    let inside = end <= u64::from(attrs.shared_bytes) && address.is_multiple_of(tileas::tensor_memory::WORD);
     let meets = |from: u32, bytes: u64| start < u64::from(from) + bytes && u64::from(from) < end;
     let buffers = attrs.placements.iter().map(|(buffer, place)| {
         let info = &attrs.program.buffers[buffer];
         (place.offset, u64::from(info.bytes()) * u64::from(place.depth))
     });
-    let barriers = attrs.pipes.values().map(|info| (info.barriers, u64::from(2 * PipeInfo::BARRIER) * u64::from(info.depth)));
+    let barriers =
+        attrs.pipelines.values().map(|info| (info.barriers, u64::from(2 * PipelineInfo::BARRIER) * u64::from(info.depth)));
     let apart = !buffers.chain(barriers).any(|(from, bytes)| meets(from, bytes));
     require(inside && apart, || format!("the word at {address} is not the function's, or something else lies there"))
 }
@@ -178,7 +180,7 @@ fn placements(attrs: &FunctionAttrs, target: Target) -> Rule {
     tensor_memory(attrs, target)?;
     for (buffer, info) in attrs.program.buffers.iter() {
         let place = attrs.placements[buffer];
-        require(place.depth > 0, || format!("{buffer} has no slot"))?;
+        require(place.depth > 0, || format!("{buffer} has no stage"))?;
         if info.space == Space::Tensor {
             let columns = attrs.tensor.map_or(0, |tensor| tensor.columns);
             let end = u64::from(place.offset) + u64::from(info.columns()) * u64::from(place.depth);
@@ -196,23 +198,23 @@ fn placements(attrs: &FunctionAttrs, target: Target) -> Rule {
 }
 
 /// The rule of an op that `.as` does not have.
-fn synchronisation(function: &Function, phase: Phase, op: &OpNode<Op>, agent: Option<Agent>) -> Rule {
+fn synchronisation(function: &Function, phase: Phase, op: &OpNode<Op>, warp_role: Option<WarpRole>) -> Rule {
     let attrs = &function.attrs;
     let own = match &op.kind {
         Op::Core(program) => {
-            agents::program_op(attrs, program, agent)?;
+            warp_roles::program_op(attrs, program, warp_role)?;
             return in_program(function, phase, &program.effects());
         }
         Op::Pairs { .. } => return Ok(()),
-        Op::Agent { .. } => Ok(()),
-        Op::PipeAcquire { .. } | Op::PipeCommit { .. } | Op::PipeWait { .. } | Op::PipeRelease { .. } => {
-            agents::pipe_op(function, &op.kind, agent)
+        Op::WarpRole { .. } => Ok(()),
+        Op::PipelineAcquire { .. } | Op::PipelineCommit { .. } | Op::PipelineWait { .. } | Op::PipelineRelease { .. } => {
+            warp_roles::pipeline_op(function, &op.kind, warp_role)
         }
-        Op::Barrier { id, threads } if !attrs.agents.is_empty() => {
-            let own = agent.map(|agent| (agent.barrier(), attrs.agents[agent].threads()));
+        Op::Barrier { id, threads } if !attrs.warp_roles.is_empty() => {
+            let own = warp_role.map(|warp_role| (warp_role.barrier(), attrs.warp_roles[warp_role].threads()));
             require(own == Some((*id, *threads)), || match own {
-                Some((id, threads)) => format!("this agent's barrier is {id}, for {threads} threads"),
-                None => "there are barriers in the bodies of agents only".into(),
+                Some((id, threads)) => format!("this warp_role's barrier is {id}, for {threads} threads"),
+                None => "there are barriers in the bodies of warp_roles only".into(),
             })
         }
         Op::Barrier { id, threads } => {
@@ -227,11 +229,11 @@ fn synchronisation(function: &Function, phase: Phase, op: &OpNode<Op>, agent: Op
             let tiles = tiles.iter().all(|tile| matches!(function.body.ty(*tile), Type::Tile { .. }));
             require(tiles, || "it puts tiles in place".into())
         }
-        Op::CopyWait { pending } => require(*pending < MOST_GROUPS, || "so many groups are never under way".into()),
-        Op::GroupWait { pending, sums } => {
-            let whole = sums.is_empty() || *pending == 0;
-            let tiles = sums.iter().all(|sum| matches!(function.body.ty(*sum), Type::Tile { .. }));
-            require(whole && tiles, || "sums are complete when nothing is in flight".into())
+        Op::CopyWait { pending } => require(*pending < MAX_GROUPS, || "so many groups are never in flight".into()),
+        Op::GroupWait { pending, accumulators } => {
+            let whole = accumulators.is_empty() || *pending == 0;
+            let tiles = accumulators.iter().all(|sum| matches!(function.body.ty(*sum), Type::Tile { .. }));
+            require(whole && tiles, || "accumulators are complete when nothing is in flight".into())
         }
     };
     own?;
@@ -239,24 +241,26 @@ fn synchronisation(function: &Function, phase: Phase, op: &OpNode<Op>, agent: Op
     require(phase == Phase::Materialize, || format!("there is no synchronisation in phase {}", phase.name()))
 }
 
-/// What an op of `.as` says here that it cannot say there: which slot of a ring it means, and that it stays in flight.
+/// What an op of `.as` says here that it cannot say there: which stage of a staged_buffer it means, and that it stays in flight.
 fn in_program(function: &Function, phase: Phase, effects: &Effects<'_>) -> Rule {
-    let flies = effects.completes == Completes::WithItsProducts;
-    require(!flies || phase == Phase::Materialize, || format!("no product is in flight in phase {}", phase.name()))?;
-    for (i, BufferAccess { buffer, slot, .. }) in effects.buffers.iter().enumerate() {
-        // Rings are written down as such before anything goes round them.
-        let ring = phase == Phase::Materialize && function.attrs.placements[*buffer].depth > 1;
-        match slot {
-            Some(_) if phase != Phase::Materialize => return Err(format!("no access names a slot in phase {}", phase.name())),
-            Some(slot) => {
-                let is_number = *function.body.ty(*slot) == Type::Scalar(Elem::Scalar(Scalar::I32));
-                require(ring && is_number, || format!("{slot} is not the number of a slot of {buffer}"))?;
+    let flies = effects.completes == Completes::WithMmaGroup;
+    require(!flies || phase == Phase::Materialize, || format!("no MMA is in flight in phase {}", phase.name()))?;
+    for (i, BufferAccess { buffer, stage, .. }) in effects.buffers.iter().enumerate() {
+        // Rings are written down as such before anything goes iteration them.
+        let staged_buffer = phase == Phase::Materialize && function.attrs.placements[*buffer].depth > 1;
+        match stage {
+            Some(_) if phase != Phase::Materialize => return Err(format!("no access names a stage in phase {}", phase.name())),
+            Some(stage) => {
+                let is_number = *function.body.ty(*stage) == Type::Scalar(Elem::Scalar(Scalar::I32));
+                require(staged_buffer && is_number, || format!("{stage} is not the number of a stage of {buffer}"))?;
             }
-            None => require(!ring, || format!("{buffer} is a ring, and the op does not say which slot it means"))?,
+            None => {
+                require(!staged_buffer, || format!("{buffer} is a staged_buffer, and the op does not say which stage it means"))?
+            }
         }
         let others = effects.buffers[..i].iter().filter(|other| other.buffer == *buffer);
-        let same = others.into_iter().all(|other| other.slot == *slot);
-        require(same, || format!("the op means two slots of {buffer}"))?;
+        let same = others.into_iter().all(|other| other.stage == *stage);
+        require(same, || format!("the op means two stages of {buffer}"))?;
     }
     Ok(())
 }

@@ -2,10 +2,10 @@
 //!
 //! All lengths and divisors are powers of two, so the greatest common divisor of two is the smaller one.
 
+use core_dialect::tile::{Elem, Shape};
 use numerics::Scalar;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
-use vocabulary::tile::{Elem, Shape};
 
 /// The largest divisor that is kept; that of zero.
 pub(super) const MOST: u64 = 1 << 62;

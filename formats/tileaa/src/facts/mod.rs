@@ -15,10 +15,10 @@ pub use table::{Known, table};
 use crate::{Function, Op, Type};
 use base::Value;
 use base::ir::{Op as OpId, Operation};
+use core_dialect::core_ops::Core;
+use core_dialect::rules::OpParents;
+use core_dialect::tile::{Elem, Shape};
 use transfer::Operand;
-use vocabulary::core_ops::Core;
-use vocabulary::rules::Nesting;
-use vocabulary::tile::{Elem, Shape};
 
 /// What is known of a memref: divisors of its base (in bytes), sizes and strides (in elements).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub struct Facts<'a> {
 /// How often a carried value may change before its range is given up, and before everything about it is.
 const PATIENCE: (u32, u32) = (2, 12);
 /// Loops nested in loops may take as many rounds as they are deep; beyond this nothing is known of what they carry.
-const ROUNDS: usize = 64;
+const ITERATIONS: usize = 64;
 
 impl<'a> Facts<'a> {
     pub fn of(function: &'a Function) -> Facts<'a> {
@@ -49,7 +49,7 @@ impl<'a> Facts<'a> {
             function,
             infos: vec![None; count],
             changes: vec![0; count],
-            nesting: Nesting::of(&function.body, function.region),
+            nesting: OpParents::of(&function.body, function.region),
             changed: false,
         };
         for &param in function.params() {
@@ -57,7 +57,7 @@ impl<'a> Facts<'a> {
         }
         let order = function.body.walk(function.region);
         for round in 0.. {
-            if round == ROUNDS {
+            if round == ITERATIONS {
                 order.iter().for_each(|op| deriver.give_up(*op));
             }
             deriver.changed = false;
@@ -124,7 +124,7 @@ struct Deriver<'a> {
     function: &'a Function,
     infos: Vec<Option<Info>>,
     changes: Vec<u32>,
-    nesting: Nesting,
+    nesting: OpParents,
     changed: bool,
 }
 

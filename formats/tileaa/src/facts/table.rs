@@ -3,8 +3,8 @@
 use super::{AxisInfo, Facts, Info, full_range};
 use crate::{Function, Op};
 use base::Value;
+use core_dialect::core_ops::Core;
 use serde::{Deserialize, Serialize};
-use vocabulary::core_ops::Core;
 
 /// What is known of one value, where that is more than its type or its own op says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

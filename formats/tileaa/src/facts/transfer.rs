@@ -1,10 +1,10 @@
 //! What an op makes of the facts about its operands.
 
 use super::info::{AxisInfo, Info, MOST, full_range, power_dividing};
+use core_dialect::core_ops::{Core, Fact, RANKS};
+use core_dialect::tile::{Dense, Elem, Shape};
 use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Convert, Overflow, Predicate, Rounding, Signedness};
-use vocabulary::core_ops::{Core, Fact, RANKS};
-use vocabulary::tile::{Dense, Elem, Shape};
 
 /// Tile blocks are numbered below this along each axis.
 const GRID_LIMIT: i64 = 1 << 24;
@@ -24,9 +24,9 @@ pub(super) fn result(core: &Core, operands: &[Operand<'_>], elem: Elem, shape: &
     let info = match (core, operands) {
         (Core::Constant { value }, _) if is_int => constant(value, elem.carrier(), shape),
         (Core::Iota {}, _) => iota(shape, elem),
-        (Core::BlockId { .. } | Core::TakenBlock { .. }, _) => Info::equal((0, GRID_LIMIT - 2), 1, shape),
+        (Core::BlockId { .. } | Core::ClcBlockId { .. }, _) => Info::equal((0, GRID_LIMIT - 2), 1, shape),
         (Core::BlockCount { .. }, _) => Info::equal((1, GRID_LIMIT - 1), 1, shape),
-        (Core::TakenCount {}, _) => Info::equal((1, i64::from(i32::MAX)), 1, shape),
+        (Core::ClcBlockCount {}, _) => Info::equal((1, i64::from(i32::MAX)), 1, shape),
         (Core::ClusterRank {}, _) => Info::equal((0, i64::from(RANKS[1]) - 1), 1, shape),
         (Core::Assume { fact, .. }, [x]) => assume(fact, x),
         (Core::Broadcast { .. }, [x]) => broadcast(x, shape),

@@ -4,7 +4,7 @@ use super::Uses;
 use crate::Op;
 use crate::ops::Identity;
 use base::Value;
-use vocabulary::rules::{LOADED, Rule, STORED, Seen, is_ptr, multiplies, require};
+use core_dialect::rules::{LOADED, Rule, STORED, Seen, has_mma, is_ptr, require};
 
 pub(super) fn rule(uses: &Uses<'_>) -> Rule {
     match &uses.op.kind {
@@ -39,10 +39,10 @@ pub(super) fn rule(uses: &Uses<'_>) -> Rule {
         Op::Scan { operands, dim, identities, .. } => combination(uses, operands, *dim as usize, identities, false),
         Op::Mma { lhs, rhs, acc, .. } => {
             let [(a, lhs), (b, rhs)] = [uses.number(*lhs)?, uses.number(*rhs)?];
-            uses.product(lhs, rhs, *acc)?;
-            multiplies(a, b, uses.number(*acc)?.0)
+            uses.mma(lhs, rhs, *acc)?;
+            has_mma(a, b, uses.number(*acc)?.0)
         }
-        Op::MmaScaled { lhs, rhs, acc, lhs_scale, rhs_scale } => uses.scaled_product([*lhs, *rhs], *acc, [*lhs_scale, *rhs_scale]),
+        Op::MmaScaled { lhs, rhs, acc, lhs_scale, rhs_scale } => uses.scaled_mma([*lhs, *rhs], *acc, [*lhs_scale, *rhs_scale]),
     }
 }
 

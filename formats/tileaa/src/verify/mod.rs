@@ -18,7 +18,7 @@ mod memory;
 use crate::{Function, Module, Op, Type};
 use base::diag::{Diagnostic, Result};
 use base::{Envelope, Loc};
-use vocabulary::rules::{self, MiddleType, described};
+use core_dialect::rules::{self, MiddleType, described};
 
 type Uses<'a> = rules::Uses<'a, Op, Type>;
 
@@ -62,7 +62,7 @@ fn function(module: &Module, function: &Function, envelope: &Envelope) -> Result
     if let Err((loc, message)) = rules::regions(body, function.region, function.loc) {
         return refuse("AA006", loc, message);
     }
-    if let Err(message) = rules::taken(body, &[function.entry()]) {
+    if let Err(message) = rules::clc_loops(body, &[function.entry()]) {
         return refuse("AA007", function.loc, message);
     }
     for (id, op) in body.ops.iter() {

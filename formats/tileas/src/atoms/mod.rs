@@ -1,26 +1,26 @@
 //! What the hardware has to multiply and to move: the tables of atoms, and how layouts and buffers fit them.
 
-pub mod boxes;
 mod fit;
-pub mod group;
-pub mod mma;
+pub mod mma_sync_atoms;
 mod table;
-pub mod tensor;
+pub mod tensor_memory;
+pub mod tma_tiles;
+pub mod wgmma_atoms;
 
 use base::Target;
-use hardware::Feature;
 use numerics::Scalar;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
+use target_info::Feature;
 
-/// The entry of a table that makes a product, written as its name.
+/// The entry of a table that makes a mma, written as its name.
 #[derive(Clone, Copy)]
 pub enum MmaAtom {
     /// `mma.sync`: by warps, from registers.
     Sync(&'static table::SyncAtom),
     /// `wgmma`: by warp groups, from shared memory, the left operand also from registers.
     Group(&'static table::GroupAtom),
-    /// `tcgen05.mma`: by one thread, sums in tensor memory, the left operand there or both in shared memory.
+    /// `tcgen05.mma`: by one thread, accumulators in tensor memory, the left operand there or both in shared memory.
     Tensor(&'static table::TensorAtom),
     /// By each thread for its own accumulators, in the order of K, from shared memory.
     MultiplyAdd(&'static table::ThreadAtom),
@@ -36,7 +36,7 @@ impl MmaAtom {
         }
     }
 
-    /// Multiply-adds for a product with such an extent along K, with at most so many steps of it written out.
+    /// Multiply-adds for a mma with such an extent along K, with at most so many steps of it written out.
     pub fn multiply_add(extent: u32, most: u32) -> MmaAtom {
         let fits = |atom: &&table::ThreadAtom| extent.is_multiple_of(atom.k) && atom.k <= most;
         MmaAtom::MultiplyAdd(table::THREAD_ATOMS.iter().rfind(fits).unwrap_or(&table::THREAD_ATOMS[0]))
@@ -53,7 +53,7 @@ impl MmaAtom {
     pub fn is_on(self, target: Target) -> bool {
         match self {
             MmaAtom::Sync(atom) => atom.is_on(target),
-            MmaAtom::Group(_) => target.has(Feature::WarpGroupProducts),
+            MmaAtom::Group(_) => target.has(Feature::Wgmma),
             MmaAtom::Tensor(atom) => target.has(atom.needs),
             MmaAtom::MultiplyAdd(_) => true,
         }
@@ -63,7 +63,7 @@ impl MmaAtom {
     /// The target has the atom ([`Self::is_on`]).
     pub fn rate(self, target: Target) -> u32 {
         const COLUMN: &str = "the test `every_atom_has_a_rate` checks each target that has the atom";
-        let rates = machine::rates(target);
+        let rates = perf_model::rates(target);
         match self {
             MmaAtom::Sync(atom) => rates.mma(atom.rate, atom.bits),
             MmaAtom::Group(atom) => rates.wgmma.expect(COLUMN).of(atom.operands[0].bits()),
@@ -72,24 +72,24 @@ impl MmaAtom {
         }
     }
 
-    /// The rate of the fastest unit of a target that multiplies elements of this type.
+    /// The rate of the fastest unit of a target that has_mma elements of this type.
     pub fn best_rate(target: Target, operand: Scalar) -> u32 {
-        let multiplies = |atom: &MmaAtom| match atom {
+        let has_mma = |atom: &MmaAtom| match atom {
             MmaAtom::Sync(atom) => atom.operands.contains(&operand),
             MmaAtom::Group(atom) => atom.operands.contains(&operand),
             MmaAtom::Tensor(atom) => atom.operands.contains(&operand),
             MmaAtom::MultiplyAdd(_) => true,
         };
-        let rates = MmaAtom::all().filter(|atom| atom.is_on(target) && multiplies(atom)).map(|atom| atom.rate(target));
-        let packed = machine::rates(target).tcgen05.filter(|_| operand == Scalar::F4E2M1FN).map(|column| column.of(4));
+        let rates = MmaAtom::all().filter(|atom| atom.is_on(target) && has_mma(atom)).map(|atom| atom.rate(target));
+        let packed = perf_model::rates(target).tcgen05.filter(|_| operand == Scalar::F4E2M1FN).map(|column| column.of(4));
         rates.chain(packed).max().expect("each target has multiply-adds of threads")
     }
 
     pub fn named(name: &str) -> Option<MmaAtom> {
         let threads = || table::THREAD_ATOMS.iter().find(|atom| atom.name == name).map(MmaAtom::MultiplyAdd);
-        let sync = mma::named(name).map(MmaAtom::Sync);
-        let group = || group::named(name).map(MmaAtom::Group);
-        sync.or_else(group).or_else(|| tensor::named(name).map(MmaAtom::Tensor)).or_else(threads)
+        let sync = mma_sync_atoms::named(name).map(MmaAtom::Sync);
+        let group = || wgmma_atoms::named(name).map(MmaAtom::Group);
+        sync.or_else(group).or_else(|| tensor_memory::named(name).map(MmaAtom::Tensor)).or_else(threads)
     }
 }
 
@@ -128,7 +128,7 @@ mod tests {
         for target in Target::all() {
             for atom in MmaAtom::all().filter(|atom| atom.is_on(target)) {
                 let rate = atom.rate(target);
-                let threads = machine::rates(target).multiply_add;
+                let threads = perf_model::rates(target).multiply_add;
                 let is_double = matches!(atom, MmaAtom::Sync(atom) if atom.acc == Scalar::F64);
                 let is_unit = !is_double && !matches!(atom, MmaAtom::MultiplyAdd(_));
                 assert!(rate > 0 && (!is_unit || rate > threads), "{target} {atom:?}: {rate}, threads {threads}");

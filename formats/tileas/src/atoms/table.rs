@@ -1,12 +1,12 @@
-//! The hardware's products, one row an atom: shape, types, what a target must have, and which element of a fragment each register
+//! The hardware's mmas, one row an atom: shape, types, what a target must have, and which element of a fragment each register
 //! of each lane holds.
 //!
 //! Fragment layouts are those of the PTX ISA's matrix tables, written as bits: `Row(i)` is bit `i` of the row number. A register
 //! here is one element; the instruction packs as many as fit into 32 bits.
 
-use hardware::Feature;
-use machine::MmaRate;
 use numerics::Scalar;
+use perf_model::MmaRate;
+use target_info::Feature;
 
 /// A bit of a fragment's row or column number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,10 +32,10 @@ pub struct SyncAtom {
     pub rows: u32,
     /// Element types of either operand; integer signedness is the op's.
     pub operands: &'static [Scalar],
-    /// Scales of each row of A and column of B in one atom; none for products that are not scaled.
+    /// Scales of each row of A and column of B in one atom; none for mmas that are not scaled.
     pub scales: u32,
     pub acc: Scalar,
-    /// Whether each lane makes f16 of its operands, for two products of half the depth.
+    /// Whether each lane makes f16 of its operands, for two mmas of half the depth.
     pub widened: bool,
     /// The rate of the instruction, of `bits` bits for each element.
     pub rate: MmaRate,
@@ -95,7 +95,7 @@ const F16: SyncAtom = SyncAtom {
     b: &B16,
     c: &C16X8,
 };
-const F16_SUMS: SyncAtom = SyncAtom {
+const F16_ACCUMULATOR: SyncAtom = SyncAtom {
     name: "mma.m16n8k16.f16",
     m: 16,
     n: 8,
@@ -186,10 +186,10 @@ const fn half(name: &'static str, whole: &SyncAtom, a: &'static Fragment) -> Syn
     SyncAtom { name, m: 8, a, c: &C8X8, ..*whole }
 }
 
-/// The products of `mma.sync`. Of two atoms for the same product the first is better.
+/// The mmas of `mma.sync`. Of two atoms for the same mma the first is better.
 pub const SYNC_ATOMS: &[SyncAtom] = &[
     F16,
-    F16_SUMS,
+    F16_ACCUMULATOR,
     TF32,
     SyncAtom {
         name: "mma.m8n8k4.f64",
@@ -264,7 +264,7 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
     },
     // Few rows, as decoding has them.
     half("mma.m8n8k16.f32", &F16, &A16_HALF),
-    half("mma.m8n8k16.f16", &F16_SUMS, &A16_HALF),
+    half("mma.m8n8k16.f16", &F16_ACCUMULATOR, &A16_HALF),
     half("mma.m8n8k8.f32", &TF32, &A32_HALF),
     half("mma.m8n8k32.s32", &BYTES, &A8_HALF),
     half("mma.m8n8k32.f32", &FP8, &A8_HALF),
@@ -282,7 +282,7 @@ pub struct GroupAtom {
     pub transposes: bool,
 }
 
-/// The products of `wgmma`, on targets that have warp groups.
+/// The mmas of `wgmma`, on targets that have warp groups.
 pub(super) const GROUP_ATOMS: &[GroupAtom] = &[
     GroupAtom { name: "wgmma.m64k16.f32", operands: &[Scalar::F16, Scalar::BF16], acc: Scalar::F32, k: 16, transposes: true },
     GroupAtom { name: "wgmma.m64k16.f16", operands: &[Scalar::F16], acc: Scalar::F16, k: 16, transposes: true },
@@ -297,7 +297,7 @@ pub(super) const GROUP_ATOMS: &[GroupAtom] = &[
     GroupAtom { name: "wgmma.m64k32.s32", operands: &[Scalar::I8], acc: Scalar::I32, k: 32, transposes: false },
 ];
 
-/// A product whose sums are in tensor memory.
+/// A mma whose accumulators are in tensor memory.
 pub struct TensorAtom {
     /// What `.as` calls it.
     pub name: &'static str,
@@ -315,7 +315,7 @@ pub struct TensorAtom {
     pub needs: Feature,
 }
 
-/// What scales a product in tensor memory takes: one for each run of elements along the depth.
+/// What scales a mma in tensor memory takes: one for each run of elements along the depth.
 pub struct BlockScales {
     pub elems: &'static [Scalar],
     /// Elements of the operands' buffers that share one.
@@ -327,7 +327,7 @@ const BYTE_FLOATS: &[Scalar] = &[Scalar::F8E4M3FN, Scalar::F8E5M2];
 /// Pairs of 4-bit floats along the depth, the lower half first.
 const PAIRS: &[Scalar] = &[Scalar::I8];
 
-/// The products of `tcgen05.mma`.
+/// The mmas of `tcgen05.mma`.
 pub(super) const TENSOR_ATOMS: &[TensorAtom] = &[
     TensorAtom {
         name: "tcgen05.k16.f32",
@@ -387,7 +387,7 @@ pub(super) const TENSOR_ATOMS: &[TensorAtom] = &[
         k: 32,
         transposes: true,
         scales: None,
-        needs: Feature::TensorProductsInt8,
+        needs: Feature::Tcgen05Int8,
     },
     TensorAtom {
         name: "tcgen05.k32.block32.f32",

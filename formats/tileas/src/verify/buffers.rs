@@ -1,12 +1,12 @@
 //! Accesses to buffers: what they hold, that the atom fits the layout and the buffer's, and that they are written before they are read.
 
-use super::fresh::Fresh;
+use super::zero_init::ZeroInit;
 use super::{Check, Program, Rule, Seen, Type, Uses, Value, require};
-use crate::effects::{BufferAccess, Does, Effects};
+use crate::effects::{AccessKind, BufferAccess, Effects};
 use crate::{Buffer, BufferInfo, CopyAtom, FunctionAttrs, Op, Space};
 use base::{Body, Loc, Region};
-use hardware::Feature;
 use std::collections::BTreeSet;
+use target_info::Feature;
 
 impl Check<'_> {
     pub(super) fn buffer(&self, buffer: Buffer) -> Result<&BufferInfo, String> {
@@ -40,13 +40,13 @@ impl Check<'_> {
             CopyAtom::Vector { vector_bits } => vector_bits <= 4 && info.neighbours(&layout, vector_bits),
             CopyAtom::Matrix { .. } if uses.op.results.is_empty() => {
                 let target = self.target;
-                require(target.has(Feature::MatrixStores), || format!("{target} stores no matrices"))?;
+                require(target.has(Feature::StMatrix), || format!("{target} stores no matrices"))?;
                 info.matrix_store(&layout) == Some(atom)
             }
             CopyAtom::Matrix { .. } => info.matrix(&layout) == Some(atom),
             CopyAtom::ByteMatrix => {
                 let target = self.target;
-                require(target.has(Feature::ByteMatrices), || format!("{target} loads no matrices of bytes"))?;
+                require(target.has(Feature::LdMatrixTransB8), || format!("{target} loads no matrices of bytes"))?;
                 !uses.op.results.is_empty() && info.byte_matrices(&layout).is_some()
             }
             CopyAtom::Async { .. } => false,
@@ -87,29 +87,31 @@ pub(super) fn goes_through_a_buffer<O: Program>(
     Ok(())
 }
 
-/// In program order, every buffer is written before it is read; sums that may be fresh are so at first.
+/// In program order, every buffer is written before it is read; accumulators that may be zero_init are so at first.
 pub(super) fn written_before_read<O: Program>(
     body: &Body<O, Type>,
     root: Region,
     attrs: &FunctionAttrs,
 ) -> Result<(), (Loc, String)> {
     let mut written = vec![false; attrs.buffers.len()];
-    let mut fresh = None;
+    let mut zero_init = None;
     for op in body.walk(root) {
         let node = &body.ops[op];
         let Some(kind) = node.kind.program() else { continue };
-        for BufferAccess { buffer, does, .. } in kind.effects().buffers {
+        for BufferAccess { buffer, access_kind, .. } in kind.effects().buffers {
             if written[buffer.0 as usize] {
                 continue;
             }
-            let needs = match does {
-                Does::WritesIf(is_fresh) => !fresh.get_or_insert_with(|| Fresh::new(body, root)).holds_at_first(is_fresh),
-                does => does.needs_content(),
+            let needs = match access_kind {
+                AccessKind::WritesIf(is_zero_init) => {
+                    !zero_init.get_or_insert_with(|| ZeroInit::new(body, root)).holds_at_first(is_zero_init)
+                }
+                access_kind => access_kind.needs_content(),
             };
             if needs {
                 return Err((node.loc, format!("{buffer} is read before anything is written to it")));
             }
-            written[buffer.0 as usize] = does.writes();
+            written[buffer.0 as usize] = access_kind.writes();
         }
     }
     Ok(())

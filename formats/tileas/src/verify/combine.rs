@@ -1,20 +1,20 @@
-//! Ops that combine elements: reductions, scans and products.
+//! Ops that combine elements: reductions, scans and mmas.
 
 use super::{Check, Program, Rule, Seen, Type, Uses, Value, require};
-use crate::group::{self, GroupAtom, Matrix};
 use crate::layout::{Layout, Strides};
-use crate::mma::{Cover, Operand, SyncAtom};
-use crate::{Buffer, MmaAtom, Op, Place, Space};
+use crate::mma_sync_atoms::{Cover, Operand, SyncAtom};
+use crate::wgmma_atoms::{self, GroupAtom, Matrix};
+use crate::{Buffer, MmaAtom, MmaOperand, Op, Space};
+use core_dialect::rules::{has_mma, is_ptr};
 use numerics::Scalar;
-use vocabulary::rules::{is_ptr, multiplies};
 
 impl Check<'_> {
     pub(super) fn combination<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
         match kind {
-            Op::ReduceRegisters { operands, dim, .. } => self.reduction(uses, operands, *dim as usize, Part::Registers),
-            Op::ReduceLanes { operands, dim, .. } => self.reduction(uses, operands, *dim as usize, Part::Lanes),
+            Op::ReduceRegisters { operands, dim, .. } => self.reduction(uses, operands, *dim as usize, OperandPart::Registers),
+            Op::ReduceLanes { operands, dim, .. } => self.reduction(uses, operands, *dim as usize, OperandPart::Lanes),
             Op::Scan { operands, dim, .. } => self.scan(uses, operands, *dim as usize),
-            Op::Mma { .. } => self.product(uses, kind),
+            Op::Mma { .. } => self.mma(uses, kind),
             _ => unreachable!("only what combines comes here"),
         }
     }
@@ -32,7 +32,7 @@ impl Check<'_> {
         self.together(uses, operands)
     }
 
-    fn reduction<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: &[Value], dim: usize, part: Part) -> Rule {
+    fn reduction<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: &[Value], dim: usize, part: OperandPart) -> Rule {
         self.alike(uses, operands, dim)?;
         let shape = uses.tile(operands[0])?.1;
         let left = part.combined(self.layout(uses, operands[0]), shape, dim);
@@ -63,13 +63,13 @@ impl Check<'_> {
         require(in_order && plain, || "the dimension does not lie in registers and lanes in order".into())
     }
 
-    /// The operands are where the atom finds them, and the sums in the registers of its threads.
-    fn product<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
-        let Op::Mma { in_flight, lhs, rhs, acc, fresh, lhs_scale, rhs_scale, atom, .. } = kind else {
-            unreachable!("only products come here")
+    /// The operands are where the atom finds them, and the accumulators in the registers of its threads.
+    fn mma<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
+        let Op::Mma { in_flight, lhs, rhs, acc, zero_init, lhs_scale, rhs_scale, atom, .. } = kind else {
+            unreachable!("called for MMA ops only")
         };
         let scales = match (lhs_scale, rhs_scale) {
-            (Some(Place::Registers(lhs)), Some(Place::Registers(rhs))) => Some([*lhs, *rhs]),
+            (Some(MmaOperand::Registers(lhs)), Some(MmaOperand::Registers(rhs))) => Some([*lhs, *rhs]),
             (None, None) => None,
             (Some(_), Some(_)) if matches!(atom, MmaAtom::Tensor(_)) => None,
             (Some(_), Some(_)) => return Err("scales are in registers".into()),
@@ -83,35 +83,37 @@ impl Check<'_> {
         require(lhs_scale.is_some() == takes_scales, || {
             format!("'{}' takes {} scales", atom.name(), if takes_scales { "two tiles of" } else { "no" })
         })?;
-        require(!in_flight || matches!(atom, MmaAtom::Group(_)), || "only products of warp groups are in flight".into())?;
+        require(!in_flight || matches!(atom, MmaAtom::Group(_)), || "only wgmma ops are in flight".into())?;
         if let MmaAtom::Tensor(atom) = atom {
-            return self.tensor_product(uses, kind, atom);
+            return self.tcgen05_mma(uses, kind, atom);
         }
-        let Place::Registers(acc) = acc else { return Err(format!("'{}' has its sums in registers", atom.name())) };
-        let can_be_fresh = matches!(atom, MmaAtom::Group(_));
-        require(fresh.is_none() || can_be_fresh, || format!("'{}' cannot be told that its sums are fresh", atom.name()))?;
-        fresh.map_or(Ok(()), |fresh| self.is_truth(uses, fresh))?;
+        let MmaOperand::Registers(acc) = acc else { return Err(format!("'{}' has its accumulators in registers", atom.name())) };
+        let can_zero_init = matches!(atom, MmaAtom::Group(_));
+        require(zero_init.is_none() || can_zero_init, || {
+            format!("'{}' cannot be told that its accumulators are zero_init", atom.name())
+        })?;
+        zero_init.map_or(Ok(()), |zero_init| self.is_i1(uses, zero_init))?;
         self.together(uses, &[*acc, uses.result()?])?;
         match (atom, lhs, rhs) {
-            (MmaAtom::Sync(atom), Place::Registers(lhs), Place::Registers(rhs)) => {
+            (MmaAtom::Sync(atom), MmaOperand::Registers(lhs), MmaOperand::Registers(rhs)) => {
                 self.fragments(uses, [*lhs, *rhs, *acc], scales, atom)
             }
-            (MmaAtom::Sync(atom), ..) => Err(format!("'{}' multiplies registers", atom.name)),
-            (MmaAtom::Group(atom), lhs, Place::Memory { buffer, transposed, .. }) => {
-                self.group_product(uses, lhs, (*buffer, *transposed), *acc, atom)
+            (MmaAtom::Sync(atom), ..) => Err(format!("'{}' has_mma registers", atom.name)),
+            (MmaAtom::Group(atom), lhs, MmaOperand::Memory { buffer, transposed, .. }) => {
+                self.wgmma(uses, lhs, (*buffer, *transposed), *acc, atom)
             }
-            (MmaAtom::Group(_), _, Place::Registers(_)) => Err("its right operand is in shared memory".into()),
+            (MmaAtom::Group(_), _, MmaOperand::Registers(_)) => Err("its right operand is in shared memory".into()),
             (
                 MmaAtom::MultiplyAdd(atom),
-                Place::Memory { buffer: lhs, transposed: false, .. },
-                Place::Memory { buffer: rhs, transposed: false, .. },
-            ) => self.shared_product(uses, [*lhs, *rhs], *acc, atom.k),
+                MmaOperand::Memory { buffer: lhs, transposed: false, .. },
+                MmaOperand::Memory { buffer: rhs, transposed: false, .. },
+            ) => self.smem_mma(uses, [*lhs, *rhs], *acc, atom.k),
             (MmaAtom::Tensor(_), ..) => unreachable!("held above"),
             (MmaAtom::MultiplyAdd(_), ..) => Err("threads multiply what buffers hold as it is".into()),
         }
     }
 
-    /// The operands' layouts are those of the atom's fragments, for one way to cover the product.
+    /// The operands' layouts are those of the atom's fragments, for one way to cover the mma.
     fn fragments<O: Program>(
         &self,
         uses: &Uses<'_, O, Type>,
@@ -121,10 +123,10 @@ impl Check<'_> {
     ) -> Rule {
         let [(a, left), (b, right)] = [uses.number(values[0])?, uses.number(values[1])?];
         match scales {
-            Some(scales) => uses.scaled_product([values[0], values[1]], values[2], scales)?,
+            Some(scales) => uses.scaled_mma([values[0], values[1]], values[2], scales)?,
             None => {
-                uses.product(left, right, values[2])?;
-                multiplies(a, b, uses.number(values[2])?.0)?;
+                uses.mma(left, right, values[2])?;
+                has_mma(a, b, uses.number(values[2])?.0)?;
             }
         }
         let name = atom.name;
@@ -135,7 +137,7 @@ impl Check<'_> {
         let rank = out.len();
         let [m, n, k] = [out[rank - 2], out[rank - 1], left[rank - 1]];
         let batch = if rank == 3 { out[0] } else { 1 };
-        require(atom.divides([m, n, k]), || format!("the product does not divide into '{name}'"))?;
+        require(atom.divides([m, n, k]), || format!("the MMA does not divide into '{name}'"))?;
         let blocks = match scales {
             Some([scale, _]) => uses.tile(scale)?.1[rank - 1],
             None => 0,
@@ -155,10 +157,10 @@ impl Check<'_> {
     }
 
     /// The operands are in buffers that a matrix descriptor can tell, or the left one in the registers of the atom's warps.
-    fn group_product<O: Program>(
+    fn wgmma<O: Program>(
         &self,
         uses: &Uses<'_, O, Type>,
-        lhs: &Place,
+        lhs: &MmaOperand,
         (rhs, rhs_transposed): (Buffer, bool),
         acc: Value,
         atom: &'static GroupAtom,
@@ -180,39 +182,39 @@ impl Check<'_> {
             Ok((info.elem.carrier(), out[..rank.saturating_sub(2)].iter().copied().chain(last).collect()))
         };
         let (a, left) = match lhs {
-            Place::Registers(value) => {
+            MmaOperand::Registers(value) => {
                 let (elem, shape) = uses.number(*value)?;
                 (elem, shape.to_vec())
             }
-            Place::Memory { buffer, transposed, .. } => in_buffer(*buffer, Operand::A, *transposed)?,
+            MmaOperand::Memory { buffer, transposed, .. } => in_buffer(*buffer, Operand::A, *transposed)?,
         };
         let (b, right) = in_buffer(rhs, Operand::B, rhs_transposed)?;
-        uses.product(&left, &right, acc)?;
+        uses.mma(&left, &right, acc)?;
         let [m, n, k] = [out[rank - 2], out[rank - 1], left[rank - 1]];
         let warp_bits = self.warps.checked_ilog2().unwrap_or(0);
         let takes = |elem: Scalar| atom.operands.contains(&elem) && elem == a && sum == atom.acc;
         require(takes(a) && takes(b), || format!("'{name}' does not multiply {a} and {b} into {sum}"))?;
         let whole = out[..rank - 2].iter().all(|extent| *extent == 1)
-            && group::group_atom(self.target, a, sum, [m, n, k], warp_bits).is_some();
-        require(whole, || format!("the product does not divide into '{name}' on {}", self.target))?;
-        let lhs_fits = lhs.registers().is_none_or(|value| self.layout(uses, value) == group::left(a, m, k, warp_bits));
-        let sums_fit = self.layout(uses, acc) == group::accumulators(m, n, warp_bits);
-        require(lhs_fits && sums_fit, || format!("the layouts are not those of '{name}'"))
+            && wgmma_atoms::group_atom(self.target, a, sum, [m, n, k], warp_bits).is_some();
+        require(whole, || format!("the MMA does not divide into '{name}' on {}", self.target))?;
+        let lhs_fits = lhs.registers().is_none_or(|value| self.layout(uses, value) == wgmma_atoms::left(a, m, k, warp_bits));
+        let accumulator_fits = self.layout(uses, acc) == wgmma_atoms::accumulators(m, n, warp_bits);
+        require(lhs_fits && accumulator_fits, || format!("the layouts are not those of '{name}'"))
     }
 
-    fn shared_product<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: [Buffer; 2], acc: Value, k: u32) -> Rule {
+    fn smem_mma<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: [Buffer; 2], acc: Value, k: u32) -> Rule {
         let [lhs, rhs] = [self.buffer(operands[0])?, self.buffer(operands[1])?];
         let shared = [lhs, rhs].iter().all(|info| info.space == Space::Shared);
         require(shared, || "threads multiply what is in shared memory".into())?;
-        uses.product(&lhs.shape, &rhs.shape, acc)?;
+        uses.mma(&lhs.shape, &rhs.shape, acc)?;
         let whole = lhs.shape.last().is_some_and(|extent| extent.is_multiple_of(k));
         require(whole, || format!("its steps along K are not made {k} at a time"))?;
         require(!is_ptr(lhs.elem) && !is_ptr(rhs.elem), || "pointers are not multiplied".into())?;
-        multiplies(lhs.elem.carrier(), rhs.elem.carrier(), uses.number(acc)?.0)
+        has_mma(lhs.elem.carrier(), rhs.elem.carrier(), uses.number(acc)?.0)
     }
 }
 
-/// The ways in which atoms and warps can cover a product.
+/// The ways in which atoms and warps can cover a mma.
 fn covers(atom: &'static SyncAtom, [batch, m, n]: [u32; 3], warp_bits: u32) -> impl Iterator<Item = Cover> {
     let most = [batch, m / atom.m, n / atom.n].map(|count| count.max(1).ilog2().min(warp_bits));
     let warps = (0..=most[0]).flat_map(move |batch_bits| {
@@ -226,12 +228,12 @@ fn covers(atom: &'static SyncAtom, [batch, m, n]: [u32; 3], warp_bits: u32) -> i
 }
 
 /// What a reduction combines: the registers of a thread, or its lanes.
-enum Part {
+enum OperandPart {
     Registers,
     Lanes,
 }
 
-impl Part {
+impl OperandPart {
     /// What is left of a tile: its extents and layout. The numbers along the dimension close ranks.
     fn combined(&self, mut layout: Layout, shape: &[u32], dim: usize) -> Option<(Vec<u32>, Layout)> {
         let strides = Strides::of(shape);
@@ -239,8 +241,8 @@ impl Part {
         let pure =
             layout.register.iter().chain(&layout.lane).chain(&layout.warp).all(|basis| basis & mask == 0 || basis & !mask == 0);
         let bases = match self {
-            Part::Registers => &mut layout.register,
-            Part::Lanes => &mut layout.lane,
+            OperandPart::Registers => &mut layout.register,
+            OperandPart::Lanes => &mut layout.lane,
         };
         bases.iter_mut().filter(|basis| **basis & mask != 0).for_each(|basis| *basis = 0);
         let mut left: Vec<u32> = layout.register.iter().chain(&layout.lane).chain(&layout.warp).copied().collect();

@@ -2,13 +2,13 @@
 
 use super::{Check, Program, Rule, Seen, Type, Uses, Value, require};
 use crate::layout::{Layout, Strides};
-use crate::{Buffer, CopyAtom, MOST_LATENCY, Op, Space, boxes};
+use crate::{Buffer, CopyAtom, MAX_LATENCY, Op, Space, tma_tiles};
 use base::Region;
-use hardware::Feature;
+use core_dialect::memory::{MemoryOrdering, MemoryScope, Order, Padding};
+use core_dialect::rules::{LOADED, STORED};
+use core_dialect::tile::{Elem, View, ViewKind};
+use target_info::Feature;
 use tensormap::Map;
-use vocabulary::memory::{MemoryOrdering, MemoryScope, Order, Padding};
-use vocabulary::rules::{LOADED, STORED};
-use vocabulary::tile::{Elem, View, ViewKind};
 
 /// Bytes that one access of a thread moves at most.
 const WIDEST: u32 = 16;
@@ -31,13 +31,13 @@ impl Check<'_> {
             }
             Op::CopyView { latency: Some(latency), .. }
             | Op::Copy { latency: Some(latency), .. }
-            | Op::CopyBoxes { latency: Some(latency), .. }
-                if !(1..=MOST_LATENCY).contains(latency) =>
+            | Op::TmaLoad { latency: Some(latency), .. }
+                if !(1..=MAX_LATENCY).contains(latency) =>
             {
-                Err(format!("a hint about latency is from 1 to {MOST_LATENCY}"))
+                Err(format!("a hint about latency is from 1 to {MAX_LATENCY}"))
             }
             Op::CopyView { .. } => self.copy_view(uses, kind),
-            Op::CopyBoxes { .. } | Op::StoreBoxes { .. } => self.by_boxes(uses, kind),
+            Op::TmaLoad { .. } | Op::TmaStore { .. } => self.by_tma(uses, kind),
             Op::Copy { ptr, mask, token, order, buffer, atom, .. } => {
                 let copied = uses.pointed(*ptr)?;
                 uses.masked(*mask, *ptr)?;
@@ -138,44 +138,46 @@ impl Check<'_> {
         neighbours(view, layout, bits)
     }
 
-    /// The map is the view's, and the buffer is as its boxes fill it. What is stored so is there for other kernels only.
-    fn by_boxes<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
-        let (Op::CopyBoxes { view, index, token, order, in_bounds, buffer, map, .. }
-        | Op::StoreBoxes { view, index, token, order, in_bounds, buffer, map, .. }) = kind
+    /// The map is the view's, and the buffer is as its tma_tiles fill it. What is stored so is there for other kernels only.
+    fn by_tma<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
+        let (Op::TmaLoad { view, index, token, order, in_bounds, buffer, map, .. }
+        | Op::TmaStore { view, index, token, order, in_bounds, buffer, map, .. }) = kind
         else {
-            unreachable!("only copies by boxes come here")
+            unreachable!("only copies by tma_tiles come here")
         };
-        let loads = matches!(kind, Op::CopyBoxes { .. });
+        let loads = matches!(kind, Op::TmaLoad { .. });
         let ty = uses.view(*view, index, in_bounds)?;
         match kind {
-            Op::StoreBoxes { mode: Some(mode), .. } => {
+            Op::TmaStore { mode: Some(mode), .. } => {
                 uses.ordered(*order, *token, &[MemoryOrdering::Relaxed])?;
                 uses.results(&[Seen::Token])?;
                 let elem = ty.memref.elem;
-                let combines = boxes::combines(*mode, elem) && order.scope != Some(MemoryScope::System);
+                let combines = tma_tiles::combines(*mode, elem) && order.scope != Some(MemoryScope::System);
                 require(combines, || format!("the copy engine does not combine {elem} in memory so"))?;
             }
             _ => unordered(uses, *order, *token)?,
         }
-        require(self.target.has(Feature::BoxCopies), || format!("{} has no copy engine for boxes", self.target))?;
+        require(self.target.has(Feature::Tma), || format!("{} has no copy engine for tma_tiles", self.target))?;
         require(!loads || matches!(ty.padding, None | Some(Padding::Zero)), || "elements outside become zero".into())?;
         let stated = self.attrs.maps.get(*map).ok_or_else(|| format!("{map} is not in the table"))?;
         let params = &uses.body.blocks[uses.body.block_of(Region(0))].args;
-        let mut made = boxes::map(uses.body, params, *view).map_err(|why| format!("{view} has no tensor map: {why}"))?;
+        let mut made = tma_tiles::map(uses.body, params, *view).map_err(|why| format!("{view} has no tensor map: {why}"))?;
         let info = self.buffer(*buffer)?;
         // Each block of a pair brings the half that it has, as a tile of its own.
-        let half = self.attrs.pair && loads && boxes::halved(&ty.tile, &info.shape).is_some();
+        let half = self.attrs.cta_pair && loads && tma_tiles::halved(&ty.tile, &info.shape).is_some();
         let ty = &View { tile: if half { info.shape.clone() } else { ty.tile.clone() }, ..ty.clone() };
         if half {
-            (made.extent, made.swizzle) = boxes::boxes_of(ty).ok_or("half of its rows is shorter than 16 bytes")?;
+            (made.extent, made.swizzle) = tma_tiles::tma_tiles_of(ty).ok_or("half of its rows is shorter than 16 bytes")?;
         }
         let whole = Map { extent: made.extent.clone(), ..stated.clone() };
         require(whole == made, || format!("{map} is not the tensor map of {view}"))?;
-        require(boxes::are_parts(&stated.extent, &made.extent), || format!("the boxes of {map} are no parts of those of {view}"))?;
-        let filled = boxes::buffer(ty, &stated.extent, made.swizzle).ok_or("its boxes are too small")?;
+        require(tma_tiles::are_parts(&stated.extent, &made.extent), || {
+            format!("the tma_tiles of {map} are no parts of those of {view}")
+        })?;
+        let filled = tma_tiles::buffer(ty, &stated.extent, made.swizzle).ok_or("its tma_tiles are too small")?;
         let same = (info.elem, &info.shape, &info.offsets) == (filled.elem, &filled.shape, &filled.offsets);
         let fits = same && info.space == filled.space;
-        require(fits && info.align >= filled.align, || format!("{buffer} is not as the boxes of {map} fill it"))
+        require(fits && info.align >= filled.align, || format!("{buffer} is not as the tma_tiles of {map} fill it"))
     }
 
     /// The buffer holds such tiles, and pieces of the atom's size are whole registers of the layout and whole in the buffer. Gives

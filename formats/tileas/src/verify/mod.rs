@@ -13,18 +13,18 @@
 //! | AS009 | names of functions and globals are unique; a global's data has its type |
 //! | AS010 | every region is one block that ends in a terminator its op allows, with the values the op expects; nesting has a limit |
 //! | AS011 | a buffer is written before it is read: in program order, and in `.as` on every way there |
-//! | AS012 | in `.as` every op is complete when the next one starts, and every buffer has one slot |
+//! | AS012 | in `.as` every op is complete when the next one starts, and every buffer has one stage |
 //! | AS013 | tensor maps are over the parameters of their function, and in the table once |
 //! | AS014 | what one thread found out for several warps goes to them through a buffer |
 
 mod buffers;
 mod combine;
-mod fresh;
 mod memory;
 mod relations;
 mod tables;
-mod tensor;
-mod written;
+mod tmem_rules;
+mod written_before_read;
+mod zero_init;
 
 use crate::effects::{Completes, Effects};
 use crate::layout::{Layout, LayoutId};
@@ -33,35 +33,35 @@ use base::diag::{Diagnostic, Result};
 use base::ir::{Def, Operation};
 use base::text::Function;
 use base::{Arena, Block, Body, Envelope, Loc, Region, Target, Value};
-use hardware::Feature;
-use vocabulary::core_ops::Core;
-use vocabulary::rules::{self, MiddleOp, MiddleType, Rule, Seen, Uses, described, require};
-use vocabulary::tile::Global;
+use core_dialect::core_ops::Core;
+use core_dialect::rules::{self, MiddleOp, MiddleType, Rule, Seen, Uses, described, require};
+use core_dialect::tile::Global;
+use target_info::Feature;
 
 pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
     program(&module.layouts, &module.globals, &module.functions, |_| Vec::new(), envelope)?;
     module.functions.iter().try_for_each(|function| {
-        if function.attrs.pair {
+        if function.attrs.cta_pair {
             let message = format!("in '{}': that blocks are a pair is for `.sched` to say", function.name);
             return Err(Diagnostic::invalid("AS012", message).at_loc(&envelope.debug, function.loc));
         }
-        written::on_every_way(&function.body, function.region, &function.attrs).map_err(|(loc, message)| {
+        written_before_read::on_every_path(&function.body, function.region, &function.attrs).map_err(|(loc, message)| {
             Diagnostic::invalid("AS011", format!("in '{}': {message}", function.name)).at_loc(&envelope.debug, loc)
         })?;
         let mut ops = function.body.ops.values();
         ops.try_for_each(|op| {
-            let whole = !matches!(op.kind, Op::SharedLoad { in_pieces: true, .. } | Op::SharedLoad { early: true, .. });
+            let whole = !matches!(op.kind, Op::SharedLoad { per_k_step: true, .. } | Op::SharedLoad { prefetch_next: true, .. });
             let whole = require(whole, || "which loads are made in pieces is for `.sched` to say".into());
-            let two_ways = matches!(
+            let versioned = matches!(
                 op.kind,
-                Op::LoadView { two_ways: true, .. }
-                    | Op::StoreView { two_ways: true, .. }
-                    | Op::ReduceView { two_ways: true, .. }
-                    | Op::CopyView { two_ways: true, .. }
+                Op::LoadView { versioned: true, .. }
+                    | Op::StoreView { versioned: true, .. }
+                    | Op::ReduceView { versioned: true, .. }
+                    | Op::CopyView { versioned: true, .. }
             );
-            let once = require(!two_ways, || "which accesses have two ways is for `.sched` to say".into());
-            let waits = matches!(op.kind, Op::StoreBoxes { waits: true, .. });
-            let in_order = require(!waits, || "which stores by boxes wait is for `.sched` to say".into());
+            let once = require(!versioned, || "which accesses have two ways is for `.sched` to say".into());
+            let waits = matches!(op.kind, Op::TmaStore { waits: true, .. });
+            let in_order = require(!waits, || "which stores by tma_tiles wait is for `.sched` to say".into());
             whole.and(once).and(in_order).and_then(|()| alone(&op.kind.effects())).map_err(|message| {
                 let message = format!("in '{}': {}: {message}", function.name, op.kind.mnemonic());
                 Diagnostic::invalid("AS012", message).at_loc(&envelope.debug, op.loc)
@@ -70,11 +70,11 @@ pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
     })
 }
 
-/// What only `.sched` can say: that something is still under way, and that a buffer has several slots.
+/// What only `.sched` can say: that something is still in flight, and that a buffer has several stages.
 fn alone(effects: &Effects<'_>) -> Rule {
-    require(effects.completes != Completes::WithItsProducts, || "it stays in flight, and nothing waits for it here".into())?;
-    let slots = effects.buffers.iter().all(|access| access.slot.is_none());
-    require(slots, || "buffers have one slot here".into())
+    require(effects.completes != Completes::WithMmaGroup, || "it stays in flight, and nothing waits for it here".into())?;
+    let stages = effects.buffers.iter().all(|access| access.stage.is_none());
+    require(stages, || "buffers have one stage here".into())
 }
 
 /// An op of this format, or of one that extends it.
@@ -103,14 +103,14 @@ impl AsRef<FunctionAttrs> for FunctionAttrs {
 }
 
 /// A region that only some warps of the block execute, and how many; its layouts are over these.
-pub type Part = (Region, u32);
+pub type ExecutedRegion = (Region, u32);
 
 /// Holds the rules for a program of this format or of one that extends it. `parts` are those of a function, if its warps are divided.
 pub fn program<O: Program, A: AsRef<FunctionAttrs>>(
     layouts: &Arena<LayoutId, Layout>,
     globals: &[Global],
     functions: &[Function<O, Type, A>],
-    parts: impl Fn(&Function<O, Type, A>) -> Vec<Part>,
+    parts: impl Fn(&Function<O, Type, A>) -> Vec<ExecutedRegion>,
     envelope: &Envelope,
 ) -> Result<()> {
     let target = envelope.target()?;
@@ -151,7 +151,7 @@ struct Check<'a> {
 }
 
 /// How many warps execute each block of a body: all of them, unless it is parted. Then nothing outside the parts is about tiles.
-fn executors<O: Operation>(body: &Body<O, Type>, all: u32, parts: &[Part]) -> Vec<u32> {
+fn executors<O: Operation>(body: &Body<O, Type>, all: u32, parts: &[ExecutedRegion]) -> Vec<u32> {
     let mut warps = vec![if parts.is_empty() { all } else { 0 }; body.blocks.len()];
     for (region, own) in parts {
         let inner = body.walk(*region).into_iter().flat_map(|op| body.ops[op].kind.regions());
@@ -163,7 +163,11 @@ fn executors<O: Operation>(body: &Body<O, Type>, all: u32, parts: &[Part]) -> Ve
 }
 
 impl Check<'_> {
-    fn function<O: Program, A>(&self, function: &Function<O, Type, A>, parts: &[Part]) -> std::result::Result<(), Breach> {
+    fn function<O: Program, A>(
+        &self,
+        function: &Function<O, Type, A>,
+        parts: &[ExecutedRegion],
+    ) -> std::result::Result<(), Breach> {
         let body = &function.body;
         let breach = |code: &'static str, loc: Loc| move |message: String| Breach { code, loc, message };
         let here = function.loc;
@@ -174,8 +178,8 @@ impl Check<'_> {
         let has_clusters = cluster.is_none() || self.target.has(Feature::Clusters);
         require(has_clusters, || "the target has no clusters".into()).map_err(breach("AS003", here))?;
         rules::cluster(body, cluster).map_err(breach("AS003", here))?;
-        let can_pair = cluster == Some(crate::tensor::PAIR) && self.target.has(Feature::TensorMemory);
-        require(can_pair || !self.attrs.pair, || "there is no pair of blocks with tensor memory".into())
+        let can_be_cta_pair = cluster == Some(crate::tensor_memory::CTA_PAIR) && self.target.has(Feature::TensorMemory);
+        require(can_be_cta_pair || !self.attrs.cta_pair, || "there is no pair of blocks with tensor memory".into())
             .map_err(breach("AS003", here))?;
         let executors = executors(body, self.warps, parts);
         let by_warps_of = |block: Block| Check { warps: executors[block.0 as usize], ..*self };
@@ -193,10 +197,10 @@ impl Check<'_> {
         tables::buffers(self.attrs).and_then(|()| self.has_tensor_memory()).map_err(breach("AS006", here))?;
         tables::maps(self.attrs, params.len()).map_err(breach("AS013", here))?;
         rules::regions(body, function.region, here).map_err(|(loc, message)| breach("AS010", loc)(message))?;
-        let can_take = !rules::takes_over(body) || self.target.has(Feature::LaunchControl);
+        let can_take = !rules::uses_clc(body) || self.target.has(Feature::ClusterLaunchControl);
         require(can_take, || "no block of the target takes over others".into()).map_err(breach("AS003", here))?;
         let outermost = parts.iter().map(|(region, _)| body.block_of(*region)).chain([function.entry()]);
-        rules::taken(body, &outermost.collect::<Vec<_>>()).map_err(breach("AS010", here))?;
+        rules::clc_loops(body, &outermost.collect::<Vec<_>>()).map_err(breach("AS010", here))?;
         for (id, op) in body.ops.iter() {
             let uses = Uses { body, globals: self.globals, op };
             op.kind
@@ -249,8 +253,8 @@ impl Check<'_> {
             Op::LoadView { .. }
             | Op::StoreView { .. }
             | Op::CopyView { .. }
-            | Op::CopyBoxes { .. }
-            | Op::StoreBoxes { .. }
+            | Op::TmaLoad { .. }
+            | Op::TmaStore { .. }
             | Op::Copy { .. }
             | Op::ReduceView { .. }
             | Op::MulticastLoad { .. }
@@ -262,7 +266,7 @@ impl Check<'_> {
             Op::SharedStore { .. } | Op::SharedLoad { .. } | Op::SharedGather { .. } | Op::SharedScatter { .. } => {
                 self.shared(uses, kind)
             }
-            Op::TensorLoad { .. } | Op::TensorStore { .. } | Op::TensorScale { .. } => self.tensor_access(uses, kind),
+            Op::TmemLoad { .. } | Op::TmemStore { .. } | Op::TmemScale { .. } => self.tensor_access(uses, kind),
             Op::ReduceRegisters { .. } | Op::ReduceLanes { .. } | Op::Scan { .. } | Op::Mma { .. } => self.combination(uses, kind),
         }
     }

@@ -5,7 +5,7 @@ use crate::layout::{Strides, solve};
 use crate::ops::Route;
 use crate::renaming::source;
 use base::ir::Operation;
-use vocabulary::tile::Elem;
+use core_dialect::tile::Elem;
 
 impl Check<'_> {
     pub(super) fn core_layouts<O: Program>(&self, uses: &Uses<'_, O, Type>, core: &Core) -> Rule {
@@ -44,8 +44,8 @@ impl Check<'_> {
             Core::BlockId { .. }
             | Core::BlockCount { .. }
             | Core::ClusterRank {}
-            | Core::TakenCount {}
-            | Core::TakenBlock { .. }
+            | Core::ClcBlockCount {}
+            | Core::ClcBlockId { .. }
             | Core::MakeMemRef { .. }
             | Core::MakeView { .. }
             | Core::MemRefShape { .. }

@@ -3,21 +3,21 @@
 use crate::layout::{LANE_BITS, Layout, LayoutId, rank};
 use crate::{BufferInfo, FunctionAttrs, Space};
 use base::Arena;
+use core_dialect::rules::{self, Rule, require};
 use std::collections::{BTreeSet, HashSet};
-use vocabulary::rules::{self, Rule, require};
 
 /// Threads of a block, in warps.
-const MOST_WARPS: u32 = 32;
-const MOST_BITS: usize = 24;
+const MAX_WARPS: u32 = 32;
+const MAX_BITS: usize = 24;
 /// What shared memory of a block can be aligned to: the widest pattern of swizzles, eight rows of 128 bytes.
-const MOST_ALIGNED: u32 = 1024;
+const MAX_ALIGNED: u32 = 1024;
 
 pub(super) fn layouts(layouts: &Arena<LayoutId, Layout>) -> Rule {
     let mut seen = BTreeSet::new();
     for (id, layout) in layouts.iter() {
         require(layout.lane.len() == LANE_BITS, || format!("{id} has {} lane bits", layout.lane.len()))?;
         let bits = layout.register.len().max(layout.warp.len());
-        require(bits <= MOST_BITS, || format!("{id} has more registers or warps than a tile can have elements"))?;
+        require(bits <= MAX_BITS, || format!("{id} has more registers or warps than a tile can have elements"))?;
         // So that equal layouts have equal ids.
         require(seen.insert(layout), || format!("{id} is in the table twice"))?;
     }
@@ -25,20 +25,20 @@ pub(super) fn layouts(layouts: &Arena<LayoutId, Layout>) -> Rule {
 }
 
 /// Columns of tensor memory.
-const MOST_COLUMNS: u32 = 512;
+const MAX_COLUMNS: u32 = 512;
 
 /// Whether the offsets of a buffer in tensor memory have the bits of a place in a word and of a lane at least.
 fn has_lanes(info: &BufferInfo) -> bool {
-    let parts = (crate::tensor::WORD / info.elem.bytes()).ilog2();
-    info.offsets.len() >= (parts + crate::tensor::LANES.ilog2()) as usize
+    let parts = (crate::tensor_memory::WORD / info.elem.bytes()).ilog2();
+    info.offsets.len() >= (parts + crate::tensor_memory::LANES.ilog2()) as usize
 }
 
 /// A block whose warps are divided may have any number of them.
 pub(super) fn block(attrs: &FunctionAttrs, divided: bool) -> Rule {
     let warps = attrs.warps;
-    let known = (1..=MOST_WARPS).contains(&warps) && (divided || warps.is_power_of_two());
-    require(known, || format!("a block of {warps} warps is none of a power of two up to {MOST_WARPS}"))?;
-    let occupancy = attrs.occupancy.is_none_or(|blocks| (1..=MOST_WARPS).contains(&blocks));
+    let known = (1..=MAX_WARPS).contains(&warps) && (divided || warps.is_power_of_two());
+    require(known, || format!("a block of {warps} warps is none of a power of two up to {MAX_WARPS}"))?;
+    let occupancy = attrs.occupancy.is_none_or(|blocks| (1..=MAX_WARPS).contains(&blocks));
     require(occupancy, || "no multiprocessor runs so many blocks at once".into())
 }
 
@@ -50,7 +50,7 @@ pub(super) fn buffers(attrs: &FunctionAttrs) -> Rule {
         let given = match info.space {
             Space::Shared => info.offsets.len(),
             Space::Tensor => {
-                let lies = matches!(info.elem.bytes(), 1 | 2 | 4) && info.columns() <= MOST_COLUMNS && has_lanes(info);
+                let lies = matches!(info.elem.bytes(), 1 | 2 | 4) && info.columns() <= MAX_COLUMNS && has_lanes(info);
                 require(lies, || format!("{buffer} does not lie in the lanes and columns of tensor memory"))?;
                 info.offsets.iter().filter(|basis| **basis != 0).count()
             }
@@ -58,9 +58,9 @@ pub(super) fn buffers(attrs: &FunctionAttrs) -> Rule {
         let once = given == bits as usize && rank(info.offsets.iter().copied()) == bits;
         require(inside && once, || format!("{buffer} does not give every element one offset"))?;
         let least = if info.space == Space::Shared { info.elem.bytes() } else { 1 };
-        let aligned = info.align.is_power_of_two() && (least..=MOST_ALIGNED).contains(&info.align);
+        let aligned = info.align.is_power_of_two() && (least..=MAX_ALIGNED).contains(&info.align);
         require(aligned, || {
-            format!("{buffer}: the alignment is a power of two from the element's size to {MOST_ALIGNED}, not {}", info.align)
+            format!("{buffer}: the alignment is a power of two from the element's size to {MAX_ALIGNED}, not {}", info.align)
         })?;
     }
     Ok(())

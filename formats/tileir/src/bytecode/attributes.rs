@@ -8,8 +8,8 @@ use super::{MAX_DEPTH, preview};
 use crate::enums::WireEnum;
 use crate::gates::{ATTRIBUTES, AttributeKind};
 use crate::types::{Attribute, ConstantId, Dictionary, StringId, Type, TypeId};
+use core_dialect::memory::MulticastReduction;
 use numerics::Scalar;
-use vocabulary::memory::MulticastReduction;
 
 impl Tables<'_> {
     pub(super) fn attribute(&mut self, cursor: &mut Cursor<'_>) -> Result<Attribute> {

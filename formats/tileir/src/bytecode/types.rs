@@ -12,8 +12,8 @@ use crate::text::types::{Tables, TypeText, type_text};
 use crate::types::{Element, Pointer, PointerSpace, Type, TypeId};
 use crate::version::Version;
 use base::{Arena, entity::Entity};
+use core_dialect::memory::Padding;
 use std::collections::HashMap;
-use vocabulary::memory::Padding;
 
 /// A valid type nests at most function, view, tensor view, scalar; more is a mistake and found before it costs stack.
 const MAX_NESTING: usize = 16;

@@ -10,8 +10,8 @@ use crate::types::{Element, Pointer, PointerSpace, Type, TypeId};
 use crate::version::Version;
 use base::diag::Result;
 use base::entity::Entity;
+use core_dialect::memory::Padding;
 use std::collections::HashMap;
-use vocabulary::memory::Padding;
 
 pub(super) fn section(module: &Module, version: Version) -> Result<Vec<u8>> {
     let mut writer = TypeWriter { module, version, extra: Vec::new(), by_type: HashMap::new() };

@@ -14,9 +14,9 @@ use base::entity::Entity;
 use base::ir::{self, Block, Region, Value};
 use base::loc::{DebugInfo, Loc, LocData, Name, Scope, ScopeData};
 use base::{Arena, Body};
+use core_dialect::memory::Padding;
 use numerics::Scalar;
 use std::collections::HashMap;
-use vocabulary::memory::Padding;
 
 /// Reads a file and verifies the program. `name` is the file's name for messages.
 pub fn read(bytes: &[u8], name: &str) -> Result<Read> {

@@ -11,8 +11,8 @@ use base::diag::{Diagnostic, Result};
 use base::entity::Entity;
 use base::ir::{Block, Operation, Region, Value};
 use base::loc::{DebugInfo, Loc, LocData, ScopeData};
+use core_dialect::memory::Padding;
 use std::collections::HashMap;
-use vocabulary::memory::Padding;
 
 /// The bytes of a program that has been verified.
 pub fn write(module: &Module, debug: &DebugInfo) -> Result<Vec<u8>> {

@@ -10,8 +10,8 @@ use crate::module::{Constant, stored_bytes};
 use crate::preview::PreviewType;
 use crate::types::{Attribute, ConstantId, DYNAMIC, Element, Pointer, PointerSpace, Type, TypeId};
 use base::diag::Result;
+use core_dialect::memory::{MulticastReduction, Padding};
 use numerics::Scalar;
-use vocabulary::memory::{MulticastReduction, Padding};
 
 impl Tables {
     pub(super) fn ty(&mut self, c: &mut Cursor<'_>) -> Result<TypeId> {

@@ -5,8 +5,8 @@ use super::preview::write_preview_type;
 use crate::enums::WireEnum;
 use crate::preview::PreviewType;
 use crate::types::{DYNAMIC, Element, Pointer, PointerSpace, Type, TypeId};
+use core_dialect::memory::Padding;
 use std::fmt::Write as _;
-use vocabulary::memory::Padding;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TypeText {

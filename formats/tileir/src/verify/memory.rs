@@ -4,8 +4,8 @@ use super::{Check, OpView, list, spelling};
 use crate::ops::Op;
 use crate::types::{DYNAMIC, Element, PointerSpace, Type, TypeId};
 use base::ir::Value;
+use core_dialect::memory::{AtomicMode, MemoryOrdering, MemoryScope};
 use numerics::Scalar;
-use vocabulary::memory::{AtomicMode, MemoryOrdering, MemoryScope};
 
 /// That pointers, values, masks and padding go together; the reference counts these among the relations between types.
 pub(super) fn types_match(view: &OpView<'_, '_>) -> Check {

@@ -5,8 +5,8 @@ use super::{Check, OpView, spelling};
 use crate::ops::Op;
 use crate::types::{PointerSpace, Type};
 use base::ir::Value;
+use core_dialect::memory::{MemoryOrdering, MulticastReduction};
 use numerics::Scalar::{self, *};
-use vocabulary::memory::{MemoryOrdering, MulticastReduction};
 
 pub(super) fn check(view: &OpView<'_, '_>) -> Check {
     match &view.node.kind {

@@ -3,7 +3,7 @@
 //!
 //! A tile block is a thread of the protocol, of which one exists at a time.
 
-mod look;
+mod inspect;
 mod wire;
 
 use crate::Options;
@@ -184,10 +184,10 @@ impl Editor<'_> {
             "setFunctionBreakpoints" => self.set_function_breakpoints(request, control),
             "setDataBreakpoints" => self.set_data_breakpoints(request, control, scene),
             "setExceptionBreakpoints" => {
-                let wanted: Vec<&str> =
+                let requested: Vec<&str> =
                     request.arguments["filters"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
                 let known = FAULTS.iter().map(|(_, word, _)| *word).chain([DIFFERENCE]);
-                control.ignored = known.filter(|word| !wanted.contains(word)).map(str::to_string).collect();
+                control.ignored = known.filter(|word| !requested.contains(word)).map(str::to_string).collect();
                 Ok(json!({}))
             }
             "breakpointLocations" => self.locations(request),
@@ -283,11 +283,11 @@ impl Front for Editor<'_> {
             return Resume::Quit;
         }
         if matches!(scene.stop.why, Why::Entry) && !std::mem::take(&mut self.shows_entry) {
-            self.show_thread(scene.moment.place().linear);
+            self.show_thread(scene.moment.block_position().linear);
             return Resume::Forward(Motion::Go);
         }
-        self.show_thread(scene.moment.place().linear);
-        let told = scene.stop.why.told();
+        self.show_thread(scene.moment.block_position().linear);
+        let report = scene.stop.why.report();
         let mut body = json!({
             "reason": match &scene.stop.why {
                 Why::Entry => "entry",
@@ -297,8 +297,8 @@ impl Front for Editor<'_> {
                 Why::Pause => "pause",
                 Why::Watch(..) => "data breakpoint",
             },
-            "description": told.split(": ").next().unwrap_or_default(),
-            "threadId": scene.moment.place().linear + 1,
+            "description": report.split(": ").next().unwrap_or_default(),
+            "threadId": scene.moment.block_position().linear + 1,
             "allThreadsStopped": true,
         });
         match &scene.stop.why {
@@ -310,7 +310,7 @@ impl Front for Editor<'_> {
             _ => {}
         }
         if body["reason"] == "exception" {
-            body["text"] = json!(told);
+            body["text"] = json!(report);
         }
         self.wire.event("stopped", body);
         loop {

@@ -2,10 +2,10 @@
 
 use super::Converter;
 use base::Value;
+use core_dialect::core_ops::Core;
 use numerics::arith::{Binary, Compare, Convert, Fma, Rounding, Signedness, Unary};
 use tileir::Op;
 use tileir::enums::ComparisonOrdering;
-use vocabulary::core_ops::Core;
 
 impl Converter<'_> {
     pub(super) fn arithmetic(&self, op: &Op, results: &[Value]) -> Option<Core> {
@@ -53,7 +53,7 @@ impl Converter<'_> {
             Op::SubI { overflow, lhs, rhs } => (Binary::SubI { overflow }, lhs, rhs),
             Op::MulI { overflow, lhs, rhs } => (Binary::MulI { overflow }, lhs, rhs),
             Op::MulhiI { x, y } => (Binary::MulHiU, x, y),
-            Op::DivI { signedness, lhs, rhs, .. } if common::planted("aa.quotient") => {
+            Op::DivI { signedness, lhs, rhs, .. } if common::fault_injected("aa.quotient") => {
                 (Binary::DivI { signedness, rounding: Rounding::Zero }, lhs, rhs)
             }
             Op::DivI { signedness, rounding, lhs, rhs } => (Binary::DivI { signedness, rounding }, lhs, rhs),
@@ -67,13 +67,15 @@ impl Converter<'_> {
             Op::ShRI { signedness, lhs, rhs } => (Binary::ShR { signedness }, lhs, rhs),
             _ => return None,
         };
-        let (lhs, rhs) = if common::planted("aa.sides") { (rhs, lhs) } else { (lhs, rhs) };
+        let (lhs, rhs) = if common::fault_injected("aa.sides") { (rhs, lhs) } else { (lhs, rhs) };
         Some(Core::Binary { kind, lhs: self.value(lhs), rhs: self.value(rhs) })
     }
 
     fn conversion(&self, op: &Op) -> Option<Core> {
         let (kind, x) = match *op {
-            Op::ExtI { from, .. } if common::planted("aa.extension") => (Convert::ExtI { signedness: Signedness::Unsigned }, from),
+            Op::ExtI { from, .. } if common::fault_injected("aa.extension") => {
+                (Convert::ExtI { signedness: Signedness::Unsigned }, from)
+            }
             Op::ExtI { signedness, from } => (Convert::ExtI { signedness }, from),
             Op::TruncI { overflow, from } => (Convert::TruncI { overflow }, from),
             Op::FToF { rounding_mode: rounding, from } => (Convert::FToF { rounding }, from),
@@ -98,12 +100,12 @@ impl Converter<'_> {
             }
             Op::CmpI { comparison_predicate: predicate, signedness, lhs, rhs } => {
                 let kind = Compare::Int { predicate, signedness };
-                let (lhs, rhs) = if common::planted("aa.compare") { (rhs, lhs) } else { (lhs, rhs) };
+                let (lhs, rhs) = if common::fault_injected("aa.compare") { (rhs, lhs) } else { (lhs, rhs) };
                 Core::Compare { kind, lhs: self.value(lhs), rhs: self.value(rhs) }
             }
             Op::Select { cond, val_if_true, val_if_false } => {
                 let (val_if_true, val_if_false) =
-                    if common::planted("aa.select") { (val_if_false, val_if_true) } else { (val_if_true, val_if_false) };
+                    if common::fault_injected("aa.select") { (val_if_false, val_if_true) } else { (val_if_true, val_if_false) };
                 Core::Select { cond: self.value(cond), yes: self.value(val_if_true), no: self.value(val_if_false) }
             }
             Op::IntToPtr { source } => Core::IntToPtr { x: self.value(source) },

@@ -2,12 +2,12 @@
 
 use super::{Converter, entry, integer};
 use base::diag::{Diagnostic, Result};
+use core_dialect::memory::{MemoryOrdering, MemoryScope, MulticastWrite};
 use numerics::arith::Signedness;
 use tileaa::ops::{AccessHint, Identity, Order};
 use tileir::enums::Direction;
 use tileir::types::Dictionary;
 use tileir::{Attribute, Op};
-use vocabulary::memory::{MemoryOrdering, MemoryScope, MulticastWrite};
 
 impl Converter<'_> {
     pub(super) fn memory(&mut self, op: &Op) -> Result<Option<tileaa::Op>> {
@@ -22,14 +22,14 @@ impl Converter<'_> {
             Op::LoadViewTko { memory_ordering, memory_scope, optimization_hints, inbounds, view, index, token } => {
                 tileaa::Op::LoadView {
                     view: self.value(*view),
-                    index: if common::planted("aa.index") {
+                    index: if common::fault_injected("aa.index") {
                         index.iter().rev().map(|value| self.value(*value)).collect()
                     } else {
                         self.values(index)
                     },
-                    token: self.optional(*token).filter(|_| !common::planted("aa.token")),
+                    token: self.optional(*token).filter(|_| !common::fault_injected("aa.token")),
                     order: order(*memory_ordering, *memory_scope),
-                    in_bounds: if common::planted("aa.promise") { vec![true; index.len()] } else { inbounds.to_vec() },
+                    in_bounds: if common::fault_injected("aa.promise") { vec![true; index.len()] } else { inbounds.to_vec() },
                     hints: self.hints(optimization_hints.as_deref()),
                 }
             }
@@ -97,7 +97,7 @@ impl Converter<'_> {
                 tileaa::Op::Load {
                     ptr: self.value(*source),
                     mask: self.optional(*mask),
-                    other: self.optional(*padding_value).filter(|_| !common::planted("aa.padding")),
+                    other: self.optional(*padding_value).filter(|_| !common::fault_injected("aa.padding")),
                     token: self.optional(*token),
                     order: order(*memory_ordering, *memory_scope),
                     hints: self.hints(optimization_hints.as_deref()),
@@ -107,7 +107,7 @@ impl Converter<'_> {
                 tileaa::Op::Store {
                     ptr: self.value(*destination),
                     value: self.value(*value),
-                    mask: self.optional(*mask).filter(|_| !common::planted("aa.mask")),
+                    mask: self.optional(*mask).filter(|_| !common::fault_injected("aa.mask")),
                     token: self.optional(*token),
                     order: order(*memory_ordering, *memory_scope),
                     hints: self.hints(optimization_hints.as_deref()),
@@ -123,7 +123,7 @@ impl Converter<'_> {
             },
             Op::AtomicCASTko { memory_ordering, memory_scope, pointers, cmp, val, mask, token } => tileaa::Op::AtomicCas {
                 ptr: self.value(*pointers),
-                compare: self.value(if common::planted("aa.exchange") { *val } else { *cmp }),
+                compare: self.value(if common::fault_injected("aa.exchange") { *val } else { *cmp }),
                 value: self.value(*val),
                 mask: self.optional(*mask),
                 token: self.optional(*token),
@@ -144,7 +144,7 @@ impl Converter<'_> {
             Op::Scan { dim, direction, identities, operands, body } => tileaa::Op::Scan {
                 operands: self.values(operands),
                 dim: *dim as u32,
-                reverse: (*direction == Direction::Reverse) != common::planted("aa.direction"),
+                reverse: (*direction == Direction::Reverse) != common::fault_injected("aa.direction"),
                 identities: self.identities(identities)?,
                 body: self.region(*body),
             },
@@ -161,7 +161,7 @@ impl Converter<'_> {
                 rhs: self.value(*rhs),
                 acc: self.value(*acc),
                 signed_lhs: *signedness_lhs == Signedness::Signed,
-                signed_rhs: (*signedness_rhs == Signedness::Signed) != common::planted("aa.signs"),
+                signed_rhs: (*signedness_rhs == Signedness::Signed) != common::fault_injected("aa.signs"),
                 fast_acc: false,
             },
             Op::MmaFScaled { lhs, rhs, acc, lhs_scale, rhs_scale } => tileaa::Op::MmaScaled {

@@ -13,15 +13,15 @@ mod types;
 use base::diag::{Diagnostic, Result};
 use base::ir::{Block, Op as OpId, Operation, Region};
 use base::{DebugInfo, Loc, Value};
+use core_dialect::core_ops::Core;
+use core_dialect::rules::{MAX_NESTED, OpParents};
+use core_dialect::tile::{Dense, MAX_ALIGNMENT, Space};
 use provenance::Provenance;
 use tileaa::module::Sharing;
 use tileaa::{FunctionAttrs, Global, Hint, KernelSpec};
 use tileir::enums::Visibility;
 use tileir::types::{Dictionary, Element, PointerSpace};
 use tileir::{Attribute, Module, Op, Type, TypeId};
-use vocabulary::core_ops::Core;
-use vocabulary::rules::{MOST_NESTED, Nesting};
-use vocabulary::tile::{Dense, MAX_ALIGNMENT, Space};
 
 pub(crate) fn module(module: &Module, debug: &DebugInfo) -> Result<tileaa::Module> {
     let globals = module.globals.iter().map(|global| self::global(module, global, debug)).collect::<Result<_>>()?;
@@ -116,8 +116,8 @@ impl<'a> Converter<'a> {
             converter.fill(from, to)?;
         }
         let converted = base::text::compact(&converter.out);
-        if Nesting::of(&converted.body, converted.region).deepest > MOST_NESTED {
-            let message = format!("'{}' has ops nested deeper than {MOST_NESTED} levels, which is not supported", converted.name);
+        if OpParents::of(&converted.body, converted.region).deepest > MAX_NESTED {
+            let message = format!("'{}' has ops nested deeper than {MAX_NESTED} levels, which is not supported", converted.name);
             return Err(Diagnostic::unsupported("LAA004", message).at_loc(debug, converted.loc));
         }
         debug_assert!(converted.body.ops.values().all(|op| debug.locs.get(op.loc).is_some()));

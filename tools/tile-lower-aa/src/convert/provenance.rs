@@ -5,9 +5,9 @@
 
 use base::Value;
 use base::ir::{Op as OpId, Operation, Region};
+use core_dialect::tile::Space;
 use std::collections::BTreeMap;
 use tileir::{Element, Function, Module, Op, Type};
-use vocabulary::tile::Space;
 
 /// What is known of a pointer's origin: nothing yet, one thing, or that there are several.
 #[derive(Clone, Copy, PartialEq)]

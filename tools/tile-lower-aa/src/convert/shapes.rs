@@ -1,8 +1,8 @@
 //! Ops that move elements, and facts about values.
 
 use super::Converter;
+use core_dialect::core_ops::{Core, Fact};
 use tileir::{Attribute, Op};
-use vocabulary::core_ops::{Core, Fact};
 
 impl Converter<'_> {
     pub(super) fn shape_op(&self, op: &Op) -> Option<Core> {
@@ -13,7 +13,7 @@ impl Converter<'_> {
             Op::Permute { permutation, source } => {
                 Core::Permute { x: self.value(*source), order: permutation.iter().map(|dim| *dim as u32).collect() }
             }
-            Op::Cat { dim, lhs, rhs } if common::planted("aa.cat") => {
+            Op::Cat { dim, lhs, rhs } if common::fault_injected("aa.cat") => {
                 Core::Cat { lhs: self.value(*rhs), rhs: self.value(*lhs), dim: *dim as u32 }
             }
             Op::Cat { dim, lhs, rhs } => Core::Cat { lhs: self.value(*lhs), rhs: self.value(*rhs), dim: *dim as u32 },

@@ -1,8 +1,8 @@
 //! Control flow, tokens, messages and views.
 
 use super::Converter;
+use core_dialect::core_ops::Core;
 use tileir::Op;
-use vocabulary::core_ops::Core;
 
 impl Converter<'_> {
     pub(super) fn structured(&mut self, op: &Op) -> Option<Core> {
@@ -16,7 +16,7 @@ impl Converter<'_> {
             }
             Op::For { unsigned_cmp, lower_bound, upper_bound, step, init_values, body } => Core::For {
                 lower: self.value(*lower_bound),
-                upper: self.value(if common::planted("aa.bound") { *lower_bound } else { *upper_bound }),
+                upper: self.value(if common::fault_injected("aa.bound") { *lower_bound } else { *upper_bound }),
                 step: self.value(*step),
                 init: self.values(init_values),
                 unsigned: *unsigned_cmp,
@@ -43,7 +43,7 @@ impl Converter<'_> {
                 Core::Assert { cond: self.value(*condition), message: self.module.string(*message).into() }
             }
             Op::PrintTko { format, args, token } => {
-                let args = if common::planted("aa.print") { &args[1..] } else { args };
+                let args = if common::fault_injected("aa.print") { &args[1..] } else { args };
                 Core::Print { format: self.module.string(*format).into(), args: self.values(args), token: self.optional(*token) }
             }
             _ => return None,

@@ -1,9 +1,9 @@
 //! Types of `.tile` as types of `.aa`.
 
 use base::diag::{Diagnostic, Result};
+use core_dialect::tile::{Elem, MemRef, Shape, Space, View, ViewKind};
 use tileir::types::DYNAMIC;
 use tileir::{Element, Module, Type, TypeId};
-use vocabulary::tile::{Elem, MemRef, Shape, Space, View, ViewKind};
 
 /// The type of a value whose pointers, if it holds any, are in `space` and come from the object `root`.
 pub(super) fn convert(module: &Module, ty: TypeId, space: Space, root: u32) -> Result<tileaa::Type> {
@@ -62,12 +62,12 @@ fn view(module: &Module, ty: TypeId, space: Space, root: u32) -> Result<View> {
     Ok(View {
         memref: memref(module, tensor, space, root)?,
         tile: tile_extents(tile),
-        dim_map: if common::planted("aa.dimensions") {
+        dim_map: if common::fault_injected("aa.dimensions") {
             (0..tile.len() as u32).collect()
         } else {
             dim_map.iter().map(|dim| *dim as u32).collect()
         },
         kind,
-        padding: module.ty(ty).padding().filter(|_| !common::planted("aa.outside")),
+        padding: module.ty(ty).padding().filter(|_| !common::fault_injected("aa.outside")),
     })
 }

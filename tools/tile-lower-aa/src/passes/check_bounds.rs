@@ -11,11 +11,11 @@ use base::Value;
 use base::diag::Result;
 use base::envelope::{Category, LogEntry, Outcome};
 use base::ir::Op as OpId;
+use core_dialect::core_ops::Core;
+use core_dialect::tile::{Dense, Elem, Shape, View, ViewKind};
 use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Convert, Overflow, Predicate, Signedness};
 use tileaa::{Module, Op, Type};
-use vocabulary::core_ops::Core;
-use vocabulary::tile::{Dense, Elem, Shape, View, ViewKind};
 
 pub(super) fn run(file: &mut File<Module>) -> Result<()> {
     for function in &mut file.payload.functions {

@@ -5,11 +5,11 @@
 
 use base::Value;
 use base::ir::{Def, Op as OpId, Operation};
+use core_dialect::core_ops::Core;
+use core_dialect::memory::MemoryOrdering;
+use core_dialect::rules::OpParents;
 use std::collections::BTreeMap;
 use tileaa::{Function, Op};
-use vocabulary::core_ops::Core;
-use vocabulary::memory::MemoryOrdering;
-use vocabulary::rules::Nesting;
 
 pub(super) fn run(function: &mut Function) -> usize {
     let mut needed = Needed::new(function);
@@ -36,7 +36,7 @@ fn has_effect(kind: &Op) -> bool {
         Op::Core(Core::Alloca { .. } | Core::If { .. } | Core::For { .. }) => false,
         // These three give values to something that is needed, or not.
         Op::Core(Core::Yield { .. } | Core::Continue { .. }) => false,
-        Op::Core(Core::Print { .. }) if common::planted("aa.dead") => false,
+        Op::Core(Core::Print { .. }) if common::fault_injected("aa.dead") => false,
         kind => !kind.is_pure(),
     }
 }
@@ -48,7 +48,7 @@ enum Work {
 
 struct Needed<'a> {
     function: &'a Function,
-    nesting: Nesting,
+    nesting: OpParents,
     ops: Vec<bool>,
     values: Vec<bool>,
     /// The terminators that give values to each op.
@@ -58,7 +58,7 @@ struct Needed<'a> {
 
 impl<'a> Needed<'a> {
     fn new(function: &'a Function) -> Needed<'a> {
-        let nesting = Nesting::of(&function.body, function.region);
+        let nesting = OpParents::of(&function.body, function.region);
         let mut ends = vec![Vec::new(); function.body.ops.len()];
         for op in function.body.walk(function.region) {
             nesting.target[op.0 as usize].into_iter().for_each(|target| ends[target.0 as usize].push(op));
@@ -155,7 +155,7 @@ struct Kept {
 }
 
 /// Takes what nothing needs out of the values that branches and loops take, carry and give.
-fn drop_slots(function: &mut Function, nesting: &Nesting, needed: &[bool]) -> usize {
+fn drop_slots(function: &mut Function, nesting: &OpParents, needed: &[bool]) -> usize {
     let order = function.body.walk(function.region);
     let plans: BTreeMap<OpId, Kept> = order.iter().filter_map(|op| Some((*op, plan(function, *op, needed)?))).collect();
     let dropped = plans.values().map(|kept| kept.args.iter().chain(&kept.results).filter(|kept| !**kept).count()).sum();

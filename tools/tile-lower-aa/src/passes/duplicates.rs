@@ -16,7 +16,7 @@ pub(super) fn run(function: &mut Function) -> usize {
         let block = places[op.0 as usize].expect("a compact body has every op in a block");
         // Program order leaves a block for good before it goes on in the one around it.
         while let Some((_, keys)) = open.pop_if(|(inner, _)| left(&edit, *inner, op, block)) {
-            for key in keys.into_iter().filter(|_| !common::planted("aa.scope")) {
+            for key in keys.into_iter().filter(|_| !common::fault_injected("aa.scope")) {
                 known.remove::<Vec<u8>>(&key);
             }
         }

@@ -5,10 +5,10 @@
 
 use base::Value;
 use base::ir::{Block, Op as OpId, Operation};
+use core_dialect::core_ops::Core;
+use core_dialect::tile::Dense;
 use std::collections::BTreeMap;
 use tileaa::{Function, Op, Type};
-use vocabulary::core_ops::Core;
-use vocabulary::tile::Dense;
 
 pub(super) struct Edit<'a> {
     pub(super) function: &'a mut Function,

@@ -6,10 +6,10 @@
 use super::edit::Edit;
 use base::Value;
 use base::ir::Op as OpId;
+use core_dialect::core_ops::Core;
+use core_dialect::tile::Elem;
 use std::collections::{BTreeMap, BTreeSet};
 use tileaa::{Function, Op, Type};
-use vocabulary::core_ops::Core;
-use vocabulary::tile::Elem;
 
 /// A number that is known where the kernel begins.
 #[derive(Clone, Copy, Debug, PartialEq)]

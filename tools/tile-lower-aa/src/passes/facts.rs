@@ -4,12 +4,12 @@
 use super::edit::Edit;
 use base::Value;
 use base::ir::Op as OpId;
+use core_dialect::core_ops::Core;
+use core_dialect::tile::{Dense, Elem};
 use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Convert, Overflow, Predicate, Rounding, Signedness};
 use tileaa::facts::{Facts, full_range};
 use tileaa::{Function, Op, Type};
-use vocabulary::core_ops::Core;
-use vocabulary::tile::{Dense, Elem};
 
 /// The ranges of all values as they were when the pass began; what it makes is not looked at again.
 struct Ranges(Vec<(i64, i64)>);
@@ -53,7 +53,7 @@ fn decide(edit: &mut Edit<'_>, ranges: &Ranges, op: OpId, core: Core) {
 /// Whether a comparison holds for all numbers of two ranges, or for none.
 fn outcome(predicate: Predicate, lhs: (i64, i64), rhs: (i64, i64)) -> Option<bool> {
     let less = |a: (i64, i64), b: (i64, i64)| {
-        if a.1 < b.0 || common::planted("aa.range") && a.1 == b.0 {
+        if a.1 < b.0 || common::fault_injected("aa.range") && a.1 == b.0 {
             Some(true)
         } else if a.0 >= b.1 {
             Some(false)
@@ -86,7 +86,7 @@ fn arithmetic(edit: &mut Edit<'_>, ranges: &Ranges, op: OpId, kind: Binary, lhs:
         }
         Binary::MinI { signedness } | Binary::MaxI { signedness } if signedness == Signedness::Signed || both_positive => {
             let (l, r) = (ranges.of(lhs), ranges.of(rhs));
-            let wants_less = matches!(kind, Binary::MinI { .. }) != common::planted("aa.extreme");
+            let wants_less = matches!(kind, Binary::MinI { .. }) != common::fault_injected("aa.extreme");
             let chosen = if l.1 <= r.0 {
                 Some(if wants_less { lhs } else { rhs })
             } else if r.1 <= l.0 {

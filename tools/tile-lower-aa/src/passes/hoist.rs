@@ -3,9 +3,9 @@
 //! Tiles stay: what they save in time they may cost in registers, and the later stages know better.
 
 use base::ir::{Block, Op as OpId, Operation};
+use core_dialect::core_ops::Core;
 use numerics::arith::Binary;
 use tileaa::{Function, Op, Type};
-use vocabulary::core_ops::Core;
 
 pub(super) fn run(function: &mut Function) -> usize {
     let places = function.body.op_blocks();
@@ -33,7 +33,8 @@ fn hoist(function: &mut Function, looped: OpId, place: Block) -> usize {
     let (mut leaving, mut staying) = (Vec::new(), Vec::new());
     for op in function.body.blocks[block].ops.clone() {
         let node = &function.body.ops[op];
-        let invariant = common::planted("aa.invariant") || node.kind.operands().iter().all(|value| !inside[value.0 as usize]);
+        let invariant =
+            common::fault_injected("aa.invariant") || node.kind.operands().iter().all(|value| !inside[value.0 as usize]);
         if invariant && is_worth_it(function, op) && is_safe(function, op) {
             leaving.push(op);
         } else {

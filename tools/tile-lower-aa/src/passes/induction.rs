@@ -7,13 +7,13 @@
 use super::edit::Edit;
 use base::Value;
 use base::ir::{Block, Op as OpId, Operation};
+use core_dialect::core_ops::Core;
+use core_dialect::tile::{Dense, Elem};
 use numerics::Scalar;
 use numerics::arith::{Binary, Convert, Overflow, Rounding, Signedness};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use tileaa::{Function, Op, Type};
-use vocabulary::core_ops::Core;
-use vocabulary::tile::{Dense, Elem};
 
 pub(super) fn run(function: &mut Function) -> usize {
     let mut edit = Edit::new(function);
@@ -113,7 +113,7 @@ fn from_loop_counter(edit: &mut Edit<'_>, block: Block, [lower, step]: [Value; 2
         return;
     }
     let mut passed = Passed { edit, first, value: iv };
-    if passed.edit.splat(lower) != Some(0) && !common::planted("aa.counter") {
+    if passed.edit.splat(lower) != Some(0) && !common::fault_injected("aa.counter") {
         passed.value = passed.binary(Binary::SubI { overflow: WRAPS }, iv, lower);
     }
     let value = passed.since(counter.init, step, counter.by);
@@ -147,7 +147,7 @@ impl Passed<'_, '_> {
         if is_pointer {
             return self.edit.insert(self.first, Core::Offset { ptr: init, offset: grown }, ty);
         }
-        if starts_at_zero || common::planted("aa.start") {
+        if starts_at_zero || common::fault_injected("aa.start") {
             return grown;
         }
         self.binary(Binary::AddI { overflow: WRAPS }, grown, init)

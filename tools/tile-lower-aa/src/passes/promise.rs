@@ -2,11 +2,11 @@
 
 use super::edit::Edit;
 use base::Value;
+use core_dialect::core_ops::Core;
+use core_dialect::tile::Elem;
 use numerics::arith::{Binary, Overflow};
 use tileaa::facts::{Facts, full_range};
 use tileaa::{Function, Op};
-use vocabulary::core_ops::Core;
-use vocabulary::tile::Elem;
 
 pub(super) fn run(function: &mut Function) -> usize {
     let facts = Facts::of(function);

@@ -6,9 +6,9 @@
 use super::edit::Edit;
 use base::Value;
 use base::ir::{Op as OpId, Operation};
+use core_dialect::core_ops::Core;
+use core_dialect::tile::{Dense, Shape};
 use tileaa::{Function, Op, Type};
-use vocabulary::core_ops::Core;
-use vocabulary::tile::{Dense, Shape};
 
 pub(super) fn run(function: &mut Function) -> usize {
     let mut edit = Edit::new(function);

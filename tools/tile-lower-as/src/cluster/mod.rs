@@ -5,33 +5,33 @@
 //! stays as it is where something must happen once, where tokens order what one block does with what the other does, or where several
 //! blocks would clearly be slower than one: the log says why.
 //!
-//! Which dimension of a store is parted follows from the work that is left to a block: of products first, then of loads, then of
+//! Which dimension of a store is parted follows from the work that is left to a block: of mmas first, then of loads, then of
 //! all else.
 
-pub(crate) mod forms;
-mod order;
+mod cluster_token_order;
 mod rewrite;
+pub(crate) mod value_forms;
 
 use base::diag::{Diagnostic, Result};
 use base::envelope::{Category, LogEntry, Outcome};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Envelope, Target, Value};
 use common::options;
-use forms::{Flow, Form, Forms};
-use hardware::Feature;
+use core_dialect::core_ops::{Core, Effect, RANKS};
+use core_dialect::rules::MiddleOp;
+use core_dialect::tile::element_count;
 pub(crate) use rewrite::{Makers, run as rewrite};
 use std::collections::BTreeMap;
+use target_info::Feature;
 use tileaa::{Function, Op};
 use tileas::MmaAtom;
-use vocabulary::core_ops::{Core, Effect, RANKS};
-use vocabulary::rules::MiddleOp;
-use vocabulary::tile::element_count;
+use value_forms::{Flow, Form, Forms};
 
 /// Stores and loads of a function that are looked at, at most: each pair is.
-const MOST_ACCESSES: usize = 256;
+const MAX_ACCESSES: usize = 256;
 /// What the blocks of a cluster do together may be at most so many halves of what one would.
-const MOST_WORK: u128 = 3;
-/// Columns of products that are wide, and rows of halves that are.
+const MAX_WORK: u128 = 3;
+/// Columns of mmas that are wide, and rows of halves that are.
 const WIDE: u128 = 128;
 
 /// The function for a block of a cluster, or as it was.
@@ -42,17 +42,19 @@ pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) 
     }
     let named = |name: &str| function.attrs.hints.iter().find(|hint| hint.target == name);
     let hinted = named(target.name).or_else(|| named("default")).and_then(|hint| hint.spec.ctas_per_cluster);
-    let asked = options::Lowering::cluster(envelope)?;
-    let Some(wish) = asked.or(hinted).filter(|wish| *wish > 1) else { return Ok(function.clone()) };
+    let requested = options::Lowering::cluster(envelope)?;
+    let Some(requested_value) = requested.or(hinted).filter(|requested_value| *requested_value > 1) else {
+        return Ok(function.clone());
+    };
     if function.attrs.cluster.is_some() {
         return Ok(function.clone());
     }
-    let shared = match (RANKS.contains(&wish), target.has(Feature::Clusters)) {
+    let shared = match (RANKS.contains(&requested_value), target.has(Feature::Clusters)) {
         (_, false) => Err("the target has no clusters".into()),
         (false, _) => Err(format!("clusters have {} or {} blocks", RANKS[0], RANKS[1])),
-        _ if asked.is_some() => share_out(function, target, wish, true),
+        _ if requested.is_some() => share_out(function, target, requested_value, true),
         // Of an author's four blocks two may be what can be.
-        _ => share_out(function, target, wish, false).or_else(|why| match wish == RANKS[1] {
+        _ => share_out(function, target, requested_value, false).or_else(|why| match requested_value == RANKS[1] {
             true => share_out(function, target, RANKS[0], false).map_err(|_| why),
             false => Err(why),
         }),
@@ -71,27 +73,31 @@ pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) 
     };
     match shared {
         Ok(shared) => {
-            let ranks = shared.attrs.cluster.unwrap_or(wish);
-            let told = if ranks == wish { "as num_cta_in_cga says".into() } else { format!("where num_cta_in_cga is {wish}") };
+            let ranks = shared.attrs.cluster.unwrap_or(requested_value);
+            let told = if ranks == requested_value {
+                "as num_cta_in_cga says".into()
+            } else {
+                format!("where num_cta_in_cga is {requested_value}")
+            };
             log(Outcome::Passed, format!("{ranks} blocks of a cluster share each tile block out, {told}"));
             Ok(shared)
         }
-        Err(why) if asked.is_some() => {
-            let message = format!("--cluster={wish}: this function is not shared out: {why}");
+        Err(why) if requested.is_some() => {
+            let message = format!("--cluster={requested_value}: this function is not shared out: {why}");
             Err(Diagnostic::unsupported("AS905", message).at_loc(&envelope.debug, function.loc))
         }
         Err(why) => {
-            log(Outcome::Missed, format!("num_cta_in_cga = {wish} is not used: {why}"));
+            log(Outcome::Missed, format!("num_cta_in_cga = {requested_value} is not used: {why}"));
             Ok(function.clone())
         }
     }
 }
 
 /// The function for one of the blocks, or why there is none. What merely would not pay does not stand against what a user says.
-fn share_out(function: &Function, target: Target, ranks: u32, asked: bool) -> std::result::Result<Function, String> {
+fn share_out(function: &Function, target: Target, ranks: u32, requested: bool) -> std::result::Result<Function, String> {
     let flow = Flow::of(function);
     let forms = parted(function, target, &flow, ranks)?;
-    if let Some(loss) = Weights::of(function, target).loss(&forms).filter(|_| !asked) {
+    if let Some(loss) = Weights::of(function, target).loss(&forms).filter(|_| !requested) {
         return Err(loss.into());
     }
     Ok(rewrite::run(&forms, &flow, Makers::ByRank))
@@ -108,11 +114,11 @@ pub(crate) fn parted<'a>(
     if let Some(op) = body.walk(function.region).into_iter().find(|op| happens_once(&body.ops[*op].kind)) {
         return Err(format!("'{}' must happen once", body.ops[op].kind.mnemonic()));
     }
-    if order::accesses(function).len() > MOST_ACCESSES {
-        return Err(format!("it has more than {MOST_ACCESSES} accesses"));
+    if cluster_token_order::accesses(function).len() > MAX_ACCESSES {
+        return Err(format!("it has more than {MAX_ACCESSES} accesses"));
     }
     let forms = choose(function, flow, &Weights::of(function, target), parts)?;
-    match order::broken(&forms, flow) {
+    match cluster_token_order::broken(&forms, flow) {
         Some((first, second)) => {
             let [first, second] = [first, second].map(|op| body.ops[op].kind.mnemonic());
             Err(format!("tokens order a '{second}' after a '{first}' of which the other block may have a part"))
@@ -130,7 +136,7 @@ pub(crate) fn happens_once(op: &Op) -> bool {
             Effect::Stops | Effect::Prints | Effect::Allocates => true,
         },
         Op::LoadView { order, .. } | Op::StoreView { order, .. } | Op::Load { order, .. } | Op::Store { order, .. } => {
-            order.semantics != vocabulary::memory::MemoryOrdering::Weak
+            order.semantics != core_dialect::memory::MemoryOrdering::Weak
         }
         Op::Reduce { .. } | Op::Scan { .. } | Op::Mma { .. } | Op::MmaScaled { .. } => false,
         _ => true,
@@ -140,8 +146,8 @@ pub(crate) fn happens_once(op: &Op) -> bool {
 /// Parts every store along the dimension that leaves a block the least work.
 fn choose<'a>(function: &'a Function, flow: &'a Flow, weights: &Weights, parts: u32) -> std::result::Result<Forms<'a>, String> {
     let mut forms = Forms::new(function, flow, parts);
-    let accesses = order::accesses(function).into_iter().map(|(op, _)| op);
-    let stores: Vec<OpId> = accesses.filter(|op| order::writes(function, *op)).collect();
+    let accesses = cluster_token_order::accesses(function).into_iter().map(|(op, _)| op);
+    let stores: Vec<OpId> = accesses.filter(|op| cluster_token_order::writes(function, *op)).collect();
     for &store in &stores {
         let (Op::StoreView { tile, .. } | Op::Store { value: tile, .. }) = &function.body.ops[store].kind else { continue };
         let extents = function.body.ty(*tile).tile().map(|(_, shape)| shape.clone()).unwrap_or_default();
@@ -154,29 +160,29 @@ fn choose<'a>(function: &'a Function, flow: &'a Flow, weights: &Weights, parts: 
     if stores.is_empty() { Err("it stores nothing".into()) } else { Ok(forms) }
 }
 
-/// Multiply-adds of products, bytes loaded, and elements of other tiles.
+/// Multiply-adds of mmas, bytes loaded, and elements of other tiles.
 type Work = [u128; 3];
 
-/// How much work each op is in a round, and how often it is done.
+/// How much work each op is in a iteration, and how often it is done.
 struct Weights {
     target: Target,
-    rounds: BTreeMap<OpId, u32>,
-    /// Rows that the target's products have at least.
+    iterations: BTreeMap<OpId, u32>,
+    /// Rows that the target's mmas have at least.
     rows: u128,
 }
 
 impl Weights {
-    /// Powers of two of rounds that a loop counts for, and nested loops at most.
+    /// Powers of two of iterations that a loop counts for, and nested loops at most.
     const LOOP: u32 = 4;
     const LOOPS: u32 = 40;
 
     fn of(function: &Function, target: Target) -> Weights {
         let body = &function.body;
-        let mut rounds = BTreeMap::new();
+        let mut iterations = BTreeMap::new();
         let mut blocks: Vec<(Block, u32)> = vec![(function.entry(), 0)];
         while let Some((block, depth)) = blocks.pop() {
             for &op in &body.blocks[block].ops {
-                rounds.insert(op, depth.min(Self::LOOPS));
+                iterations.insert(op, depth.min(Self::LOOPS));
                 let kind = &body.ops[op].kind;
                 let inner = match kind {
                     Op::Core(Core::For { .. } | Core::Loop { .. }) => depth + Self::LOOP,
@@ -188,9 +194,9 @@ impl Weights {
                 }
             }
         }
-        let rows = [(Feature::TensorMemory, 128), (Feature::WarpGroupProducts, 64)];
+        let rows = [(Feature::TensorMemory, 128), (Feature::Wgmma, 64)];
         let rows = rows.into_iter().find(|(feature, _)| target.has(*feature)).map_or(16, |(_, rows)| rows);
-        Weights { target, rounds, rows }
+        Weights { target, iterations, rows }
     }
 
     /// What one block of several does.
@@ -201,11 +207,11 @@ impl Weights {
     /// What one block does that has each value in some forms.
     fn sum(&self, function: &Function, parts: u32, forms: impl Fn(Value) -> Vec<Form>) -> Work {
         let mut work = Work::default();
-        for (&op, rounds) in &self.rounds {
+        for (&op, iterations) in &self.iterations {
             let Some(&result) = function.body.ops[op].results.first() else { continue };
             for form in forms(result) {
                 let of_op = self.of_op(function, op, result, (form, parts));
-                work.iter_mut().zip(of_op).for_each(|(sum, part)| *sum += part << rounds);
+                work.iter_mut().zip(of_op).for_each(|(sum, part)| *sum += part << iterations);
             }
         }
         work
@@ -233,57 +239,57 @@ impl Weights {
     }
 
     /// Why several blocks would be slower than one: each does most of the work again, or all together load more than one did, and neither
-    /// are the products so slow that this does not matter, nor are their sums too large for one block. What all need they may bring each
-    /// other by boxes, which is no slower where the products of a part are still wide.
+    /// are the mmas so slow that this does not matter, nor are their accumulators too large for one block. What all need they may bring each
+    /// other by tma_copies, which is no slower where the mmas of a part are still wide.
     fn loss(&self, forms: &Forms<'_>) -> Option<&'static str> {
         let function = forms.function;
         let ranks = u128::from(forms.parts);
         let whole = self.sum(function, forms.parts, |_| vec![Form::Whole]);
         let part = self.work(forms);
         let main = |work: &Work| if whole[0] > 0 { work[0] } else { work[1] + work[2] };
-        if 2 * ranks * main(&part) > MOST_WORK * main(&whole) {
+        if 2 * ranks * main(&part) > MAX_WORK * main(&whole) {
             return Some("each block would do most of the work again");
         }
         let in_quarters = forms.parts > RANKS[0];
         let wide = self.are_wide(forms, if in_quarters { self.rows } else { WIDE });
         if in_quarters && whole[0] > 0 && !wide {
-            return Some("products of a part are not wide enough to be fast");
+            return Some("mmas of a part are not wide enough to be fast");
         }
-        let multiply_adds = self.rate(function)?;
-        let copy = u128::from(machine::rates(self.target).copy);
-        let in_time = 3 * part[1] * multiply_adds <= 2 * part[0] * copy;
+        let fmas = self.rate(function)?;
+        let copy = u128::from(perf_model::rates(self.target).copy);
+        let in_time = 3 * part[1] * fmas <= 2 * part[0] * copy;
         let brought = if wide { self.shared(forms) / ranks * (ranks - 1) } else { 0 };
         let as_much = 8 * ranks * (part[1] - brought) <= 9 * whole[1];
-        let fits = self.sums(function) <= self.room();
+        let fits = self.accumulators(function) <= self.capacity();
         (fits && !in_time && !as_much).then_some("the blocks together would load more than one")
     }
 
     /// Bytes that a block loads through views and the others do, too.
     fn shared(&self, forms: &Forms<'_>) -> u128 {
         let function = forms.function;
-        let bytes = |(&op, rounds): (&OpId, &u32)| {
+        let bytes = |(&op, iterations): (&OpId, &u32)| {
             let node = &function.body.ops[op];
             let tile = *node.results.first().filter(|_| matches!(node.kind, Op::LoadView { .. }))?;
-            forms.of(tile).contains(&Form::Whole).then(|| self.of_op(function, op, tile, (Form::Whole, 1))[1] << rounds)
+            forms.of(tile).contains(&Form::Whole).then(|| self.of_op(function, op, tile, (Form::Whole, 1))[1] << iterations)
         };
-        self.rounds.iter().filter_map(bytes).sum()
+        self.iterations.iter().filter_map(bytes).sum()
     }
 
-    /// Whether the target makes products from what the copy engine brings, and those of a part are wide, of so many rows at least.
+    /// Whether the target makes mmas from what the copy engine brings, and those of a part are wide, of so many rows at least.
     fn are_wide(&self, forms: &Forms<'_>, rows: u128) -> bool {
         let body = &forms.function.body;
-        let by_boxes = self.target.has(Feature::BoxMulticast);
-        let is_wide = |sums: Value| {
-            let extents = body.ty(sums).tile().map(|(_, extents)| extents.to_vec()).unwrap_or_default();
+        let by_tma = self.target.has(Feature::TmaMulticast);
+        let is_wide = |accumulators: Value| {
+            let extents = body.ty(accumulators).tile().map(|(_, extents)| extents.to_vec()).unwrap_or_default();
             let wide = |form: Form| {
                 let extent = |dim: usize| u128::from(extents[dim] / if form == Form::Part(dim) { forms.parts } else { 1 });
                 let rank = extents.len();
                 rank >= 2 && extent(rank - 2) >= rows && extent(rank - 1) >= WIDE
             };
-            forms.passed(sums).all(wide)
+            forms.passed(accumulators).all(wide)
         };
-        let products = body.ops.values().filter(|node| matches!(node.kind, Op::Mma { .. } | Op::MmaScaled { .. }));
-        by_boxes && products.flat_map(|node| node.results.iter()).all(|sums| is_wide(*sums))
+        let mmas = body.ops.values().filter(|node| matches!(node.kind, Op::Mma { .. } | Op::MmaScaled { .. }));
+        by_tma && mmas.flat_map(|node| node.results.iter()).all(|accumulators| is_wide(*accumulators))
     }
 
     /// Multiply-adds in a clock of an SM, for the operands of the first MMA.
@@ -295,8 +301,8 @@ impl Weights {
         Some(u128::from(MmaAtom::best_rate(self.target, elem)))
     }
 
-    /// Bytes of the largest sums of a product, and those that a block has room for: all of tensor memory, or half of the registers.
-    fn sums(&self, function: &Function) -> u64 {
+    /// Bytes of the largest accumulators of a mma, and those that a block has capacity for: all of tensor memory, or half of the registers.
+    fn accumulators(&self, function: &Function) -> u64 {
         let bytes = |node: &base::ir::OpNode<Op>| match node.kind {
             Op::Mma { acc, .. } | Op::MmaScaled { acc, .. } => {
                 let (elem, shape) = function.body.ty(acc).tile()?;
@@ -306,11 +312,11 @@ impl Weights {
         };
         function.body.ops.values().filter_map(bytes).max().unwrap_or(0)
     }
-    fn room(&self) -> u64 {
+    fn capacity(&self) -> u64 {
         const WORD: u32 = 4;
         let limits = self.target;
         u64::from(match self.target.has(Feature::TensorMemory) {
-            true => limits.tensor_columns * tileas::tensor::LANES * WORD,
+            true => limits.tmem_columns * tileas::tensor_memory::LANES * WORD,
             false => limits.registers * WORD / 2,
         })
     }

@@ -1,18 +1,18 @@
 //! Writes a function that stores parts: every value in the forms in which it is needed. A block of a cluster makes the part that its rank
 //! says; a block of its own makes all, one after the other between any two loops and conditions.
 
-use super::forms::{Flow, Form, Forms, taken};
-use crate::parts::{Parts, index_limit};
+use super::value_forms::{Flow, Form, Forms, taken};
+use crate::tile_slicing::{Parts, index_limit};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Loc, Region, Value};
+use core_dialect::core_ops::{Core, Fact};
+use core_dialect::tile::Shape;
 use numerics::Scalar;
 use numerics::arith::{Binary, Convert, Overflow, Signedness};
 use smallvec::smallvec;
 use std::collections::BTreeMap;
 use tileaa::facts::Facts;
 use tileaa::{Function, Op, Type};
-use vocabulary::core_ops::{Core, Fact};
-use vocabulary::tile::Shape;
 
 /// Who makes the parts.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(crate) enum Makers {
     /// Each block of a cluster one.
     ByRank,
     /// One block, first those of the first part, then those of the next.
-    InTurn,
+    Alternating,
 }
 
 /// Which part is made: of a rank that is known when the kernel runs, or a certain one.
@@ -36,7 +36,7 @@ pub(crate) fn run(forms: &Forms<'_>, flow: &Flow, makers: Makers) -> Function {
     let entry = to.entry();
     let facts = Facts::of(from);
     let ranks = (0..forms.parts).map(Rank::Is).collect();
-    let mut rewriter = Rewriter { from, forms, flow, facts, to, made: BTreeMap::new(), ranks };
+    let mut rewriter = ClusterRewriter { from, forms, flow, facts, to, made: BTreeMap::new(), ranks };
     for &param in from.params() {
         let value = rewriter.to.body.add_argument(entry, from.body.ty(param).clone());
         rewriter.made.insert((param, Form::Whole, 0), value);
@@ -53,7 +53,7 @@ pub(crate) fn run(forms: &Forms<'_>, flow: &Flow, makers: Makers) -> Function {
     base::text::compact(&rewriter.to)
 }
 
-struct Rewriter<'a> {
+struct ClusterRewriter<'a> {
     from: &'a Function,
     forms: &'a Forms<'a>,
     flow: &'a Flow,
@@ -64,7 +64,7 @@ struct Rewriter<'a> {
     ranks: Vec<Rank>,
 }
 
-impl Rewriter<'_> {
+impl ClusterRewriter<'_> {
     /// The ops of a block: of what lies between loops and conditions all of the first part, then all of the second.
     fn block(&mut self, from: Block, to: Block) {
         let mut rest = &self.from.body.blocks[from].ops[..];
@@ -347,7 +347,7 @@ impl Rewriter<'_> {
     }
     fn constant(&mut self, number: u64, ty: &Type, to: Block, loc: Loc) -> Value {
         let bits = ty.tile().map_or(64, |(elem, _)| elem.bits());
-        let value = vocabulary::tile::Dense::Splat(number & (u64::MAX >> (64 - bits)));
+        let value = core_dialect::tile::Dense::Splat(number & (u64::MAX >> (64 - bits)));
         self.append(to, Core::Constant { value }, ty.clone(), loc)
     }
     fn append(&mut self, to: Block, core: Core, ty: Type, loc: Loc) -> Value {

@@ -1,17 +1,17 @@
-//! Structured control flow: regions are rewritten in place, carried tiles at their homes.
+//! Structured control flow: regions are rewritten in place, carried tiles at their assigned_layouts.
 
-use super::{Rewriter, Scope};
+use super::{Converter, Scope};
 use base::diag::Result;
 use base::ir::{Op as OpId, Operation};
 use base::{Region, Value};
+use core_dialect::core_ops::Core;
 use tileas::Type;
-use vocabulary::core_ops::Core;
 
-impl Rewriter<'_> {
+impl Converter<'_> {
     pub(super) fn control(&mut self, op: OpId, core: &Core) -> Result<()> {
         let loc = self.from.body.ops[op].loc;
         let results = self.from.body.ops[op].results.clone();
-        let types = results.iter().map(|value| self.home_type(*value)).collect::<Result<Vec<Type>>>()?;
+        let types = results.iter().map(|value| self.assigned_type(*value)).collect::<Result<Vec<Type>>>()?;
         let new = match core {
             Core::If { cond, then, otherwise } => {
                 let cond = self.plain(*cond)?;
@@ -39,19 +39,19 @@ impl Rewriter<'_> {
 
     /// The first values of carried ones, in the layouts of the arguments that will hold them.
     fn carried(&mut self, init: &[Value], args: &[Value]) -> Result<Vec<Value>> {
-        let init = if common::planted("as.carried") { init.iter().rev().copied().collect() } else { init.to_vec() };
+        let init = if common::fault_injected("as.carried") { init.iter().rev().copied().collect() } else { init.to_vec() };
         init.iter().zip(args).map(|(init, like)| self.value_like(*init, *like)).collect()
     }
 
-    /// A value in the home layout of another of the same type.
+    /// A value in the assigned_layout layout of another of the same type.
     fn value_like(&mut self, value: Value, like: Value) -> Result<Value> {
-        if self.products.is_sums(like) {
-            return Ok(self.is_fresh(value));
+        if self.mmas.is_accumulator(like) {
+            return Ok(self.is_zero_init(value));
         }
         if !self.is_tile(value) {
             return self.plain(value);
         }
-        let layout = self.homes.or_default(self.from, like);
+        let layout = self.assigned_layouts.or_default(self.from, like);
         self.tile(value, &layout)
     }
 
@@ -61,7 +61,7 @@ impl Rewriter<'_> {
         let outer = std::mem::replace(&mut self.block, block);
         self.scopes.push(Scope::new(block, !args.is_empty()));
         for &arg in args {
-            let ty = self.home_type(arg)?;
+            let ty = self.assigned_type(arg)?;
             let layout = ty.layout();
             let new = self.to.add_argument(block, ty);
             self.remember(arg, layout, new);

@@ -1,24 +1,24 @@
-//! The shared ops: scalars are carried over, tiles are made in the layout asked for.
+//! The shared ops: scalars are carried over, tiles are made in the layout requested for.
 
-use super::Rewriter;
+use super::Converter;
 use crate::slices;
 use base::Value;
 use base::diag::Result;
 use base::ir::{Op as OpId, Operation};
+use core_dialect::core_ops::Core;
 use tileas::{Layout, Type};
-use vocabulary::core_ops::Core;
 
-impl Rewriter<'_> {
+impl Converter<'_> {
     pub(super) fn core(&mut self, op: OpId, core: &Core) -> Result<()> {
         match core {
             Core::If { .. } | Core::For { .. } | Core::Loop { .. } => self.control(op, core),
             Core::Yield { .. } | Core::Continue { .. } | Core::Break { .. } | Core::Return {} => self.leave(op, core),
-            Core::Extract { .. } if self.products.chain_of_slice(op).is_some() => {
+            Core::Extract { .. } if self.mmas.chain_of_slice(op).is_some() => {
                 self.take_up_slice(op);
                 Ok(())
             }
-            Core::Binary { .. } if self.products.chain_of_scale(op).is_some() => self.scale_sums(op),
-            Core::Extract { .. } if self.homes.get(self.from.body.result(op)).is_none() => Ok(()),
+            Core::Binary { .. } if self.mmas.chain_of_scale(op).is_some() => self.scale_accumulator(op),
+            Core::Extract { .. } if self.assigned_layouts.get(self.from.body.result(op)).is_none() => Ok(()),
             Core::Extract { .. } | Core::Insert { .. } | Core::Cat { .. } | Core::Reinterpret { .. } => self.shape_op(op, core),
             _ => self.simple(op, core),
         }
@@ -26,20 +26,20 @@ impl Rewriter<'_> {
 
     fn simple(&mut self, op: OpId, core: &Core) -> Result<()> {
         let results = &self.from.body.ops[op].results;
-        let homeless = results.len() == 1 && self.is_tile(results[0]) && self.homes.get(results[0]).is_none();
+        let homeless = results.len() == 1 && self.is_tile(results[0]) && self.assigned_layouts.get(results[0]).is_none();
         if homeless {
             return Ok(());
         }
         if results.len() == 1 && self.is_tile(results[0]) {
-            let home = self.homes.or_default(self.from, results[0]);
-            let new = self.make(results[0], &home)?;
-            let id = self.module.layout_id(home);
+            let assigned_layout = self.assigned_layouts.or_default(self.from, results[0]);
+            let new = self.make(results[0], &assigned_layout)?;
+            let id = self.module.layout_id(assigned_layout);
             self.remember(results[0], Some(id), new);
             return Ok(());
         }
         let loc = self.from.body.ops[op].loc;
         let mut new = core.clone();
-        let operands = core.operands().iter().map(|value| self.home(*value)).collect::<Result<Vec<Value>>>()?;
+        let operands = core.operands().iter().map(|value| self.assigned_layout(*value)).collect::<Result<Vec<Value>>>()?;
         substitute(&mut new, &operands);
         let types = results.iter().map(|value| self.scalar_type(*value)).collect::<Result<Vec<Type>>>()?;
         let found_once = matches!(new, Core::Alloca { .. });
@@ -53,27 +53,27 @@ impl Rewriter<'_> {
 
     /// Makes a tile by its op, in a layout.
     pub(super) fn make(&mut self, value: Value, layout: &Layout) -> Result<Value> {
-        let op = self.from.body.defining_op(value).expect("block arguments have homes");
+        let op = self.from.body.defining_op(value).expect("block arguments have assigned_layouts");
         let node = &self.from.body.ops[op];
         if let Some(&buffer) = self.buffered.get(&value) {
             let (elem, shape) = self.elem_shape(value);
             let ty = self.tile_type(elem, &shape, layout.clone());
             return Ok(self.shared_load(buffer, ty, layout, node.loc));
         }
-        let tileaa::Op::Core(core) = &node.kind else { unreachable!("only shared ops make values without a home") };
+        let tileaa::Op::Core(core) = &node.kind else { unreachable!("only shared ops make values without a assigned_layout") };
         let (elem, shape) = self.elem_shape(value);
         let mut operands = Vec::new();
         for operand in core.operands() {
             let new = if self.is_tile(operand) {
                 let source = self.elem_shape(operand).1;
-                let wanted = match core {
+                let desired = match core {
                     Core::Broadcast { .. } => layout.unbroadcast(&source, &shape),
                     Core::Permute { order, .. } => layout.unpermute(&shape, order),
                     Core::Extract { .. } => slices::in_whole(layout, &source, &shape),
                     // Reshapes keep element numbers, and element-wise ops keep elements.
                     _ => layout.clone(),
                 };
-                self.tile(operand, &wanted)?
+                self.tile(operand, &desired)?
             } else {
                 self.plain(operand)?
             };

@@ -1,11 +1,11 @@
 //! Memory accesses: the tile goes to or comes from the layout of the access's atom.
 
-use super::Rewriter;
+use super::Converter;
 use super::relayout::Reads;
-use crate::access::Access;
-use crate::banks;
-use crate::copies::{By, Copy, Readers};
-use crate::stores::Store;
+use crate::access_layouts::AccessPlan;
+use crate::async_copies::{By, Copy, Readers};
+use crate::smem_swizzles;
+use crate::tma_stores::Store;
 use base::Value;
 use base::diag::{Diagnostic, Result};
 use base::ir::Op as OpId;
@@ -13,25 +13,29 @@ use tensormap::Map;
 use tileaa::ops::AccessHint;
 use tileas::{Buffer, BufferInfo, CopyAtom, Layout, MapId, Op, Type};
 
-impl Rewriter<'_> {
+impl Converter<'_> {
     pub(super) fn view_access(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
         if self.copies.get(op).is_some() {
             return self.copy_view(op, kind);
         }
         if let Some(store) = self.stores.get(op) {
-            return self.store_by_boxes(op, kind, store);
+            return self.store_by_tma(op, kind, store);
         }
         let new = match kind {
             tileaa::Op::LoadView { view, index, token, order, in_bounds, .. } => {
                 let vector_bits = self.accesses.get(op).map_or(0, |access| access.vector_bits);
                 Op::LoadView {
                     view: self.plain(*view)?,
-                    index: self.view_index(*view, index, &self.homes.or_default(self.from, self.from.body.result(op)))?,
+                    index: self.view_index(
+                        *view,
+                        index,
+                        &self.assigned_layouts.or_default(self.from, self.from.body.result(op)),
+                    )?,
                     token: self.optional(*token)?,
                     order: *order,
-                    in_bounds: if common::planted("as.promise") { vec![true; index.len()] } else { in_bounds.clone() },
+                    in_bounds: if common::fault_injected("as.promise") { vec![true; index.len()] } else { in_bounds.clone() },
                     atom: CopyAtom::Vector { vector_bits },
-                    two_ways: false,
+                    versioned: false,
                 }
             }
             tileaa::Op::StoreView { tile, view, index, token, order, in_bounds, .. } => {
@@ -45,7 +49,7 @@ impl Rewriter<'_> {
                     order: *order,
                     in_bounds: in_bounds.clone(),
                     atom: CopyAtom::Vector { vector_bits },
-                    two_ways: false,
+                    versioned: false,
                 }
             }
             tileaa::Op::ReduceView { tile, view, index, token, order, in_bounds, mode } => {
@@ -58,7 +62,7 @@ impl Rewriter<'_> {
                     order: *order,
                     in_bounds: in_bounds.clone(),
                     mode: *mode,
-                    two_ways: false,
+                    versioned: false,
                 }
             }
             _ => unreachable!("only view accesses come here"),
@@ -68,7 +72,7 @@ impl Rewriter<'_> {
 
     pub(super) fn multicast(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
         let loc = self.from.body.ops[op].loc;
-        let Some(Access { vector_bits, layout, .. }) = self.accesses.get(op).cloned() else {
+        let Some(AccessPlan { vector_bits, layout, .. }) = self.accesses.get(op).cloned() else {
             let (tileaa::Op::MulticastLoad { view, .. } | tileaa::Op::MulticastStore { view, .. }) = kind else {
                 unreachable!("only multicast accesses come here")
             };
@@ -111,19 +115,19 @@ impl Rewriter<'_> {
         };
         let latency = self.latency(hints);
         let Copy { buffer, by, readers } = self.copies.get(op).expect("the load is a copy").clone();
-        let other = self.copies.in_turn_with(op).map(|other| self.buffered[&self.from.body.result(other)]);
+        let other = self.copies.alternating_with(op).map(|other| self.buffered[&self.from.body.result(other)]);
         let buffer = other.unwrap_or_else(|| self.attrs.buffers.push(buffer));
         let (view, token) = (self.plain(*view)?, self.optional(*token)?);
-        let index = index.iter().map(|value| self.home(*value)).collect::<Result<Vec<Value>>>()?;
-        let (order, in_bounds, slot) = (*order, in_bounds.clone(), None);
+        let index = index.iter().map(|value| self.assigned_layout(*value)).collect::<Result<Vec<Value>>>()?;
+        let (order, in_bounds, stage) = (*order, in_bounds.clone(), None);
         let new = match by {
             By::Pieces { layout, bytes, whole } => {
                 let (layout, atom) = (self.module.layout_id(layout), CopyAtom::Async { bytes });
-                Op::CopyView { view, index, token, order, in_bounds, whole, buffer, slot, layout, latency, atom, two_ways: false }
+                Op::CopyView { view, index, token, order, in_bounds, whole, buffer, stage, layout, latency, atom, versioned: false }
             }
-            By::Boxes(map) => {
+            By::Tma(map) => {
                 let map = self.map_id(&map);
-                Op::CopyBoxes { view, index, token, order, in_bounds, buffer, slot, latency, map }
+                Op::TmaLoad { view, index, token, order, in_bounds, buffer, stage, latency, map }
             }
         };
         self.copied(op, new, buffer, readers);
@@ -132,7 +136,7 @@ impl Rewriter<'_> {
 
     fn latency(&self, hints: &[AccessHint]) -> Option<u32> {
         // Others say nothing.
-        let known = |hint: &AccessHint| hint.latency.filter(|latency| (1..=tileas::MOST_LATENCY).contains(latency));
+        let known = |hint: &AccessHint| hint.latency.filter(|latency| (1..=tileas::MAX_LATENCY).contains(latency));
         AccessHint::of(hints, self.envelope.target?, known)
     }
 
@@ -142,30 +146,30 @@ impl Rewriter<'_> {
     }
 
     /// A store from a buffer to which threads bring the tile from where it is computed.
-    fn store_by_boxes(&mut self, op: OpId, kind: &tileaa::Op, store: &Store) -> Result<()> {
+    fn store_by_tma(&mut self, op: OpId, kind: &tileaa::Op, store: &Store) -> Result<()> {
         let (tileaa::Op::StoreView { tile, view, index, token, order, in_bounds, .. }
         | tileaa::Op::ReduceView { tile, view, index, token, order, in_bounds, .. }) = kind
         else {
-            unreachable!("only stores of views are by boxes")
+            unreachable!("only stores of views are by tma_copies")
         };
         let mode = if let tileaa::Op::ReduceView { mode, .. } = kind { Some(*mode) } else { None };
         let node = &self.from.body.ops[op];
-        let home = self.homes.or_default(self.from, *tile);
-        let x = self.tile(*tile, &home)?;
+        let assigned_layout = self.assigned_layouts.or_default(self.from, *tile);
+        let x = self.tile(*tile, &assigned_layout)?;
         let x = self.relayout(x, &store.layout, Reads::Any, node.loc);
         let buffer = self.place_to_store_from(&store.buffer);
         self.shared_store(x, &store.layout, buffer, node.loc);
         let (view, token) = (self.plain(*view)?, self.optional(*token)?);
-        let index = index.iter().map(|value| self.home(*value)).collect::<Result<Vec<Value>>>()?;
-        let (order, in_bounds, slot, map) = (*order, in_bounds.clone(), None, self.map_id(&store.map));
-        let new = Op::StoreBoxes { view, index, token, order, in_bounds, buffer, slot, map, mode, waits: false };
+        let index = index.iter().map(|value| self.assigned_layout(*value)).collect::<Result<Vec<Value>>>()?;
+        let (order, in_bounds, stage, map) = (*order, in_bounds.clone(), None, self.map_id(&store.map));
+        let new = Op::TmaStore { view, index, token, order, in_bounds, buffer, stage, map, mode, waits: false };
         let done = self.emit_one(new, Type::Token, node.loc);
         self.remember(node.results[0], None, done);
         Ok(())
     }
 
     fn place_to_store_from(&mut self, info: &BufferInfo) -> Buffer {
-        let here = (self.strand, self.block);
+        let here = (self.component, self.block);
         let known = self.stored_from.iter().find(|(block, buffer)| *block == here && self.attrs.buffers[*buffer] == *info);
         known.map(|(_, buffer)| *buffer).unwrap_or_else(|| {
             let buffer = self.attrs.buffers.push(info.clone());
@@ -181,7 +185,7 @@ impl Rewriter<'_> {
         let Copy { buffer, by: By::Pieces { layout, bytes, .. }, readers } =
             self.copies.get(op).expect("the load is a copy").clone()
         else {
-            unreachable!("boxes are of views")
+            unreachable!("tma_copies are of views")
         };
         let buffer = self.attrs.buffers.push(buffer);
         let new = Op::Copy {
@@ -190,7 +194,7 @@ impl Rewriter<'_> {
             token: self.optional(*token)?,
             order: *order,
             buffer,
-            slot: None,
+            stage: None,
             latency,
             atom: CopyAtom::Async { bytes },
         };
@@ -204,16 +208,16 @@ impl Rewriter<'_> {
         let (tile, done) = (node.results[0], node.results[1]);
         let token = self.emit_one(new, Type::Token, node.loc);
         self.remember(done, None, token);
-        self.made_for.copies.insert(buffer, op);
+        self.lowered_for.copies.insert(buffer, op);
         match readers {
             // Each use reads it in the layout it wants.
-            Readers::Products => _ = self.buffered.insert(tile, buffer),
+            Readers::MmaSelections => _ = self.buffered.insert(tile, buffer),
             Readers::Registers => {
-                let home = self.homes.or_default(self.from, tile);
+                let assigned_layout = self.assigned_layouts.or_default(self.from, tile);
                 let (elem, shape) = self.elem_shape(tile);
-                let ty = self.tile_type(elem, &shape, home.clone());
-                let new = self.shared_load(buffer, ty, &home, node.loc);
-                let id = self.module.layout_id(home);
+                let ty = self.tile_type(elem, &shape, assigned_layout.clone());
+                let new = self.shared_load(buffer, ty, &assigned_layout, node.loc);
+                let id = self.module.layout_id(assigned_layout);
                 self.remember(tile, Some(id), new);
             }
         }
@@ -226,12 +230,12 @@ impl Rewriter<'_> {
         let new = match kind {
             tileaa::Op::Load { ptr, mask, other, token, order, .. } => {
                 let at = self.from.body.result(op);
-                // The result lives in the layout of its widest access, see `homes`.
+                // The result liveness in the layout of its widest access, see `assigned_layouts`.
                 let vector_bits = self.accesses.get(op).map_or(0, |access| access.vector_bits);
                 Op::Load {
                     ptr: self.like(*ptr, at)?,
                     mask: mask.map(|mask| self.like(mask, at)).transpose()?,
-                    other: other.filter(|_| !common::planted("as.padding")).map(|other| self.like(other, at)).transpose()?,
+                    other: other.filter(|_| !common::fault_injected("as.padding")).map(|other| self.like(other, at)).transpose()?,
                     token: self.optional(*token)?,
                     order: *order,
                     atom: CopyAtom::Vector { vector_bits },
@@ -277,12 +281,12 @@ impl Rewriter<'_> {
         self.access(op, new)
     }
 
-    /// A value in the home layout of another.
+    /// A value in the assigned_layout layout of another.
     fn like(&mut self, value: Value, other: Value) -> Result<Value> {
         if !self.is_tile(value) {
             return self.plain(value);
         }
-        let layout = self.homes.or_default(self.from, other);
+        let layout = self.assigned_layouts.or_default(self.from, other);
         self.tile(value, &layout)
     }
 
@@ -331,8 +335,8 @@ impl Rewriter<'_> {
         }
         let buffer = self.exchange_buffer(elem, &ty.shape().into());
         self.shared_store(found, &layout, buffer, node.loc);
-        let atom = CopyAtom::Vector { vector_bits: banks::neighbours(&self.attrs.buffers[buffer], &layout) };
-        self.emit_one(Op::SharedLoad { buffer, slot: None, atom, in_pieces: false, early: false }, ty, node.loc)
+        let atom = CopyAtom::Vector { vector_bits: smem_swizzles::neighbours(&self.attrs.buffers[buffer], &layout) };
+        self.emit_one(Op::SharedLoad { buffer, stage: None, atom, per_k_step: false, prefetch_next: false }, ty, node.loc)
     }
 
     fn optional(&mut self, value: Option<Value>) -> Result<Option<Value>> {
@@ -340,6 +344,6 @@ impl Rewriter<'_> {
     }
     fn result_types(&mut self, op: OpId) -> Result<Vec<Type>> {
         let results = self.from.body.ops[op].results.clone();
-        results.iter().map(|value| self.home_type(*value)).collect()
+        results.iter().map(|value| self.assigned_type(*value)).collect()
     }
 }

@@ -1,53 +1,53 @@
-//! Rewrites a function from `.aa` to `.as`, with the layouts that [`crate::homes`] decided.
+//! Rewrites a function from `.aa` to `.as`, with the layouts that [`crate::layout_assignment`] decided.
 //!
-//! A value with a home is made once, where its op stands. A value without one is made at each use, in the layout the use asks
-//! for ([`Rewriter::tile`]); so is the conversion of a value to a layout that is not its home. What was made is remembered
+//! A value with a assigned_layout is made once, where its op stands. A value without one is made at each use, in the layout the use asks
+//! for ([`Converter::tile`]); so is the conversion of a value to a layout that is not its assigned_layout. What was made is remembered
 //! until the region it was made in ends.
 
 mod control;
+mod convert_mma;
+mod convert_reductions;
+mod convert_tcgen05;
 mod core;
 mod memory;
-mod product;
-mod reduce;
 mod relayout;
 mod shape;
-mod tensor;
 
 pub(crate) use relayout::{innermost, neighbours_first};
 
-use crate::access::Accesses;
-use crate::copies::Copies;
-use crate::homes::Homes;
-use crate::plan::Plan;
-use crate::products::Products;
-use crate::room::MadeFor;
-use crate::stores::Stores;
+use crate::access_layouts::Accesses;
+use crate::async_copies::Copies;
+use crate::layout_assignment::AssignedLayouts;
+use crate::lowering_plan::LoweringPlan;
+use crate::mma_selection::MmaSelections;
+use crate::smem_fit::LoweredFor;
+use crate::tma_stores::Stores;
 use base::diag::{Diagnostic, Result};
 use base::ir::Op as OpId;
 use base::{Block, Body, Envelope, Loc, Value};
+use core_dialect::tile::{Elem, Shape};
 use relayout::Reads;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use tileas::{Buffer, FunctionAttrs, Layout, LayoutId, Type};
-use vocabulary::tile::{Elem, Shape};
 
 /// The new function, and which loads fill buffers of it.
 pub(crate) fn convert(
     function: &tileaa::Function,
-    plan: &Plan,
+    plan: &LoweringPlan,
     module: &mut tileas::Module,
     envelope: &Envelope,
-) -> Result<(tileas::Function, MadeFor)> {
+) -> Result<(tileas::Function, LoweredFor)> {
     let mut new = tileas::Function::new(&function.name, plan.attrs.clone(), function.loc);
     let block = new.entry();
-    let mut rewriter = Rewriter {
+    let mut rewriter = Converter {
         from: function,
         to: std::mem::take(&mut new.body),
         attrs: std::mem::take(&mut new.attrs),
         module,
         accesses: &plan.accesses,
-        products: &plan.products,
-        homes: &plan.homes,
+        mmas: &plan.mmas,
+        assigned_layouts: &plan.assigned_layouts,
         copies: &plan.copies,
         stores: &plan.stores,
         parents: control::parents(function),
@@ -55,9 +55,9 @@ pub(crate) fn convert(
         block,
         scopes: vec![Scope::new(block, false)],
         buffered: BTreeMap::new(),
-        made_for: MadeFor::default(),
-        sums: BTreeMap::new(),
-        strand: 0,
+        lowered_for: LoweredFor::default(),
+        accumulators: BTreeMap::new(),
+        component: 0,
         behind: &[],
         places: Vec::new(),
         stored_from: Vec::new(),
@@ -69,9 +69,9 @@ pub(crate) fn convert(
         rewriter.remember(param, None, value);
     }
     rewriter.ops(function.entry())?;
-    let Rewriter { to, attrs, made_for, .. } = rewriter;
+    let Converter { to, attrs, lowered_for, .. } = rewriter;
     (new.body, new.attrs) = (to, attrs);
-    Ok((base::text::compact(&new), made_for))
+    Ok((base::text::compact(&new), lowered_for))
 }
 
 /// An open region.
@@ -81,7 +81,7 @@ struct Scope {
     repeats: bool,
     /// What each value of the old program is in the new one, by layout (none for scalars, views and tokens).
     made: BTreeMap<(Value, Option<LayoutId>), Value>,
-    /// The buffers in which products read their operands, by the extent that lies innermost.
+    /// The buffers in which mmas read their operands, by the extent that lies innermost.
     operands: BTreeMap<(Value, usize), Buffer>,
 }
 
@@ -91,14 +91,14 @@ impl Scope {
     }
 }
 
-struct Rewriter<'a> {
+struct Converter<'a> {
     from: &'a tileaa::Function,
     to: Body<tileas::Op, Type>,
     attrs: FunctionAttrs,
     module: &'a mut tileas::Module,
     accesses: &'a Accesses,
-    products: &'a Products,
-    homes: &'a Homes,
+    mmas: &'a MmaSelections,
+    assigned_layouts: &'a AssignedLayouts,
     copies: &'a Copies,
     stores: &'a Stores,
     parents: Vec<Option<OpId>>,
@@ -110,21 +110,21 @@ struct Rewriter<'a> {
     scopes: Vec<Scope>,
     /// Tiles that are in buffers, from where each use reads them.
     buffered: BTreeMap<Value, Buffer>,
-    made_for: MadeFor,
-    /// The buffers of sums in tensor memory, by the first product that adds to them.
-    sums: BTreeMap<OpId, Buffer>,
-    /// The strand of the op that is written.
-    strand: usize,
+    lowered_for: LoweredFor,
+    /// The buffers of accumulators in tensor memory, by the first mma that adds to them.
+    accumulators: BTreeMap<OpId, Buffer>,
+    /// The component of the op that is written.
+    component: usize,
     /// The ops behind it.
     behind: &'a [OpId],
-    /// Buffers in tensor memory that products of a strand have one after the other.
+    /// Buffers in tensor memory that mmas of a component have one after the other.
     places: Vec<(usize, Buffer)>,
-    /// Those that boxes store from, which stores of a block have one after the other, if they are of one strand.
+    /// Those that tma_copies store from, which stores of a block have one after the other, if they are of one component.
     stored_from: Vec<((usize, Block), Buffer)>,
     envelope: &'a Envelope,
 }
 
-impl Rewriter<'_> {
+impl Converter<'_> {
     fn ops(&mut self, block: Block) -> Result<()> {
         let ops = &self.from.body.blocks[block].ops;
         for (at, &op) in ops.iter().enumerate() {
@@ -137,7 +137,7 @@ impl Rewriter<'_> {
     fn op(&mut self, op: OpId) -> Result<()> {
         use tileaa::Op;
         let kind = &self.from.body.ops[op].kind;
-        self.strand = self.products.strand(op);
+        self.component = self.mmas.component(op);
         match kind {
             Op::Core(core) => self.core(op, core),
             Op::LoadView { .. } | Op::StoreView { .. } | Op::ReduceView { .. } => self.view_access(op, kind),
@@ -145,7 +145,7 @@ impl Rewriter<'_> {
             Op::Load { .. } | Op::Store { .. } | Op::AtomicRmw { .. } | Op::AtomicCas { .. } => self.pointer_access(op, kind),
             Op::Reduce { operands, dim, body, .. } => self.reduce(op, operands, *dim, *body),
             Op::Scan { operands, dim, reverse, body, .. } => self.scan(op, operands, *dim, *reverse, *body),
-            Op::Mma { .. } | Op::MmaScaled { .. } => self.product(op, kind),
+            Op::Mma { .. } | Op::MmaScaled { .. } => self.mma(op, kind),
         }
     }
 
@@ -198,17 +198,17 @@ impl Rewriter<'_> {
             tileaa::Type::Tile { .. } => Err(Diagnostic::unsupported("AS901", "a kernel parameter must be a scalar")),
         }
     }
-    /// The type of a value at its home.
-    fn home_type(&mut self, value: Value) -> Result<Type> {
-        if self.products.is_sums(value) {
-            return Ok(tensor::TRUTH);
+    /// The type of a value at its assigned_layout.
+    fn assigned_type(&mut self, value: Value) -> Result<Type> {
+        if self.mmas.is_accumulator(value) {
+            return Ok(convert_tcgen05::PREDICATE);
         }
         if !self.is_tile(value) {
             return self.scalar_type(value);
         }
         let (elem, shape) = self.elem_shape(value);
-        let home = self.homes.or_default(self.from, value);
-        Ok(self.tile_type(elem, &shape, home))
+        let assigned_layout = self.assigned_layouts.or_default(self.from, value);
+        Ok(self.tile_type(elem, &shape, assigned_layout))
     }
 
     /// The new value of one that is not a tile.
@@ -216,12 +216,12 @@ impl Rewriter<'_> {
         Ok(self.recall(value, None).expect("scalars are made where their op stands"))
     }
 
-    /// The new value at its home, whatever it is.
-    fn home(&mut self, value: Value) -> Result<Value> {
+    /// The new value at its assigned_layout, whatever it is.
+    fn assigned_layout(&mut self, value: Value) -> Result<Value> {
         if !self.is_tile(value) {
             return self.plain(value);
         }
-        let layout = self.homes.or_default(self.from, value);
+        let layout = self.assigned_layouts.or_default(self.from, value);
         self.tile(value, &layout)
     }
 
@@ -235,11 +235,13 @@ impl Rewriter<'_> {
         if let Some(new) = self.recall(value, Some(id)) {
             return Ok(new);
         }
-        let new = match self.homes.get(value) {
-            Some(home) if reads == Reads::Any && self.is_made_again(value, home, layout) => self.make(value, layout)?,
-            Some(home) => {
-                let at_home = self.module.layout_id(home.clone());
-                return Ok(self.moved(value, at_home, (layout, id), reads));
+        let new = match self.assigned_layouts.get(value) {
+            Some(assigned_layout) if reads == Reads::Any && self.is_recomputed(value, assigned_layout, layout) => {
+                self.make(value, layout)?
+            }
+            Some(assigned_layout) => {
+                let in_assigned_layout = self.module.layout_id(assigned_layout.clone());
+                return Ok(self.moved(value, in_assigned_layout, (layout, id), reads));
             }
             None => self.make(value, layout)?,
         };
@@ -247,17 +249,17 @@ impl Rewriter<'_> {
         Ok(new)
     }
 
-    /// A value at its home moved to another layout, before the loops that do not change it.
-    fn moved(&mut self, value: Value, home: LayoutId, (layout, id): (&Layout, LayoutId), reads: Reads) -> Value {
-        let holds = |scope: &Scope| scope.made.get(&(value, Some(home))).copied();
-        let (made_at, source) = self
+    /// A value at its assigned_layout moved to another layout, before the loops that do not change it.
+    fn moved(&mut self, value: Value, assigned_layout: LayoutId, (layout, id): (&Layout, LayoutId), reads: Reads) -> Value {
+        let holds = |scope: &Scope| scope.made.get(&(value, Some(assigned_layout))).copied();
+        let (computed_at, source) = self
             .scopes
             .iter()
             .enumerate()
             .rev()
             .find_map(|(at, scope)| Some((at, holds(scope)?)))
-            .expect("a value with a home is made where its op stands");
-        let at = self.before_loops(made_at);
+            .expect("a value with a assigned_layout is made where its op stands");
+        let at = self.before_loops(computed_at);
         let here = std::mem::replace(&mut self.block, self.scopes[at].block);
         let loc = self.loc_of(value);
         let new = self.relayout(source, layout, reads, loc);
@@ -266,9 +268,9 @@ impl Rewriter<'_> {
         new
     }
 
-    /// The scope in which something may be made of a value that is made in scope `made_at`: outside all loops that do not change it.
-    fn before_loops(&self, made_at: usize) -> usize {
-        let loops = self.scopes[made_at + 1..].iter().rev().take_while(|scope| scope.repeats).count();
+    /// The scope in which something may be made of a value that is made in scope `computed_at`: outside all loops that do not change it.
+    fn before_loops(&self, computed_at: usize) -> usize {
+        let loops = self.scopes[computed_at + 1..].iter().rev().take_while(|scope| scope.repeats).count();
         self.scopes.len() - 1 - loops
     }
 
@@ -276,7 +278,7 @@ impl Rewriter<'_> {
         self.from.body.defining_op(value).map_or(self.from.loc, |op| self.from.body.ops[op].loc)
     }
 
-    /// Remembers the results of an op that was made at its home.
+    /// Remembers the results of an op that was made at its assigned_layout.
     fn remember_results(&mut self, op: OpId, new: &[Value]) {
         for (&old, &new) in self.from.body.ops[op].results.iter().zip(new) {
             let layout = self.to.ty(new).layout();

@@ -1,21 +1,21 @@
 //! Moves a tile from one layout to another: by renaming registers where that is enough, else through shared memory, in parts when
 //! it is large.
 
-use super::Rewriter;
-use crate::homes::cat_result;
+use super::Converter;
+use crate::layout_assignment::cat_result;
 use crate::operands::{self, How, Step};
-use crate::{banks, slices};
+use crate::{slices, smem_swizzles};
 use base::{Loc, Value};
-use hardware::Feature;
+use core_dialect::core_ops::Core;
+use core_dialect::tile::{Dense, Elem, Shape};
 use numerics::Scalar;
+use target_info::Feature;
 use tileas::budget;
 use tileas::layout::Strides;
 use tileas::{Buffer, BufferInfo, CopyAtom, Layout, Op, Route, Space, Type};
-use vocabulary::core_ops::Core;
-use vocabulary::tile::{Dense, Elem, Shape};
 
 /// A conversion takes at most one of so many shares of the shared memory.
-const MOST_OF_SHARED_MEMORY: u32 = 2;
+const MAX_SHARED_MEMORY: u32 = 2;
 
 /// Exchanges of words between lanes that cost less than a way through shared memory, with its barriers.
 const FEW_EXCHANGES: usize = 4;
@@ -30,7 +30,7 @@ pub(super) enum Reads {
     Vectors,
 }
 
-impl Rewriter<'_> {
+impl Converter<'_> {
     pub(super) fn relayout(&mut self, value: Value, to: &Layout, reads: Reads, loc: Loc) -> Value {
         let Type::Tile { elem, shape, layout } = self.to.ty(value).clone() else { unreachable!("only tiles have layouts") };
         let from = self.module.layouts[layout].clone();
@@ -56,45 +56,46 @@ impl Rewriter<'_> {
             let value = self.emit_one(Op::ConvertLayout { x: value, route: Route::Registers }, ty, loc);
             return self.relayout(value, to, reads, loc);
         }
-        let buffer = banks::exchange(elem, &shape, inner, &[&from, to]);
+        let buffer = smem_swizzles::exchange(elem, &shape, inner, &[&from, to]);
         let buffer = self.attrs.buffers.push(buffer);
         self.shared_store(value, &from, buffer, loc);
         if reads == Reads::Vectors {
-            let atom = CopyAtom::Vector { vector_bits: banks::neighbours(&self.attrs.buffers[buffer], to) };
-            return self.emit_one(Op::SharedLoad { buffer, slot: None, atom, in_pieces: false, early: false }, ty, loc);
+            let atom = CopyAtom::Vector { vector_bits: smem_swizzles::neighbours(&self.attrs.buffers[buffer], to) };
+            return self.emit_one(Op::SharedLoad { buffer, stage: None, atom, per_k_step: false, prefetch_next: false }, ty, loc);
         }
         self.shared_load(buffer, ty, to, loc)
     }
 
     /// Whether a tile is rather converted in the layout that is wanted of it, since what it is converted from passes through shared
     /// memory with fewer wavefronts. It is no more work where nothing else uses it and
-    /// threads have no copies; of what loops do not change it would be done in each round.
-    pub(super) fn is_made_again(&self, value: Value, home: &Layout, layout: &Layout) -> bool {
+    /// threads have no copies; of what loops do not change it would be done in each iteration.
+    pub(super) fn is_recomputed(&self, value: Value, assigned_layout: &Layout, layout: &Layout) -> bool {
         let scope = self.scopes.last().expect("a function is open");
         let only_here = |value: Value| self.uses[value.0 as usize] == 1;
         let is_here = |value: Value| scope.made.range((value, None)..).next().is_some_and(|((made, _), _)| *made == value);
         let (elem, shape) = self.elem_shape(value);
-        let has_copies = layout.registers() > home.registers();
-        if has_copies || layout.renaming(home, |element| element).is_some() || !is_here(value) || !only_here(value) {
+        let has_copies = layout.registers() > assigned_layout.registers();
+        if has_copies || layout.renaming(assigned_layout, |element| element).is_some() || !is_here(value) || !only_here(value) {
             return false;
         }
-        let (mut source, mut wanted) = (value, layout.clone());
+        let (mut source, mut desired) = (value, layout.clone());
         while let Some(Step { from, how }) = operands::step(self.from, source) {
             if let How::Permuted(order) = how {
-                wanted = wanted.unpermute(&self.elem_shape(source).1, order);
+                desired = desired.unpermute(&self.elem_shape(source).1, order);
             }
             source = from;
             if self.elem_shape(source).0.bytes() >= elem.bytes() && !only_here(source) {
                 return false;
             }
             let (narrow, of_source) = self.elem_shape(source);
-            let Some(before) = self.homes.get(source).filter(|_| narrow.bytes() < elem.bytes() && is_here(source)) else {
+            let Some(before) = self.assigned_layouts.get(source).filter(|_| narrow.bytes() < elem.bytes() && is_here(source))
+            else {
                 continue;
             };
             let passes = |elem, shape: &Shape, from: &Layout, to: &Layout| {
-                banks::passes(elem, shape, [from, to].map(|layout| innermost(layout, shape)), [from, to])
+                smem_swizzles::passes(elem, shape, [from, to].map(|layout| innermost(layout, shape)), [from, to])
             };
-            let [once_more, moved] = [passes(narrow, &of_source, before, &wanted), passes(elem, &shape, home, layout)];
+            let [once_more, moved] = [passes(narrow, &of_source, before, &desired), passes(elem, &shape, assigned_layout, layout)];
             return once_more.wavefronts < moved.wavefronts && once_more.accesses <= moved.accesses;
         }
         false
@@ -103,8 +104,8 @@ impl Rewriter<'_> {
     /// For a tile too large to pass through shared memory at once: the bit of the element number whose halves each thread has in
     /// both layouts.
     fn halved(&self, elem: Elem, shape: &Shape, from: &Layout, to: &Layout) -> Option<u32> {
-        let bytes = (vocabulary::tile::element_count(shape) as u32).saturating_mul(elem.bytes());
-        let most = self.envelope.target().map_or(u32::MAX, budget::shared_memory) / MOST_OF_SHARED_MEMORY;
+        let bytes = (core_dialect::tile::element_count(shape) as u32).saturating_mul(elem.bytes());
+        let most = self.envelope.target().map_or(u32::MAX, budget::shared_memory) / MAX_SHARED_MEMORY;
         let in_both = |basis: &&u32| basis.is_power_of_two() && to.register.contains(basis) && is_alone(**basis, from, to);
         (bytes > most).then(|| from.register.iter().filter(in_both).max().map(|basis| basis.trailing_zeros())).flatten()
     }
@@ -116,11 +117,11 @@ impl Rewriter<'_> {
         let (folded, half, dim) = halves(&shape, bit);
         let ty = self.tile_type(elem, &folded, from.clone());
         let value = self.emit_one(Core::Reshape { x: value }, ty, loc);
-        let of_half = |layout| slices::of_whole(layout, &folded, &half).expect("the bit was chosen so");
+        let of_half = |layout| slices::of_full(layout, &folded, &half).expect("the bit was chosen so");
         let (from, half_to) = (of_half(&from), of_half(to));
         let i32 = Type::Scalar(Elem::Scalar(Scalar::I32));
         let parts = [0, 1].map(|number| {
-            let at = |along: usize| if along == dim && !common::planted("as.halves") { number } else { 0 };
+            let at = |along: usize| if along == dim && !common::fault_injected("as.halves") { number } else { 0 };
             let index = |along| self.emit_one(Core::Constant { value: Dense::Splat(at(along)) }, i32.clone(), loc);
             let indices = (0..folded.len()).map(index).collect();
             let ty = self.tile_type(elem, &half, from.clone());
@@ -144,23 +145,23 @@ impl Rewriter<'_> {
 
     pub(super) fn shared_store(&mut self, value: Value, layout: &Layout, buffer: Buffer, loc: Loc) {
         let atom = self.store_atom(&self.attrs.buffers[buffer], layout);
-        self.emit(Op::SharedStore { x: value, buffer, slot: None, atom }, [], loc);
+        self.emit(Op::SharedStore { x: value, buffer, stage: None, atom }, [], loc);
     }
 
     fn store_atom(&self, info: &BufferInfo, layout: &Layout) -> CopyAtom {
-        let by_matrices = self.envelope.target().is_ok_and(|target| target.has(Feature::MatrixStores));
-        banks::write_atom(info, layout, by_matrices)
+        let by_matrices = self.envelope.target().is_ok_and(|target| target.has(Feature::StMatrix));
+        smem_swizzles::write_atom(info, layout, by_matrices)
     }
 
     /// How many times a warp occupies the banks when it stores a tile.
     pub(super) fn store_passes(&self, info: &BufferInfo, layout: &Layout) -> u32 {
-        banks::wavefronts_of(info, layout, self.store_atom(info, layout))
+        smem_swizzles::wavefronts_of(info, layout, self.store_atom(info, layout))
     }
 
     pub(super) fn shared_load(&mut self, buffer: Buffer, ty: Type, layout: &Layout, loc: Loc) -> Value {
-        let by_bytes = self.envelope.target().is_ok_and(|target| target.has(Feature::ByteMatrices));
-        let atom = banks::read_atom(&self.attrs.buffers[buffer], layout, by_bytes);
-        self.emit_one(Op::SharedLoad { buffer, slot: None, atom, in_pieces: false, early: false }, ty, loc)
+        let by_bytes = self.envelope.target().is_ok_and(|target| target.has(Feature::LdMatrixTransB8));
+        let atom = smem_swizzles::read_atom(&self.attrs.buffers[buffer], layout, by_bytes);
+        self.emit_one(Op::SharedLoad { buffer, stage: None, atom, per_k_step: false, prefetch_next: false }, ty, loc)
     }
 }
 

@@ -1,68 +1,68 @@
 //! Ops that pick or place slices: concatenation, reinterpretation and slices at constant places by registers, other slices through
 //! shared memory.
 
-use super::Rewriter;
+use super::Converter;
 use super::relayout::Reads;
-use crate::homes::{cat_operand, reinterpret_operand};
+use crate::layout_assignment::{cat_operand, reinterpret_operand};
 use crate::slices;
 use base::diag::Result;
 use base::ir::Op as OpId;
 use base::{Loc, Value};
+use core_dialect::core_ops::Core;
+use core_dialect::tile::{Dense, Elem, Shape};
 use numerics::Scalar;
 use numerics::arith::{Binary, Overflow};
 use tileas::layout::Strides;
 use tileas::{Layout, Op, Type};
-use vocabulary::core_ops::Core;
-use vocabulary::tile::{Dense, Elem, Shape};
 
 const I32: Elem = Elem::Scalar(Scalar::I32);
 
-impl Rewriter<'_> {
+impl Converter<'_> {
     pub(super) fn shape_op(&mut self, op: OpId, core: &Core) -> Result<()> {
         let node = &self.from.body.ops[op];
         let (result, loc) = (node.results[0], node.loc);
         let (elem, shape) = self.elem_shape(result);
-        let home = self.homes.or_default(self.from, result);
-        let ty = self.tile_type(elem, &shape, home.clone());
+        let assigned_layout = self.assigned_layouts.or_default(self.from, result);
+        let ty = self.tile_type(elem, &shape, assigned_layout.clone());
         let new = match core {
             Core::Cat { lhs, rhs, dim } => {
-                let operand = cat_operand(&home, &shape, *dim as usize);
-                let [lhs, rhs] = if common::planted("as.cat") { [rhs, lhs] } else { [lhs, rhs] };
+                let operand = cat_operand(&assigned_layout, &shape, *dim as usize);
+                let [lhs, rhs] = if common::fault_injected("as.cat") { [rhs, lhs] } else { [lhs, rhs] };
                 let [lhs, rhs] = [self.tile(*lhs, &operand)?, self.tile(*rhs, &operand)?];
                 self.emit_one(Core::Cat { lhs, rhs, dim: *dim }, ty, loc)
             }
             Core::Reinterpret { x } => {
-                let operand = reinterpret_operand(&home, self.elem_shape(*x).0, elem);
+                let operand = reinterpret_operand(&assigned_layout, self.elem_shape(*x).0, elem);
                 let x = self.tile(*x, &operand)?;
                 self.emit_one(Core::Reinterpret { x }, ty, loc)
             }
             Core::Extract { x, indices } if slices::is_constant(self.from, indices, &self.elem_shape(*x).1, &shape) => {
-                let whole = slices::in_whole(&home, &self.elem_shape(*x).1, &shape);
+                let whole = slices::in_whole(&assigned_layout, &self.elem_shape(*x).1, &shape);
                 let x = self.tile_by(*x, &whole, Reads::Vectors)?;
                 let indices = self.plain_all(indices)?;
                 self.emit_one(Core::Extract { x, indices }, ty, loc)
             }
-            Core::Insert { x, into, indices } if let Some(part) = self.inserted(*x, indices, &home, &shape) => {
-                let [x, into] = [self.tile(*x, &part)?, self.tile(*into, &home)?];
+            Core::Insert { x, into, indices } if let Some(part) = self.inserted(*x, indices, &assigned_layout, &shape) => {
+                let [x, into] = [self.tile(*x, &part)?, self.tile(*into, &assigned_layout)?];
                 let indices = self.plain_all(indices)?;
                 self.emit_one(Core::Insert { x, into, indices }, ty, loc)
             }
             Core::Extract { x, indices } => {
                 let source = self.elem_shape(*x).1;
                 let buffer = self.staged(*x, loc)?;
-                let index = self.slice_index(indices, &source, &shape, &home, loc)?;
-                self.emit_one(Op::SharedGather { buffer, slot: None, index }, ty, loc)
+                let index = self.slice_index(indices, &source, &shape, &assigned_layout, loc)?;
+                self.emit_one(Op::SharedGather { buffer, stage: None, index }, ty, loc)
             }
             Core::Insert { x, into, indices } => {
                 let slice = self.elem_shape(*x).1;
                 let buffer = self.staged(*into, loc)?;
-                let at = self.homes.or_default(self.from, *x);
+                let at = self.assigned_layouts.or_default(self.from, *x);
                 let index = self.slice_index(indices, &shape, &slice, &at, loc)?;
                 let x = self.tile(*x, &at)?;
-                if !common::planted("as.insert") {
-                    self.emit(Op::SharedScatter { x, buffer, slot: None, index }, [], loc);
+                if !common::fault_injected("as.insert") {
+                    self.emit(Op::SharedScatter { x, buffer, stage: None, index }, [], loc);
                 }
-                self.shared_load(buffer, ty, &home, loc)
+                self.shared_load(buffer, ty, &assigned_layout, loc)
             }
             _ => unreachable!("only slices come here"),
         };
@@ -75,15 +75,15 @@ impl Rewriter<'_> {
     }
 
     /// The layout of a slice that is put at a constant place of a tile with this layout, where that is a choice of registers.
-    fn inserted(&self, slice: Value, indices: &[Value], home: &Layout, whole: &Shape) -> Option<Layout> {
+    fn inserted(&self, slice: Value, indices: &[Value], assigned_layout: &Layout, whole: &Shape) -> Option<Layout> {
         let part = self.elem_shape(slice).1;
-        slices::is_constant(self.from, indices, whole, &part).then(|| slices::of_whole(home, whole, &part)).flatten()
+        slices::is_constant(self.from, indices, whole, &part).then(|| slices::of_full(assigned_layout, whole, &part)).flatten()
     }
 
     /// A buffer that holds a tile.
     fn staged(&mut self, value: Value, loc: Loc) -> Result<tileas::Buffer> {
         let (elem, shape) = self.elem_shape(value);
-        let layout = self.homes.or_default(self.from, value);
+        let layout = self.assigned_layouts.or_default(self.from, value);
         let x = self.tile(value, &layout)?;
         let buffer = self.exchange_buffer(elem, &shape);
         self.shared_store(x, &layout, buffer, loc);
@@ -100,7 +100,7 @@ impl Rewriter<'_> {
             let coordinate = self.emit_one(Op::Coordinate { dim: dim as u32 }, ty.clone(), loc);
             let unit = self.number(1 << shift, ty.clone(), loc);
             let own = self.integer(Binary::MulI { overflow: Overflow::None }, coordinate, unit, ty.clone(), loc);
-            let width = if common::planted("as.slice") { 1 } else { u64::from(slice[dim]) };
+            let width = if common::fault_injected("as.slice") { 1 } else { u64::from(slice[dim]) };
             let width = self.number(width << shift, Type::Scalar(I32), loc);
             let index = self.plain(*index)?;
             let start = self.integer(Binary::MulI { overflow: Overflow::None }, index, width, Type::Scalar(I32), loc);

@@ -5,11 +5,11 @@ use crate::ir::Val;
 use base::Value;
 use base::diag::Result;
 use base::ir::Op as OpId;
+use core_dialect::tile::Elem;
 use inkwell::values::{FloatValue, IntValue};
 use inkwell::{FloatPredicate, IntPredicate};
 use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Fma, Predicate, Rounding, Signedness, Unary};
-use vocabulary::tile::Elem;
 
 impl<'c> Emitter<'c, '_> {
     /// Applies `f` to each register of the operands.
@@ -93,7 +93,7 @@ impl<'c> Emitter<'c, '_> {
         let quotient = ir.div(x, y, signed);
         let up = match rounding {
             Rounding::NegativeInf => false,
-            Rounding::PositiveInf => !common::planted("ptx.quotient"),
+            Rounding::PositiveInf => !common::fault_injected("ptx.quotient"),
             _ => return quotient,
         };
         let ty = x.get_type();
@@ -113,7 +113,7 @@ impl<'c> Emitter<'c, '_> {
         let most = ty.const_int(width - 1, false);
         let beyond = ir.icmp(IntPredicate::UGT, count, most);
         let within = ir.select(beyond, most.into(), count.into()).into_int_value();
-        if right == Some(Signedness::Signed) && !common::planted("ptx.shift") {
+        if right == Some(Signedness::Signed) && !common::fault_injected("ptx.shift") {
             return ir.shr(x, within, true);
         }
         // The back end makes one instruction of a shift and such a choice, and the count of instructions has 32 bits: of a
@@ -204,7 +204,7 @@ impl<'c> Emitter<'c, '_> {
             let args = [a.into(), b.into()];
             return Ok(self.ir.asm(Some(self.ir.f32().into()), &text, "=f,f,f", &args, false).expect("it has a result"));
         }
-        let intrinsic = format!("llvm.{name}{}", if propagate_nan && !common::planted("ptx.nan") { "imum" } else { "num" });
+        let intrinsic = format!("llvm.{name}{}", if propagate_nan && !common::fault_injected("ptx.nan") { "imum" } else { "num" });
         let _ = elem;
         Ok(self.ir.intrinsic_value(&intrinsic, &[a.get_type().into()], &[a.into(), b.into()]))
     }
@@ -227,7 +227,7 @@ impl<'c> Emitter<'c, '_> {
                     e.ir.fcmp(predicate, a.into_float_value(), b.into_float_value()).into()
                 }
                 Compare::Int { predicate, signedness } => {
-                    let signed = signedness == Signedness::Signed && !common::planted("ptx.compare");
+                    let signed = signedness == Signedness::Signed && !common::fault_injected("ptx.compare");
                     let predicate = int_predicate(predicate, signed);
                     e.ir.icmp(predicate, a.into_int_value(), b.into_int_value()).into()
                 }
@@ -238,7 +238,7 @@ impl<'c> Emitter<'c, '_> {
 
     pub(super) fn select(&mut self, cond: Value, yes: Value, no: Value, result: Value) {
         let selected = self.each([cond, yes, no], result, |e, [cond, yes, no]| {
-            Ok(e.ir.select(cond.into_int_value(), if common::planted("ptx.select") { no } else { yes }, no))
+            Ok(e.ir.select(cond.into_int_value(), if common::fault_injected("ptx.select") { no } else { yes }, no))
         });
         selected.expect("selection exists for every type");
     }

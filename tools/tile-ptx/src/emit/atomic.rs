@@ -1,16 +1,16 @@
 //! Atomic read-modify-write and compare-and-swap, as inline assembly: LLVM drops their order and scope.
 
 use super::Emitter;
-use super::access::{qualifiers, space_suffix};
+use super::access_runs::{qualifiers, space_suffix};
 use crate::ir::Val;
 use base::Value;
 use base::diag::Result;
 use base::ir::Op as OpId;
-use hardware::Feature;
+use core_dialect::memory::{AtomicMode, Order};
+use core_dialect::tile::Elem;
 use inkwell::values::PointerValue;
 use numerics::Scalar;
-use vocabulary::memory::{AtomicMode, Order};
-use vocabulary::tile::Elem;
+use target_info::Feature;
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn atomic(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {
@@ -33,7 +33,7 @@ impl<'c> Emitter<'c, '_> {
             registers.extend(self.guarded(self.both(mask, speaks), &otherwise, act));
         }
         if speaks.is_some() && self.is_used(results[0]) {
-            registers = self.told_in_warp(&layout, elem, registers);
+            registers = self.broadcast_in_warp(&layout, elem, registers);
         }
         self.set(results[0], registers);
         self.set_token(results[1]);
@@ -82,7 +82,7 @@ impl<'c> Emitter<'c, '_> {
             Some(AtomicMode::Or) => format!("or.b{bits}"),
             Some(AtomicMode::Xor) => format!("xor.b{bits}"),
             Some(AtomicMode::Add) => format!("add.u{bits}"),
-            Some(AtomicMode::Max) if !common::planted("ptx.atomic") => format!("max.s{bits}"),
+            Some(AtomicMode::Max) if !common::fault_injected("ptx.atomic") => format!("max.s{bits}"),
             Some(AtomicMode::Max) => format!("max.u{bits}"),
             Some(AtomicMode::Min) => format!("min.s{bits}"),
             Some(AtomicMode::UMax) => format!("max.u{bits}"),

@@ -1,23 +1,23 @@
 //! Structured control flow as basic blocks. Conditions are the same in every thread of a block, so warps stay together.
 
-use super::early::{Bounds, EarlyRounds};
+use super::fragment_prefetch::{Bounds, PrefetchedIterations};
 use super::{Emitter, Lowered};
 use crate::ir::{Ir, Val};
 use base::diag::Result;
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Region, Value};
+use core_dialect::core_ops::Core;
+use core_dialect::persistent_loops::is_clc_loop;
+use core_dialect::tile::Elem;
 use inkwell::IntPredicate;
 use inkwell::basic_block::BasicBlock;
 use inkwell::values::{IntValue, PhiValue};
 use numerics::arith::{Compare, Predicate};
 use sched::Op;
-use tileas::{Place, Type};
-use vocabulary::core_ops::Core;
-use vocabulary::loops::takes_blocks;
-use vocabulary::tile::Elem;
+use tileas::{MmaOperand, Type};
 
 /// An open construct: where the ops that leave its regions go.
-pub(crate) struct Frame<'c> {
+pub(crate) struct ControlFrame<'c> {
     pub(super) kind: FrameKind<'c>,
     /// Where the construct's results are.
     pub(super) join: Target<'c>,
@@ -98,8 +98,8 @@ impl<'c> Emitter<'c, '_> {
     pub(super) fn construct(&mut self, core: &Core, results: &[Value]) -> Result<()> {
         match core {
             Core::If { cond, then, otherwise } => self.if_op(*cond, *then, *otherwise, results),
-            Core::For { init, body, .. } if takes_blocks(&self.function.body, Some(core), Op::core) => {
-                self.taken_loop(init, *body, results)
+            Core::For { init, body, .. } if is_clc_loop(&self.function.body, Some(core), Op::core) => {
+                self.clc_loop(init, *body, results)
             }
             Core::For { lower, upper, step, init, unsigned, body } => {
                 self.for_op([*lower, *upper, *step], init, *unsigned, *body, results)
@@ -173,7 +173,7 @@ impl<'c> Emitter<'c, '_> {
         self.ir.branch(cond, yes, no);
         for (start, region) in [(yes, then), (no, otherwise)] {
             self.ir.builder.position_at_end(start);
-            self.frames.push(Frame { kind: FrameKind::If, join: join.clone() });
+            self.frames.push(ControlFrame { kind: FrameKind::If, join: join.clone() });
             let block = self.function.body.block_of(region);
             if results.len() == 1 && self.yields_only_a_constant(block) {
                 // An empty block would be left out, and its many registers be set before the branch, whichever way it goes.
@@ -210,21 +210,21 @@ impl<'c> Emitter<'c, '_> {
         let (mut start, join) = (self.target(&args, "body"), self.target(results, "join"));
         let mut next = self.target(&args[1..], "next");
         let less = match unsigned {
-            _ if common::planted("ptx.last") => IntPredicate::SLE,
+            _ if common::fault_injected("ptx.last") => IntPredicate::SLE,
             true => IntPredicate::ULT,
             false => IntPredicate::SLT,
         };
         let some = ir.icmp(less, lower, upper);
-        let mut rounds = self.early_rounds(inner, Bounds { step, upper, less });
-        let entry = if rounds.is_some() { ir.block(self.kernel, "first") } else { start.block };
+        let mut iterations = self.prefetched_iterations(inner, Bounds { step, upper, less });
+        let entry = if iterations.is_some() { ir.block(self.kernel, "first") } else { start.block };
         let init = self.registers(init);
-        let mut awaited = self.awaited_behind(results);
+        let mut awaited = self.awaited_after(results);
         let taken = self.without_unread(init.clone(), body, bounds[0], &awaited);
         let first = [vec![vec![lower.into()]], taken.clone()].concat();
-        if rounds.is_none() {
+        if iterations.is_none() {
             start.arrive(ir, &first);
         }
-        // What is constant, LLVM would set twice before the branch, for the first round and for none.
+        // What is constant, LLVM would set twice before the branch, for the first iteration and for none.
         let constants = taken.iter().flatten().filter(|register| is_constant(**register)).count();
         let straight = taken == init && constants < MANY;
         let none = if straight { join.block } else { ir.block(self.kernel, "none") };
@@ -234,20 +234,20 @@ impl<'c> Emitter<'c, '_> {
         }
         ir.branch(some, entry, none);
         if !straight {
-            // Only where there is no round the first values are written: not while products are in flight that have these registers.
+            // Only where there is no iteration the first values are written: not while mmas are in flight that have these registers.
             ir.builder.position_at_end(none);
             ir.asm(None, if awaited.is_empty() { "" } else { "wgmma.wait_group.sync.aligned 0;" }, "", &[], true);
             join.arrive(ir, &init);
             ir.go(join.block);
         }
-        if let Some(rounds) = &mut rounds {
+        if let Some(iterations) = &mut iterations {
             ir.builder.position_at_end(entry);
-            self.begin_first_round(rounds, first, [&mut start, &mut next])?;
+            self.begin_first_iteration(iterations, first, [&mut start, &mut next])?;
         }
         ir.builder.position_at_end(start.block);
         self.bind(&args, &start);
-        self.early = rounds.map(|rounds| rounds.with_words(start.values(ir)));
-        self.frames.push(Frame { kind: FrameKind::For { next: next.clone() }, join: join.clone() });
+        self.early = iterations.map(|iterations| iterations.with_words(start.values(ir)));
+        self.frames.push(ControlFrame { kind: FrameKind::For { next: next.clone() }, join: join.clone() });
         self.block(inner)?;
         self.close();
         ir.builder.position_at_end(next.block);
@@ -262,8 +262,8 @@ impl<'c> Emitter<'c, '_> {
             let done = ir.block(self.kernel, "done");
             ir.branch(more, start.block, done);
             ir.builder.position_at_end(done);
-            let sums = self.awaited(0, awaited.iter().map(|number| carried[*number].clone()).collect());
-            awaited.iter().zip(sums).for_each(|(number, sum)| carried[*number] = sum);
+            let accumulators = self.awaited(0, awaited.iter().map(|number| carried[*number].clone()).collect());
+            awaited.iter().zip(accumulators).for_each(|(number, sum)| carried[*number] = sum);
             self.awaited.extend(awaited.iter().map(|number| results[*number]));
             join.arrive(ir, &carried);
             ir.go(join.block);
@@ -273,14 +273,14 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// Goes to a loop whose rounds begin early, with the first fragments of the first one behind what it is given.
-    fn begin_first_round(
+    /// Goes to a loop whose iterations begin early, with the first fragments of the first one behind what it is given.
+    fn begin_first_iteration(
         &mut self,
-        rounds: &mut EarlyRounds<'c>,
+        iterations: &mut PrefetchedIterations<'c>,
         mut given: Vec<Vec<Val<'c>>>,
         [start, next]: [&mut Target<'c>; 2],
     ) -> Result<()> {
-        let words = self.begin_round(rounds, &given)?;
+        let words = self.begin_iteration(iterations, &given)?;
         for words in &words {
             self.carry(start, words);
             self.carry(next, words);
@@ -291,28 +291,28 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// Which results of a loop the op behind it waits for, if that is a wait for all products.
-    fn awaited_behind(&self, results: &[Value]) -> Vec<usize> {
+    /// Which results of a loop the op behind it waits for, if that is a wait for all mmas.
+    fn awaited_after(&self, results: &[Value]) -> Vec<usize> {
         let body = &self.function.body;
         let Some(op) = results.first().and_then(|result| body.defining_op(*result)) else { return Vec::new() };
         let behind = body.blocks.values().find_map(|block| {
             let at = block.ops.iter().position(|other| *other == op)?;
             block.ops.get(at + 1)
         });
-        let Some(Op::GroupWait { pending: 0, sums }) = behind.map(|op| &body.ops[*op].kind) else { return Vec::new() };
-        let numbers: Option<Vec<usize>> = sums.iter().map(|sum| results.iter().position(|result| result == sum)).collect();
+        let Some(Op::GroupWait { pending: 0, accumulators }) = behind.map(|op| &body.ops[*op].kind) else { return Vec::new() };
+        let numbers: Option<Vec<usize>> = accumulators.iter().map(|sum| results.iter().position(|result| result == sum)).collect();
         numbers.unwrap_or_default()
     }
 
-    /// The first values of what a loop carries, without sums that only a product takes, to which they are fresh in the first round:
-    /// nobody reads what their registers hold then. Products in flight are awaited in their round or behind the loop, since ptxas makes them one by one
-    /// where something else writes sums before that.
+    /// The first values of what a loop carries, without accumulators that only a mma takes, to which they are zero_init in the first iteration:
+    /// nobody reads what their registers hold then. Mma in flight are awaited in their iteration or behind the loop, since ptxas makes them one by one
+    /// where something else writes accumulators before that.
     fn without_unread(&self, mut init: Vec<Vec<Val<'c>>>, region: Region, lower: Value, awaited: &[usize]) -> Vec<Vec<Val<'c>>> {
         let body = &self.function.body;
         let [counter, carried @ ..] = &body.blocks[body.block_of(region)].args[..] else { return init };
         let inside = body.walk(region);
-        let is_first_round = |fresh: Value| {
-            let made = body.defining_op(fresh).and_then(|op| body.ops[op].kind.core());
+        let is_first_iteration = |zero_init: Value| {
+            let made = body.defining_op(zero_init).and_then(|op| body.ops[op].kind.core());
             let Some(Core::Compare { kind: Compare::Int { predicate: Predicate::Equal, .. }, lhs, rhs }) = made else {
                 return false;
             };
@@ -320,12 +320,14 @@ impl<'c> Emitter<'c, '_> {
         };
         let is_awaited = |op: OpId| {
             let result = body.result(op);
-            inside.iter().any(|op| matches!(&body.ops[*op].kind, Op::GroupWait { pending: 0, sums } if sums.contains(&result)))
+            inside.iter().any(
+                |op| matches!(&body.ops[*op].kind, Op::GroupWait { pending: 0, accumulators } if accumulators.contains(&result)),
+            )
         };
         let takes = |op: OpId, number: usize| match &body.ops[op].kind {
-            Op::Core(tileas::Op::Mma { acc: Place::Registers(acc), fresh: Some(fresh), in_flight, .. }) => {
+            Op::Core(tileas::Op::Mma { acc: MmaOperand::Registers(acc), zero_init: Some(zero_init), in_flight, .. }) => {
                 let is_over = !in_flight || awaited.contains(&number) || is_awaited(op);
-                *acc == carried[number] && is_first_round(*fresh) && is_over
+                *acc == carried[number] && is_first_iteration(*zero_init) && is_over
             }
             _ => false,
         };
@@ -348,7 +350,7 @@ impl<'c> Emitter<'c, '_> {
         ir.go(next.block);
         ir.builder.position_at_end(next.block);
         self.bind(&args, &next);
-        self.frames.push(Frame { kind: FrameKind::Loop { next: next.clone() }, join: join.clone() });
+        self.frames.push(ControlFrame { kind: FrameKind::Loop { next: next.clone() }, join: join.clone() });
         self.block(inner)?;
         self.close();
         ir.builder.position_at_end(join.block);

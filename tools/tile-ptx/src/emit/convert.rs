@@ -10,12 +10,12 @@ use crate::ir::Val;
 use base::Value;
 use base::diag::Result;
 use base::ir::Op as OpId;
-use hardware::Feature;
+use core_dialect::tile::Elem;
 use inkwell::IntPredicate;
 use inkwell::values::{FloatValue, IntValue};
 use numerics::Scalar;
 use numerics::arith::{Convert, Rounding, Signedness, ToBool};
-use vocabulary::tile::Elem;
+use target_info::Feature;
 
 /// The float type of LLVM that has every number of a type, in which it is read; none of integers.
 fn read_as(from: Scalar) -> Option<Scalar> {
@@ -143,7 +143,7 @@ impl<'c> Emitter<'c, '_> {
     /// The two bf16 of a word, which are the upper halves of f32s: ptxas takes the upper one out of the word before it widens it.
     fn widen_two(&self, word: IntValue<'c>) -> Vec<Val<'c>> {
         let ir = self.ir;
-        let upper = if common::planted("ptx.widen") { 0xffff } else { 0xffff_0000 };
+        let upper = if common::fault_injected("ptx.widen") { 0xffff } else { 0xffff_0000 };
         let halves = [ir.shl(word, ir.const32(16)), ir.and(word, ir.const32(upper))];
         halves.map(|half| ir.bitcast(half, ir.f32())).to_vec()
     }

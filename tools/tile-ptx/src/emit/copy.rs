@@ -5,16 +5,16 @@ use super::view::{Dim, Window};
 use base::Value;
 use base::diag::Result;
 use base::ir::Op as OpId;
+use core_dialect::memory::MemoryOrdering;
+use core_dialect::tile::{Elem, ViewKind};
 use inkwell::IntPredicate;
 use inkwell::values::IntValue;
 use tileas::layout::apply;
 use tileas::{Buffer, CopyAtom, Layout, Type};
-use vocabulary::memory::MemoryOrdering;
-use vocabulary::tile::{Elem, ViewKind};
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn copy_view(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
-        let tileas::Op::CopyView { view, index, order, in_bounds, whole, buffer, layout, atom, two_ways, .. } = program else {
+        let tileas::Op::CopyView { view, index, order, in_bounds, whole, buffer, layout, atom, versioned, .. } = program else {
             unreachable!("only copies come here")
         };
         let CopyAtom::Async { bytes } = atom else { return Err(self.unsupported(op)) };
@@ -24,7 +24,7 @@ impl<'c> Emitter<'c, '_> {
         }
         let layout = &self.module.layouts[*layout];
         let elem = Elem::Scalar(ty.memref.elem);
-        let window = self.window(op, *view, index, in_bounds, layout)?.in_ways(*two_ways);
+        let window = self.window(op, *view, index, in_bounds, layout)?.in_versions(*versioned);
         let (start, place) = (self.buffer_start(*buffer), self.shared_place(layout, *buffer));
         let width = bytes / elem.bytes();
         // The dimension along which a piece runs.
@@ -108,7 +108,7 @@ impl<'c> Emitter<'c, '_> {
         let all = ir.const32(bytes);
         let some = match cut {
             None => all,
-            Some(_) if common::planted("ptx.cut") => all,
+            Some(_) if common::fault_injected("ptx.cut") => all,
             Some(elem) => {
                 let most = wide.const_int(u64::from(bytes / elem), false);
                 let left = ir.sub(dim.size, coordinate);
@@ -133,7 +133,13 @@ impl<'c> Emitter<'c, '_> {
         self.ir.asm(None, "cp.async.commit_group;", "", &[], true);
     }
     pub(super) fn copy_wait(&self, pending: u32) {
-        self.ir.asm(None, &format!("cp.async.wait_group {};", pending + u32::from(common::planted("ptx.wait"))), "", &[], true);
+        self.ir.asm(
+            None,
+            &format!("cp.async.wait_group {};", pending + u32::from(common::fault_injected("ptx.wait"))),
+            "",
+            &[],
+            true,
+        );
     }
 }
 

@@ -1,14 +1,14 @@
-//! Fragments of products through `ldmatrix` and `stmatrix`.
+//! Fragments of mmas through `ldmatrix` and `stmatrix`.
 //!
-//! A load in pieces is not made where it stands but as the product gets to each, which keeps few fragments in registers at a time.
+//! A load in pieces is not made where it stands but as the mma gets to each, which keeps few fragments in registers at a time.
 
 use super::Emitter;
 use crate::ir::Val;
 use base::{Op as OpId, Value};
+use core_dialect::tile::Elem;
 use inkwell::values::IntValue;
 use std::collections::BTreeMap;
 use tileas::{Buffer, CopyAtom, Layout};
-use vocabulary::tile::Elem;
 
 /// What the matrices are that an instruction moves.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ struct MatrixRows<'c> {
     /// Which rows the lanes point at; its registers are instructions.
     addresses: Layout,
     buffer: Buffer,
-    /// The slot's address, and the thread's part of the offset, in elements.
+    /// The stage's address, and the thread's part of the offset, in elements.
     start: IntValue<'c>,
     place: IntValue<'c>,
     /// Addresses of the lane's rows, by what the instruction changes of that offset, where they are known.
@@ -46,10 +46,10 @@ pub(crate) struct MatrixRead<'c> {
 
 impl<'c> Emitter<'c, '_> {
     /// `ldmatrix`: each lane gets one 32-bit word of every matrix.
-    pub(super) fn matrix_load(&mut self, buffer: Buffer, shape: Shape, in_pieces: bool, result: Value) {
+    pub(super) fn matrix_load(&mut self, buffer: Buffer, shape: Shape, per_k_step: bool, result: Value) {
         let (elem, registers) = (self.elem(result), self.layout(result).registers());
         let mut read = self.matrix_read(result, buffer, shape);
-        if in_pieces {
+        if per_k_step {
             self.with_read_early(result, &mut read);
             self.deferred.insert(result, read);
             return;
@@ -62,14 +62,14 @@ impl<'c> Emitter<'c, '_> {
     fn matrix_read(&self, result: Value, buffer: Buffer, shape: Shape) -> MatrixRead<'c> {
         let rows = self.matrix_rows(result, buffer, shape);
         let shape = match shape {
-            Shape::Halfwords { trans } => Shape::Halfwords { trans: trans != common::planted("ptx.matrix") },
+            Shape::Halfwords { trans } => Shape::Halfwords { trans: trans != common::fault_injected("ptx.matrix") },
             Shape::Bytes => shape,
         };
         MatrixRead { rows, shape, loaded: BTreeMap::new() }
     }
 
     /// How a load in pieces reads.
-    pub(super) fn read_in_pieces(&mut self, load: OpId) -> MatrixRead<'c> {
+    pub(super) fn read_per_k_step(&mut self, load: OpId) -> MatrixRead<'c> {
         let sched::Op::Core(tileas::Op::SharedLoad { buffer, atom, .. }) = &self.function.body.ops[load].kind else {
             unreachable!("only loads are in pieces")
         };
@@ -77,11 +77,11 @@ impl<'c> Emitter<'c, '_> {
             CopyAtom::Matrix { trans } => Shape::Halfwords { trans: *trans },
             _ => Shape::Bytes,
         };
-        self.enter_slots(&[load]);
+        self.enter_stages(&[load]);
         self.matrix_read(self.function.body.result(load), *buffer, shape)
     }
 
-    /// What some instructions give, behind where they read: what the next round needs not find out again.
+    /// What some instructions give, behind where they read: what the next iteration needs not find out again.
     pub(super) fn read_early(&self, read: &MatrixRead<'c>, groups: &[usize]) -> Vec<Val<'c>> {
         let mut words: Vec<Val<'c>> = vec![read.rows.start.into()];
         words.extend(self.row_changes(read, groups).into_values().map(|group| Val::from(self.row_address(&read.rows, group).0)));
@@ -89,7 +89,7 @@ impl<'c> Emitter<'c, '_> {
         words
     }
 
-    /// Takes what the round before has of those instructions.
+    /// Takes what the iteration before has of those instructions.
     pub(super) fn take_early(&self, read: &mut MatrixRead<'c>, groups: &[usize], words: &mut impl Iterator<Item = Val<'c>>) {
         let changes = self.row_changes(read, groups).into_keys();
         let mut address = || words.next().expect("addresses come first").into_int_value();
@@ -213,7 +213,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// Words whose bytes are from four rows, of words that hold two rows of a pair of columns each. The lowest bit of a given
-    /// word's number tells the rows apart.
+    /// word's number signals the rows apart.
     fn pairs_apart(&self, words: &[Val<'c>], pair: usize) -> Vec<Val<'c>> {
         /// The lower byte of each pair, and the higher one, as `prmt` selects them.
         const SELECT: [u32; 2] = [0x6420, 0x7531];
@@ -236,7 +236,7 @@ impl Shape {
     }
 }
 
-/// Of the number of a word that is loaded with up to three others: bit `pair - 2`, which tells columns apart, and the other one, that
+/// Of the number of a word that is loaded with up to three others: bit `pair - 2`, which signals columns apart, and the other one, that
 /// of further words.
 fn numbers(number: usize, pair: usize) -> [usize; 2] {
     [number >> (pair - 2) & 1, number >> (3 - pair) & 1]

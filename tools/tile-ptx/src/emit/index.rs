@@ -3,12 +3,12 @@
 use super::Emitter;
 use crate::ir::Val;
 use base::Value;
+use core_dialect::tile::{Dense, Elem};
 use inkwell::AddressSpace;
 use inkwell::values::IntValue;
 use numerics::arith::Overflow;
 use tileas::Layout;
 use tileas::layout::{Strides, apply};
-use vocabulary::tile::{Dense, Elem};
 
 impl<'c> Emitter<'c, '_> {
     /// The bits of the element number that the thread's number decides, seen through a linear map such as a coordinate.
@@ -113,7 +113,7 @@ impl<'c> Emitter<'c, '_> {
         let ty = ir.stored(elem);
         (0..layout.registers())
             .map(|register| {
-                let own = if common::planted("ptx.table") { 0 } else { apply(&layout.register, register as u32) };
+                let own = if common::fault_injected("ptx.table") { 0 } else { apply(&layout.register, register as u32) };
                 let element = ir.xor(thread, ir.const32(own));
                 let element = ir.resize(element, ir.i64(), false);
                 let value = ir.load(ty, ir.element_ptr(ty, table.as_pointer_value(), element), bytes as u32);

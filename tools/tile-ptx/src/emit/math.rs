@@ -4,12 +4,12 @@ use super::Emitter;
 use super::arith::rounding_suffix;
 use crate::ir::Val;
 use base::diag::Result;
+use core_dialect::tile::Elem;
 use inkwell::IntPredicate;
 use inkwell::types::BasicTypeEnum;
 use inkwell::values::{FloatValue, IntValue, PhiValue};
 use numerics::Scalar;
 use numerics::arith::{Binary, Rounding, Unary};
-use vocabulary::tile::Elem;
 
 const F32: Elem = Elem::Scalar(Scalar::F32);
 
@@ -37,7 +37,7 @@ impl<'c> Emitter<'c, '_> {
             Unary::Exp { rounding: Rounding::Approx } if !double => {
                 let log2_e = self.ir.f32().const_float(std::f64::consts::LOG2_E);
                 let scaled = self.ir.builder.build_float_mul(x.into_float_value(), log2_e, "").expect("floats multiply");
-                let scaled = if common::planted("ptx.exponential") { x } else { scaled.into() };
+                let scaled = if common::fault_injected("ptx.exponential") { x } else { scaled.into() };
                 self.instruction("ex2.approx", elem, false, scaled)
             }
             _ => match library_name(kind) {

@@ -3,55 +3,55 @@
 //! A tile is a list of LLVM values, one a register of its layout; everything else about a layout is in how addresses and lanes
 //! are computed from the thread's number.
 
-mod access;
-mod agents;
+mod access_runs;
 mod arith;
 mod atomic;
-mod boxes;
+mod clc_ptx;
 mod control;
 mod convert;
 mod copy;
-mod early;
+mod cta_pair;
+mod fragment_prefetch;
 mod fragments;
-mod group;
 mod index;
-mod launch;
 mod math;
-mod mma;
-mod multicast;
-mod packed;
-mod pair;
+mod mma_sync_ptx;
+mod multimem;
+mod packed_registers;
 mod pointer;
 mod reduce;
 mod shape;
 mod shared;
 mod size;
 mod small_float;
-mod system;
-mod tensor;
+mod system_calls;
+mod tma_ptx;
+mod tmem_ptx;
 mod view;
+mod warp_roles_ptx;
+mod wgmma_ptx;
 
+use crate::debug_info::KernelDebugLines;
 use crate::ir::{Ir, Val};
-use crate::lines::KernelLines;
-use agents::Side;
 use base::diag::{Diagnostic, Result};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Envelope, Value};
-use control::Frame;
-use early::EarlyRounds;
+use control::ControlFrame;
+use core_dialect::core_ops::Core;
+use core_dialect::tile::Elem;
+use fragment_prefetch::PrefetchedIterations;
 use fragments::MatrixRead;
-use hardware::Feature;
 use inkwell::basic_block::BasicBlock;
 use inkwell::values::{FunctionValue, GlobalValue, IntValue, PointerValue};
-use packed::Vectors;
+use packed_registers::Vectors;
 use sched::Op;
-use sched::pairs::Paired;
+use sched::packed_ops::Paired;
 use size::Size;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
+use target_info::Feature;
 use tileas::{Buffer, Layout, Type};
-use vocabulary::core_ops::Core;
-use vocabulary::tile::Elem;
+use warp_roles_ptx::Side;
 
 /// What an SSA value became.
 #[derive(Clone)]
@@ -80,27 +80,27 @@ pub(crate) struct Emitter<'c, 'a> {
     pub(crate) target: base::Target,
     pub(crate) kernel: FunctionValue<'c>,
     pub(crate) shared: Option<GlobalValue<'c>>,
-    /// The thread's number among those that execute what is being emitted, how many warps these are, and the agent if they are not
+    /// The thread's number among those that execute what is being emitted, how many warps these are, and the warp_role if they are not
     /// all of the block.
     thread: IntValue<'c>,
     warps: u32,
-    agent: Option<sched::Agent>,
+    warp_role: Option<sched::WarpRole>,
     values: Vec<Option<Lowered<'c>>>,
-    lines: Option<&'a KernelLines<'c, 'a>>,
+    lines: Option<&'a KernelDebugLines<'c, 'a>>,
     /// How often each value is used.
     uses: Vec<u32>,
     /// The slices that are taken of each tile, once that is asked.
     slices: OnceCell<BTreeMap<Value, Vec<OpId>>>,
     /// Open constructs, outermost first.
-    frames: Vec<Frame<'c>>,
+    frames: Vec<ControlFrame<'c>>,
     /// Where the tiles are from which the next print prints them.
     staged: BTreeMap<Value, PointerValue<'c>>,
-    /// The number of the warp, which the branches of agents ask for.
+    /// The number of the warp, which the branches of warp_roles request for.
     warp: Option<IntValue<'c>>,
     /// The address of shared memory.
     shared_base: Option<IntValue<'c>>,
     /// The tile block that is worked on, in a loop over such as are taken over.
-    taken: Option<launch::Taken<'c>>,
+    taken: Option<clc_ptx::ClcLoop<'c>>,
     /// Where the function's tensor memory begins, and the end of the kernel that gives it back.
     tensor_base: Option<IntValue<'c>>,
     /// Whether those who execute what is being emitted touch it.
@@ -108,12 +108,12 @@ pub(crate) struct Emitter<'c, 'a> {
     /// Whether they are known to be of the first block of a pair.
     is_leader: bool,
     end: Option<BasicBlock<'c>>,
-    /// The slots that the op being emitted means, of buffers that are rings.
-    slots: BTreeMap<Buffer, IntValue<'c>>,
-    /// Tiles that are read when products get to them.
+    /// The stages that the op being emitted means, of buffers that are rings.
+    stages: BTreeMap<Buffer, IntValue<'c>>,
+    /// Tiles that are read when mmas get to them.
     deferred: BTreeMap<Value, MatrixRead<'c>>,
-    /// The loop that is being written, if its rounds begin in the one before.
-    early: Option<EarlyRounds<'c>>,
+    /// The loop that is being written, if its iterations begin in the one before.
+    early: Option<PrefetchedIterations<'c>>,
     /// What loops leave that was waited for at their end already.
     awaited: BTreeSet<Value>,
     vectors: Vectors,
@@ -128,7 +128,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
         envelope: &'a Envelope,
         kernel: FunctionValue<'c>,
         shared: Option<GlobalValue<'c>>,
-        lines: Option<&'a KernelLines<'c, 'a>>,
+        lines: Option<&'a KernelDebugLines<'c, 'a>>,
     ) -> Result<Self> {
         if let Some(lines) = lines {
             lines.enter(ir, function.loc);
@@ -146,7 +146,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
             shared,
             thread,
             warps: function.attrs.program.warps,
-            agent: None,
+            warp_role: None,
             values: vec![None; function.body.values.len()],
             lines,
             frames: Vec::new(),
@@ -158,7 +158,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
             fences_tensor: true,
             is_leader: false,
             end: None,
-            slots: BTreeMap::new(),
+            stages: BTreeMap::new(),
             deferred: BTreeMap::new(),
             early: None,
             awaited: BTreeSet::new(),
@@ -176,7 +176,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
             let value = self.register_form(self.elem(param), value);
             self.set(param, vec![value]);
         }
-        if self.function.attrs.agents.is_empty() {
+        if self.function.attrs.warp_roles.is_empty() {
             self.start();
         }
         self.block(self.function.entry())?;
@@ -195,31 +195,31 @@ impl<'c, 'a> Emitter<'c, 'a> {
                 ops = rest;
                 continue;
             }
-            let done = if together.len() > 1 { self.products_together(together) } else { self.op(op) };
+            let done = if together.len() > 1 { self.batched_mmas(together) } else { self.op(op) };
             done.map_err(|error| error.at_loc(&self.envelope.debug, self.function.body.ops[op].loc))?;
             ops = rest;
         }
         Ok(())
     }
 
-    /// The slots that ops read or write.
-    pub(super) fn enter_slots(&mut self, ops: &[OpId]) {
+    /// The stages that ops read or write.
+    pub(super) fn enter_stages(&mut self, ops: &[OpId]) {
         let all = ops.iter().flat_map(|op| self.function.body.ops[*op].kind.effects().buffers);
-        let slots = all.filter_map(|access| Some((access.buffer, access.slot?)));
-        self.slots = slots.map(|(buffer, slot)| (buffer, self.scalar(slot).into_int_value())).collect();
+        let stages = all.filter_map(|access| Some((access.buffer, access.stage?)));
+        self.stages = stages.map(|(buffer, stage)| (buffer, self.scalar(stage).into_int_value())).collect();
     }
 
-    fn products_together(&mut self, ops: &[OpId]) -> Result<()> {
+    fn batched_mmas(&mut self, ops: &[OpId]) -> Result<()> {
         ops.iter().try_for_each(|op| self.grow(*op))?;
-        self.enter_slots(ops);
-        self.shared_products(ops)
+        self.enter_stages(ops);
+        self.smem_mmas(ops)
     }
 
     pub(super) fn op(&mut self, op: OpId) -> Result<()> {
         self.grow(op)?;
         let node = &self.function.body.ops[op];
         let results = node.results.as_slice();
-        self.enter_slots(&[op]);
+        self.enter_stages(&[op]);
         match &node.kind {
             Op::Core(tileas::Op::Core(core)) => self.core(op, core, results),
             Op::Core(program) => self.program_op(op, program, results),
@@ -257,25 +257,25 @@ impl<'c, 'a> Emitter<'c, 'a> {
                 self.print_stage(tiles);
                 Ok(())
             }
-            Op::Agent { agent, body } => self.agent(*agent, *body),
-            Op::PipeAcquire { pipe, slot, phase } => {
-                self.pipe_wait(*pipe, *slot, *phase, Side::Empty);
+            Op::WarpRole { role: warp_role, body } => self.warp_role(*warp_role, *body),
+            Op::PipelineAcquire { pipeline, stage, phase } => {
+                self.pipeline_wait(*pipeline, *stage, *phase, Side::Empty);
                 Ok(())
             }
-            Op::PipeWait { pipe, slot, phase } => {
-                self.pipe_wait(*pipe, *slot, *phase, Side::Full);
+            Op::PipelineWait { pipeline, stage, phase } => {
+                self.pipeline_wait(*pipeline, *stage, *phase, Side::Full);
                 Ok(())
             }
-            Op::PipeCommit { pipe, slot } => {
-                self.pipe_arrive(*pipe, *slot, Side::Full);
+            Op::PipelineCommit { pipeline, stage } => {
+                self.pipeline_arrive(*pipeline, *stage, Side::Full);
                 Ok(())
             }
-            Op::PipeRelease { pipe, slot } => {
-                self.pipe_arrive(*pipe, *slot, Side::Empty);
+            Op::PipelineRelease { pipeline, stage } => {
+                self.pipeline_arrive(*pipeline, *stage, Side::Empty);
                 Ok(())
             }
-            Op::GroupWait { pending, sums } => {
-                self.group_wait(*pending, sums);
+            Op::GroupWait { pending, accumulators } => {
+                self.group_wait(*pending, accumulators);
                 Ok(())
             }
         }
@@ -306,8 +306,8 @@ impl<'c, 'a> Emitter<'c, 'a> {
             Core::Insert { x, into, indices } => self.insert(op, [*x, *into], indices, results[0])?,
             Core::BlockId { axis } => self.set(results[0], vec![self.grid_register(*axis, true)]),
             // The loop finds out.
-            Core::TakenCount {} => self.set(results[0], vec![self.ir.const32(1).into()]),
-            Core::TakenBlock { round, axis } => self.taken_block(*round, *axis, results[0]),
+            Core::ClcBlockCount {} => self.set(results[0], vec![self.ir.const32(1).into()]),
+            Core::ClcBlockId { iteration, axis } => self.clc_block_id(*iteration, *axis, results[0]),
             Core::BlockCount { axis } => self.set(results[0], vec![self.grid_register(*axis, false)]),
             Core::ClusterRank {} => {
                 let rank = self.ir.intrinsic_value("llvm.nvvm.read.ptx.sreg.cluster.ctarank", &[], &[]);
@@ -357,21 +357,21 @@ impl<'c, 'a> Emitter<'c, 'a> {
             }
             Op::AtomicRmw { .. } | Op::AtomicCas { .. } => self.atomic(op, program, results),
             Op::CopyView { .. } => self.copy_view(op, program, results[0]),
-            Op::CopyBoxes { .. } => self.copy_boxes(op, program, results[0]),
-            Op::StoreBoxes { .. } => self.store_boxes(op, program, results[0]),
+            Op::TmaLoad { .. } => self.tma_load(op, program, results[0]),
+            Op::TmaStore { .. } => self.tma_store(op, program, results[0]),
             Op::Copy { .. } => self.copy_pointers(op, program, results[0]),
             Op::SharedStore { .. } | Op::SharedLoad { .. } => self.shared_access(op, program, results),
-            Op::Mma { .. } => self.product(op, program, results),
-            Op::TensorLoad { buffer, from, atom, .. } => {
-                self.tensor_load(*buffer, *from, atom.0, results[0]);
+            Op::Mma { .. } => self.mma(op, program, results),
+            Op::TmemLoad { buffer, from, atom, .. } => {
+                self.tmem_load(*buffer, *from, atom.0, results[0]);
                 Ok(())
             }
-            Op::TensorScale { by, buffer, fresh, atom, .. } => {
-                self.tensor_scale(*by, *buffer, *fresh, atom.0);
+            Op::TmemScale { by, buffer, zero_init, atom, .. } => {
+                self.tmem_scale(*by, *buffer, *zero_init, atom.0);
                 Ok(())
             }
-            Op::TensorStore { x, buffer, from, atom, .. } => {
-                self.tensor_store(*x, *buffer, *from, atom.0);
+            Op::TmemStore { x, buffer, from, atom, .. } => {
+                self.tmem_store(*x, *buffer, *from, atom.0);
                 Ok(())
             }
             Op::ReduceRegisters { .. } | Op::ReduceLanes { .. } => self.reduce(program, results),
@@ -439,12 +439,12 @@ impl<'c, 'a> Emitter<'c, 'a> {
         self.values[value.0 as usize] = Some(Lowered::Token);
     }
 
-    fn constant(&mut self, value: &vocabulary::tile::Dense, result: Value) {
+    fn constant(&mut self, value: &core_dialect::tile::Dense, result: Value) {
         let elem = self.elem(result);
         let layout = self.layout(result);
         let registers = match value {
-            vocabulary::tile::Dense::Splat(bits) => vec![self.ir.constant(elem, *bits); layout.registers()],
-            vocabulary::tile::Dense::Elements(_) => self.table(value, elem, &layout),
+            core_dialect::tile::Dense::Splat(bits) => vec![self.ir.constant(elem, *bits); layout.registers()],
+            core_dialect::tile::Dense::Elements(_) => self.table(value, elem, &layout),
         };
         self.set(result, registers);
     }
@@ -462,9 +462,9 @@ impl<'c, 'a> Emitter<'c, 'a> {
         self.ir.intrinsic_value(&format!("llvm.nvvm.read.ptx.sreg.{register}.{axis}"), &[], &[])
     }
 
-    /// All threads that execute this wait for each other: those of the block, or of the agent.
+    /// All threads that execute this wait for each other: those of the block, or of the warp_role.
     pub(crate) fn block_barrier(&self) {
-        self.barrier(self.agent.map_or(0, sched::Agent::barrier), self.warps * 32);
+        self.barrier(self.warp_role.map_or(0, sched::WarpRole::barrier), self.warps * 32);
     }
 
     pub(crate) fn barrier(&self, id: u32, threads: u32) {

@@ -3,10 +3,10 @@
 use super::Emitter;
 use crate::ir::{Val, address_space};
 use base::Value;
+use core_dialect::core_ops::Core;
+use core_dialect::memory::MemoryOrdering;
+use core_dialect::tile::{Elem, Space};
 use tileas::CopyAtom;
-use vocabulary::core_ops::Core;
-use vocabulary::memory::MemoryOrdering;
-use vocabulary::tile::{Elem, Space};
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn pointer(&mut self, core: &Core, result: Value) {
@@ -54,7 +54,7 @@ impl<'c> Emitter<'c, '_> {
                     registers.extend(self.apart(elem, read));
                 }
                 if speaks.is_some() {
-                    registers = self.told_in_warp(&layout, elem, registers);
+                    registers = self.broadcast_in_warp(&layout, elem, registers);
                 }
                 self.set(results[0], registers);
                 self.set_token(results[1]);

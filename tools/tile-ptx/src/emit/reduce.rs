@@ -5,17 +5,17 @@ use crate::ir::Val;
 use base::diag::Result;
 use base::ir::Op as OpId;
 use base::{Region, Value};
-use hardware::Feature;
+use core_dialect::combining;
+use core_dialect::core_ops::Core;
+use core_dialect::tile::Elem;
 use inkwell::IntPredicate;
 use inkwell::values::IntValue;
 use numerics::Scalar;
 use numerics::arith::{Binary, Signedness};
-use sched::pairs::Packed;
+use sched::packed_ops::Packed;
+use target_info::Feature;
 use tileas::Layout;
 use tileas::layout::{LANE_BITS, Strides, apply, solve};
-use vocabulary::combining;
-use vocabulary::core_ops::Core;
-use vocabulary::tile::Elem;
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn reduce(&mut self, program: &tileas::Op, results: &[Value]) -> Result<()> {
@@ -42,7 +42,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(values.iter().map(|value| self.scalar(*value)).collect())
     }
 
-    /// In a tree within each thread, so that sums lose little and dependences stay short. Two registers at once where the hardware
+    /// In a tree within each thread, so that accumulators lose little and dependences stay short. Two registers at once where the hardware
     /// has the operation on pairs: registers side by side of two rows, or of one whose even and odd elements may be combined apart.
     fn reduce_registers(&mut self, operands: &[Value], dim: u32, body: Region, results: &[Value]) -> Result<()> {
         let layout = self.layout(operands[0]);
@@ -64,7 +64,7 @@ impl<'c> Emitter<'c, '_> {
                 for row in rows.iter().step_by(if beside { 2 } else { 1 }) {
                     let pairs = row.iter().step_by(if beside { 1 } else { 2 });
                     let pairs = pairs.map(|first| self.ir.pack(&values[*first..first + 2])).collect();
-                    let pair = in_tree(pairs, apart && beside, 2, &mut |a: &Val<'c>, b| Ok(self.on_pair(packed, &[*a, *b])))?;
+                    let pair = in_tree(pairs, apart && beside, 2, &mut |a: &Val<'c>, b| Ok(self.on_cta_pair(packed, &[*a, *b])))?;
                     let pair = self.ir.unpack(pair, 2);
                     match beside {
                         true => out[0].extend(pair),
@@ -90,7 +90,7 @@ impl<'c> Emitter<'c, '_> {
     /// How many elements one instruction combines.
     fn combined_together(&self, operation: Option<Binary>, elem: Elem) -> usize {
         let extreme = matches!(operation, Some(Binary::MaxF { .. } | Binary::MinF { .. }));
-        if extreme && elem == Elem::Scalar(Scalar::F32) && self.target.has(Feature::ExtremesOfThree) { 3 } else { 2 }
+        if extreme && elem == Elem::Scalar(Scalar::F32) && self.target.has(Feature::MinMax3) { 3 } else { 2 }
     }
 
     /// Lanes exchange what they have, and those that meet combine it. The first lane of a group has what is lower on its left each
@@ -113,12 +113,14 @@ impl<'c> Emitter<'c, '_> {
                 let others: Vec<Val<'c>> = row
                     .iter()
                     .zip(&elems)
-                    .map(|(value, elem)| self.butterfly(*value, *elem, if common::planted("ptx.lanes") { 1 } else { 1 << bit }))
+                    .map(|(value, elem)| {
+                        self.butterfly(*value, *elem, if common::fault_injected("ptx.lanes") { 1 } else { 1 << bit })
+                    })
                     .collect();
                 *row = self.combine(body, row, &others)?;
             }
         }
-        if !self.is_commutative(body) && !common::planted("ptx.sides") {
+        if !self.is_commutative(body) && !common::fault_injected("ptx.sides") {
             let group = lanes.iter().fold(0, |mask, bit| mask | 1 << bit);
             for (value, elem) in rows.iter_mut().flat_map(|row| row.iter_mut().zip(&elems)) {
                 *value = self.first_of_group(*value, *elem, group);
@@ -219,7 +221,7 @@ impl<'c> Emitter<'c, '_> {
                 for prefix in &mut prefixes {
                     let joined = self.combine(body, &before.values, prefix)?;
                     let choose = |(joined, own): (Val<'c>, &Val<'c>)| {
-                        if common::planted("ptx.first") { joined } else { self.ir.select(before.exists, joined, *own) }
+                        if common::fault_injected("ptx.first") { joined } else { self.ir.select(before.exists, joined, *own) }
                     };
                     *prefix = joined.into_iter().zip(&*prefix).map(choose).collect();
                 }
@@ -258,7 +260,7 @@ impl<'c> Emitter<'c, '_> {
         };
         let at_least = |distance: u32| ir.icmp(IntPredicate::UGE, position, ir.const32(distance));
         for step in 0..bits {
-            let earlier = shift(self, &totals, if common::planted("ptx.reach") { 1 } else { 1 << step });
+            let earlier = shift(self, &totals, if common::fault_injected("ptx.reach") { 1 } else { 1 << step });
             let joined = self.combine(body, &earlier, &totals)?;
             let exists = at_least(1 << step);
             totals = joined.into_iter().zip(&totals).map(|(joined, own)| ir.select(exists, joined, *own)).collect();

@@ -5,13 +5,13 @@ use crate::ir::Val;
 use base::Value;
 use base::diag::{Diagnostic, Result};
 use base::ir::Op as OpId;
+use core_dialect::core_ops::Core;
+use core_dialect::tile::Dense;
 use sched::Function;
 use std::collections::{BTreeMap, BTreeSet};
 use tileas::Route;
 use tileas::layout::{Strides, solve};
 use tileas::renaming::source;
-use vocabulary::core_ops::Core;
-use vocabulary::tile::Dense;
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn rename(&mut self, op: OpId, core: &Core, result: Value) -> Result<()> {
@@ -37,7 +37,7 @@ impl<'c> Emitter<'c, '_> {
         let sources =
             exchange.sources.iter().enumerate().filter(|(register, _)| read.as_ref().is_none_or(|read| read.contains(register)));
         for (register, (source, other)) in sources {
-            let other = if common::planted("ptx.lane") { 0 } else { *other };
+            let other = if common::fault_injected("ptx.lane") { 0 } else { *other };
             registers[register] = self.lane_value(own[*source], elem, self.ir.xor(lane, self.ir.const32(other)));
         }
         self.set(result, registers);
@@ -63,7 +63,7 @@ impl<'c> Emitter<'c, '_> {
         let upper = Strides::of(self.ty(result).shape()).dim_bits(dim as usize).end - 1;
         let bit = layout.register.iter().position(|basis| *basis == 1 << upper).ok_or_else(|| self.unsupported(op))?;
         let half = |register: usize| register & ((1 << bit) - 1) | register >> (bit + 1) << bit;
-        let from = |register: usize| if (register >> bit & 1 == 1) != common::planted("ptx.cat") { rhs } else { lhs };
+        let from = |register: usize| if (register >> bit & 1 == 1) != common::fault_injected("ptx.cat") { rhs } else { lhs };
         let registers = (0..layout.registers()).map(|register| self.get(from(register))[half(register)]).collect();
         self.set(result, registers);
         Ok(())
@@ -84,7 +84,7 @@ impl<'c> Emitter<'c, '_> {
         let slice = Slice::of(self, [whole, part], indices)?;
         let (from, to) = (self.layout(whole), self.layout(part));
         let names = to.renaming(&from, |element| slice.in_whole(element))?;
-        let start = if common::planted("ptx.slice") { 0 } else { solve(&from.register, slice.start)? };
+        let start = if common::fault_injected("ptx.slice") { 0 } else { solve(&from.register, slice.start)? };
         Some(names.into_iter().map(|register| register ^ start).collect())
     }
 

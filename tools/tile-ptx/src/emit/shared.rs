@@ -25,12 +25,12 @@ impl<'c> Emitter<'c, '_> {
                 self.shared_load(*buffer, *vector_bits, results[0]);
                 Ok(())
             }
-            tileas::Op::SharedLoad { buffer, atom: CopyAtom::Matrix { trans }, in_pieces, .. } => {
-                self.matrix_load(*buffer, Shape::Halfwords { trans: *trans }, *in_pieces, results[0]);
+            tileas::Op::SharedLoad { buffer, atom: CopyAtom::Matrix { trans }, per_k_step, .. } => {
+                self.matrix_load(*buffer, Shape::Halfwords { trans: *trans }, *per_k_step, results[0]);
                 Ok(())
             }
-            tileas::Op::SharedLoad { buffer, atom: CopyAtom::ByteMatrix, in_pieces, .. } => {
-                self.matrix_load(*buffer, Shape::Bytes, *in_pieces, results[0]);
+            tileas::Op::SharedLoad { buffer, atom: CopyAtom::ByteMatrix, per_k_step, .. } => {
+                self.matrix_load(*buffer, Shape::Bytes, *per_k_step, results[0]);
                 Ok(())
             }
             _ => Err(self.unsupported(op)),
@@ -41,7 +41,7 @@ impl<'c> Emitter<'c, '_> {
         let (elem, layout) = (self.elem(x), self.layout(x));
         let width = 1usize << vector_bits;
         let place = self.shared_place(&layout, buffer);
-        let speaks = self.speaks(&layout).filter(|_| !common::planted("ptx.told"));
+        let speaks = self.speaks(&layout).filter(|_| !common::fault_injected("ptx.told"));
         self.guarded(speaks, &[], |e| {
             for first in (0..layout.registers()).step_by(width) {
                 let values: Vec<Val<'c>> = e.get(x)[first..first + width].iter().map(|value| e.memory_form(elem, *value)).collect();
@@ -114,31 +114,34 @@ impl<'c> Emitter<'c, '_> {
     pub(super) fn register_part(&self, layout: &Layout, buffer: Buffer, register: usize) -> (u32, u32) {
         let own = self.offset_in(buffer, apply(&layout.register, register as u32));
         let thread = layout.lane.iter().chain(&layout.warp).fold(0, |bits, basis| bits | self.offset_in(buffer, *basis));
-        (own & thread, if common::planted("ptx.offset") { 0 } else { own & !thread })
+        (own & thread, if common::fault_injected("ptx.offset") { 0 } else { own & !thread })
     }
 
-    /// The address of an offset, in elements, within the selected slot of a buffer.
+    /// The address of an offset, in elements, within the selected stage of a buffer.
     pub(super) fn buffer_ptr(&self, buffer: Buffer, element: IntValue<'c>) -> PointerValue<'c> {
         let ir = self.ir;
         let info = &self.function.attrs.program.buffers[buffer];
         let memory = self.shared.expect("a function with buffers has shared memory").as_pointer_value();
         let bytes = ir.mul(element, ir.const32(info.elem.bytes()));
         let at = ir.add(bytes, ir.const32(self.function.attrs.placements[buffer].offset));
-        let at = self.slot_bytes(buffer).map_or(at, |slot| ir.add(at, slot));
+        let at = self.stage_bytes(buffer).map_or(at, |stage| ir.add(at, stage));
         debug_assert_eq!(memory.get_type().get_address_space(), inkwell::AddressSpace::from(SHARED));
         ir.element_ptr(ir.int(8).into(), memory, ir.resize(at, ir.i64(), false))
     }
 
-    /// Where the selected slot of a buffer starts, in bytes from the buffer's first.
-    pub(super) fn slot_bytes(&self, buffer: Buffer) -> Option<IntValue<'c>> {
+    /// Where the selected stage of a buffer starts, in bytes from the buffer's first.
+    pub(super) fn stage_bytes(&self, buffer: Buffer) -> Option<IntValue<'c>> {
         let bytes = self.function.attrs.program.buffers[buffer].bytes();
-        self.slots.get(&buffer).filter(|_| !common::planted("ptx.slot")).map(|slot| self.ir.mul(*slot, self.ir.const32(bytes)))
+        self.stages
+            .get(&buffer)
+            .filter(|_| !common::fault_injected("ptx.stage"))
+            .map(|stage| self.ir.mul(*stage, self.ir.const32(bytes)))
     }
 
-    /// The address of the selected slot of a buffer, as a number.
+    /// The address of the selected stage of a buffer, as a number.
     pub(super) fn buffer_start(&self, buffer: Buffer) -> IntValue<'c> {
         let base = self.shared_base.expect("a function with buffers has shared memory");
-        self.slot_bytes(buffer).map_or(base, |slot| self.ir.add(base, slot))
+        self.stage_bytes(buffer).map_or(base, |stage| self.ir.add(base, stage))
     }
 
     /// Where an element lies in a buffer, in elements.

@@ -1,11 +1,11 @@
 //! How much code a kernel makes: a tile is as many instructions in each thread as it has registers there, so that a program of a
-//! few lines can ask for more code than LLVM and ptxas could compile in hours. It is refused as soon as that is known.
+//! few lines can request for more code than LLVM and ptxas could compile in hours. It is refused as soon as that is known.
 
 use super::Emitter;
 use base::diag::{Diagnostic, Result};
 use base::ir::{Op as OpId, Operation};
+use core_dialect::core_ops::Core;
 use sched::Op;
-use vocabulary::core_ops::Core;
 
 /// Instructions of a kernel, roughly counted.
 const MOST: u64 = 1 << 18;

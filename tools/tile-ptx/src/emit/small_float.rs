@@ -2,12 +2,12 @@
 
 use super::Emitter;
 use crate::ir::Val;
-use hardware::Feature;
 use inkwell::IntPredicate;
 use inkwell::values::{FloatValue, IntValue};
 use numerics::Scalar;
 use numerics::arith::Rounding;
 use numerics::float;
+use target_info::Feature;
 
 impl<'c> Emitter<'c, '_> {
     /// Whether the target converts pairs of this format.
@@ -112,7 +112,7 @@ impl<'c> Emitter<'c, '_> {
         let (mantissa, bias) = (format.mantissa_bits, format.bias as u32);
         let bits = ir.bitcast(x, ir.i32()).into_int_value();
         let magnitude = ir.and(bits, ir.const32(0x7fff_ffff));
-        // A normal number: round away what does not fit, then correct the exponent.
+        // A normal number: iteration away what does not fit, then correct the exponent.
         let drop = 23 - mantissa;
         let last = ir.and(ir.shr(magnitude, ir.const32(drop), false), ir.const32(1));
         let rounded = ir.add(ir.add(magnitude, ir.const32((1 << (drop - 1)) - 1)), last);

@@ -5,15 +5,15 @@ use crate::ir::Val;
 use base::Value;
 use base::diag::{Diagnostic, Result};
 use base::ir::Op as OpId;
+use core_dialect::core_ops::Core;
+use core_dialect::memory::{AtomicMode, MemoryOrdering, Order, Padding};
+use core_dialect::tile::{Elem, ViewKind};
 use inkwell::IntPredicate;
 use inkwell::values::{IntValue, PointerValue};
 use numerics::arith::Rounding;
 use numerics::float::{self, Overflow};
 use tileas::layout::{Strides, apply};
 use tileas::{CopyAtom, Layout, Type};
-use vocabulary::core_ops::Core;
-use vocabulary::memory::{AtomicMode, MemoryOrdering, Order, Padding};
-use vocabulary::tile::{Elem, ViewKind};
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn view_value(&mut self, core: &Core, results: &[Value]) {
@@ -71,22 +71,29 @@ impl<'c> Emitter<'c, '_> {
 
     pub(super) fn view_access(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {
         match program {
-            tileas::Op::LoadView { view, index, order, in_bounds, atom: CopyAtom::Vector { vector_bits }, two_ways, .. } => {
-                let window = self.window(op, *view, index, in_bounds, &self.layout(results[0]))?.in_ways(*two_ways);
+            tileas::Op::LoadView { view, index, order, in_bounds, atom: CopyAtom::Vector { vector_bits }, versioned, .. } => {
+                let window = self.window(op, *view, index, in_bounds, &self.layout(results[0]))?.in_versions(*versioned);
                 let window = Window { stepwise: self.is_in_loop(), ..window };
                 let registers = self.load_window(&window, results[0], 1 << vector_bits, *order);
                 self.set(results[0], registers);
                 self.set_token(results[1]);
             }
             tileas::Op::StoreView {
-                tile, view, index, order, in_bounds, atom: CopyAtom::Vector { vector_bits }, two_ways, ..
+                tile,
+                view,
+                index,
+                order,
+                in_bounds,
+                atom: CopyAtom::Vector { vector_bits },
+                versioned,
+                ..
             } => {
-                let window = self.window(op, *view, index, in_bounds, &self.layout(*tile))?.in_ways(*two_ways);
+                let window = self.window(op, *view, index, in_bounds, &self.layout(*tile))?.in_versions(*versioned);
                 self.store_window(&window, *tile, 1 << vector_bits, *order);
                 self.set_token(results[0]);
             }
-            tileas::Op::ReduceView { tile, view, index, order, in_bounds, mode, two_ways, .. } => {
-                let window = self.window(op, *view, index, in_bounds, &self.layout(*tile))?.in_ways(*two_ways);
+            tileas::Op::ReduceView { tile, view, index, order, in_bounds, mode, versioned, .. } => {
+                let window = self.window(op, *view, index, in_bounds, &self.layout(*tile))?.in_versions(*versioned);
                 self.reduce_window(op, &window, *tile, *order, *mode)?;
                 self.set_token(results[0]);
             }
@@ -110,7 +117,7 @@ impl<'c> Emitter<'c, '_> {
             (0..pieces).flat_map(read).collect()
         });
         let registers = self.apart(elem, words);
-        if speaks.is_some() { self.told_in_warp(layout, elem, registers) } else { registers }
+        if speaks.is_some() { self.broadcast_in_warp(layout, elem, registers) } else { registers }
     }
 
     fn store_window(&self, window: &Window<'c>, tile: Value, width: usize, order: Order) {
@@ -131,7 +138,7 @@ impl<'c> Emitter<'c, '_> {
     fn reduce_window(&self, op: OpId, window: &Window<'c>, tile: Value, order: Order, mode: AtomicMode) -> Result<()> {
         let (elem, layout) = (self.elem(tile), self.layout(tile));
         let atomic = self.atomic_name(op, elem, Some(mode))?;
-        let speaks = self.speaks(&layout).filter(|_| !common::planted("ptx.once"));
+        let speaks = self.speaks(&layout).filter(|_| !common::fault_injected("ptx.once"));
         self.in_window(window, |e, window| {
             for register in 0..layout.registers() {
                 let (ptr, inside) = e.place(window, &layout, register);
@@ -148,7 +155,7 @@ impl<'c> Emitter<'c, '_> {
     /// Accesses a window: with its checks; where it has two ways, without any if the tile reaches over no bound.
     pub(super) fn in_window(&self, window: &Window<'c>, access: impl Fn(&Self, &Window<'c>) -> Vec<Val<'c>>) -> Vec<Val<'c>> {
         let ir = self.ir;
-        let Some(inside) = Some(window).filter(|window| window.two_ways).and_then(|window| self.lies_inside(window)) else {
+        let Some(inside) = Some(window).filter(|window| window.versioned).and_then(|window| self.lies_inside(window)) else {
             return access(self, window);
         };
         let [whole, cut, after] = [(); 3].map(|()| ir.block(self.kernel, ""));
@@ -178,7 +185,7 @@ impl<'c> Emitter<'c, '_> {
         for dim in window.dims.iter().filter(|dim| dim.checked) {
             let origin = dim.origin?;
             let ty = origin.get_type();
-            let extent = if common::planted("ptx.whole") { 1 } else { dim.extent };
+            let extent = if common::fault_injected("ptx.whole") { 1 } else { dim.extent };
             let last = ir.sub(dim.size, ty.const_int(u64::from(extent), false));
             all = self.both(all, Some(ir.icmp(IntPredicate::SGE, origin, ty.const_zero())));
             all = self.both(all, Some(ir.icmp(IntPredicate::SLE, origin, last)));
@@ -208,7 +215,7 @@ impl<'c> Emitter<'c, '_> {
                 continue;
             }
             let index = ir.resize(self.scalar(index[t]).into_int_value(), wide, true);
-            let step = if common::planted("ptx.step") { ty.tile[t] } else { ty.kind.step(&ty.tile, t) };
+            let step = if common::fault_injected("ptx.step") { ty.tile[t] } else { ty.kind.step(&ty.tile, t) };
             let origin = ir.mul(index, wide.const_int(u64::from(step), false));
             let coordinate = ir.add(origin, ir.resize(thread[t], wide, false));
             offset = ir.add(offset, ir.mul(ir.resize(coordinate, ir.i64(), true), stride));
@@ -217,7 +224,7 @@ impl<'c> Emitter<'c, '_> {
         let elem = Elem::Scalar(ty.memref.elem);
         let base = self.element_of(elem, memory.base, offset);
         let strides = Strides::of(&ty.tile);
-        Ok(Window { base, elem, strides, dims, padding: ty.padding, two_ways: false, stepwise: false })
+        Ok(Window { base, elem, strides, dims, padding: ty.padding, versioned: false, stepwise: false })
     }
 
     /// The index of the row that each register of a gathered tile lies in. The tile of indices has the layout of the gathered
@@ -229,7 +236,7 @@ impl<'c> Emitter<'c, '_> {
             Diagnostic::invalid("PX006", "the indices of a gathered tile are not in the threads that need them".to_string())
                 .at_loc(&self.envelope.debug, self.function.body.ops[op].loc)
         })?;
-        let row = |register: usize| self.get(index)[if common::planted("ptx.rows") { 0 } else { register }].into_int_value();
+        let row = |register: usize| self.get(index)[if common::fault_injected("ptx.rows") { 0 } else { register }].into_int_value();
         Ok(names.into_iter().map(row).collect())
     }
 
@@ -244,7 +251,7 @@ impl<'c> Emitter<'c, '_> {
                 Some(rows) => rows[register],
                 None => ir.add(dim.coordinate, dim.coordinate.get_type().const_int(u64::from(own(t)), false)),
             };
-            let within = if common::planted("ptx.bound") { IntPredicate::ULE } else { IntPredicate::ULT };
+            let within = if common::fault_injected("ptx.bound") { IntPredicate::ULE } else { IntPredicate::ULT };
             inside = self.both(inside, Some(ir.icmp(within, coordinate, dim.size)));
         }
         let (base, offset) = self.way(window, layout, register);
@@ -303,7 +310,7 @@ impl<'c> Emitter<'c, '_> {
             Some(Padding::NegZero) => float(-0.0),
             Some(Padding::Nan) => float(f64::NAN),
             Some(Padding::PosInf) => float(f64::INFINITY),
-            Some(Padding::NegInf) if common::planted("ptx.padding") => float(f64::INFINITY),
+            Some(Padding::NegInf) if common::fault_injected("ptx.padding") => float(f64::INFINITY),
             Some(Padding::NegInf) => float(f64::NEG_INFINITY),
         };
         self.ir.constant(elem, bits)
@@ -317,16 +324,16 @@ pub(super) struct Window<'c> {
     pub(super) strides: Strides,
     pub(super) dims: Vec<Dim<'c>>,
     padding: Option<Padding>,
-    two_ways: bool,
+    versioned: bool,
     /// Whether an address is found from another one, by an addition for each bit that differs, so that registers share what they have of
     /// the way: of loads in a loop, where fewer steps are then in registers all through it. Stores have what they store in registers, and
-    /// for each further address that is kept ptxas spills some of that; copies to shared memory leave it more to choose from as sums.
+    /// for each further address that is kept ptxas spills some of that; copies to shared memory leave it more to choose from as accumulators.
     stepwise: bool,
 }
 
 impl<'c> Window<'c> {
-    pub(super) fn in_ways(self, two_ways: bool) -> Self {
-        Window { two_ways, ..self }
+    pub(super) fn in_versions(self, versioned: bool) -> Self {
+        Window { versioned, ..self }
     }
 
     /// The same of a tile that surely lies inside.

@@ -5,38 +5,38 @@
 //! trip counts below `d` never enter it. A long body is written once instead, with tests. Every copy ends a group each time its place is passed, with or without a copy in it,
 //! so that how many groups may be unfinished when an iteration needs its data is a constant.
 //!
-//! A product of warp groups that may stay in flight is waited for when that of the next iteration was issued, the last one after the
-//! loop. Each warp waits for its own part of it: what the product has read can be overwritten behind the barrier after that wait,
+//! A mma of warp groups that may stay in flight is waited for when that of the next iteration was issued, the last one after the
+//! loop. Each warp waits for its own part of it: what the mma has read can be overwritten behind the barrier after that wait,
 //! which is the one before the next reads. So the copies of such a loop come behind that barrier.
 //!
 //! Inner loops come first: what one has become is then part of an iteration of the one around it.
 //!
 //! Requires: placements whose depths are those of the schedules. Establishes: waits, and a barrier after each, before the reads
-//! of copied buffers; a slot in every access to a ring. Other barriers are for [`crate::barriers`] to place.
+//! of copied buffers; a stage in every access to a staged_buffer. Other barriers are for [`crate::barriers`] to place.
 
-use crate::boxes::{self, Filled, Group};
+use crate::buffer_accesses::{Touch, touches};
 use crate::graph::{address_slice, loops, region_of};
-use crate::hazards::{Touch, touches};
-use crate::{in_flight, tensor};
+use crate::tma_pipelines::{self, Filled, Group};
+use crate::{tmem_pipelines, wgmma_in_flight};
 use base::ir::{Op as OpId, Operation};
 use base::{Body, Loc, Region, Value};
+use core_dialect::core_ops::Core;
+use core_dialect::tile::{Dense, Elem, element_count};
 use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Overflow, Predicate, Signedness};
-use sched::{Function, LoopSchedule, Op, Pipe};
+use sched::{Function, LoopSchedule, Op, Pipeline};
 use std::collections::{BTreeMap, BTreeSet};
-use tileas::{Buffer, MmaAtom, Place, Type};
-use vocabulary::core_ops::Core;
-use vocabulary::tile::{Dense, Elem, element_count};
+use tileas::{Buffer, MmaAtom, MmaOperand, Type};
 
-mod pipes;
+mod tma_steps;
 
-/// What the barrier pass must know of the loops: for ops on rings the iteration they work for, counted from the current one (in
+/// What the barrier pass must know of the loops: for ops on staged_buffers the iteration they work for, counted from the current one (in
 /// a prologue from the first).
 #[derive(Default)]
 pub(crate) struct Marks {
     pub(crate) iterations: BTreeMap<OpId, i32>,
-    pub(crate) loops: BTreeMap<OpId, Part>,
-    /// What the products that a `group_wait` waits for have read: only from there on they do so no more.
+    pub(crate) loops: BTreeMap<OpId, LoopPart>,
+    /// What the mmas that a `group_wait` waits for have read: only from there on they do so no more.
     pub(crate) freed: BTreeMap<OpId, Vec<Buffer>>,
 }
 
@@ -51,33 +51,33 @@ impl Marks {
 
 /// Which part of a pipelined loop a `for` is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum LoopPart {
     Steady,
     Rest,
     /// All of it, testing before each copy whether there is such an iteration.
     Whole,
 }
 
-impl Part {
+impl LoopPart {
     pub(crate) fn is_last(self) -> bool {
-        self != Part::Steady
+        self != LoopPart::Steady
     }
 }
 
 /// Matrix instructions of a warp in a body that is written twice, at most: of longer ones the tests are a small part, and `ptxas`
 /// would take long over the second.
-const MOST_REPEATED: u32 = 128;
+const MAX_REPEATED: u32 = 128;
 
-/// `divided` says that who asks for boxes will be another agent than who computes.
+/// `divided` says that who asks for tma_copies will be another warp_role than who computes.
 pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule], divided: bool) -> Marks {
     let mut marks = Marks::default();
     let (mut woven, mut begins) = (BTreeMap::new(), BTreeMap::new());
     let all = loops(function);
     let plan = |schedule: &LoopSchedule| {
         let for_op = all[schedule.index as usize];
-        (for_op, Plan::of(function, for_op, schedule, divided))
+        (for_op, PipelinePlan::of(function, for_op, schedule, divided))
     };
-    let plans: Vec<(OpId, Plan)> = schedules.iter().map(plan).collect();
+    let plans: Vec<(OpId, PipelinePlan)> = schedules.iter().map(plan).collect();
     for (for_op, plan) in plans.into_iter().rev() {
         let threads = function.attrs.program.warps * 32;
         let depths = function.attrs.placements.iter().map(|(buffer, place)| (buffer, place.depth)).collect();
@@ -129,78 +129,79 @@ struct Copy {
 }
 
 /// The order of an iteration's ops, its copies in that order, and whether it is written once only.
-struct Plan {
+struct PipelinePlan {
     order: Vec<OpId>,
     /// Of threads.
     copies: Vec<Copy>,
-    /// Those that the copy engine makes, and the pipes that they fill.
-    boxes: Vec<Copy>,
+    /// Those that the copy engine makes, and the pipelines that they fill.
+    tma_copies: Vec<Copy>,
     groups: Vec<Group>,
-    /// Whether threads or products have had the memory of those pipes before the loop.
+    /// Whether threads or mmas have had the memory of those pipelines before the loop.
     had_before: bool,
-    /// By which another agent is told that they have it no more.
-    told_by: Option<Pipe>,
-    /// The product of warp groups during which slots are filled for later iterations; without one, an iteration begins with that.
+    /// By which another warp_role is told that they have it no more.
+    signalled_by: Option<Pipeline>,
+    /// The mma of warp groups during which stages are filled for later iterations; without one, an iteration begins with that.
     fills_under: Option<OpId>,
     once: bool,
-    /// Products that stay in flight until those of the next iteration are.
-    in_flight: Vec<in_flight::Product>,
+    /// Mma that stay in flight until those of the next iteration are.
+    in_flight: Vec<wgmma_in_flight::InFlightMma>,
 }
 
-impl Plan {
-    fn of(function: &mut Function, for_op: OpId, schedule: &LoopSchedule, divided: bool) -> Plan {
+impl PipelinePlan {
+    fn of(function: &mut Function, for_op: OpId, schedule: &LoopSchedule, divided: bool) -> PipelinePlan {
         let body = &function.body;
         let ops = &body.blocks[body.block_of(region_of(function, for_op))].ops;
-        let mut slots = schedule.slots.clone();
-        slots.sort_by_key(|slot| (slot.cycle, slot.op));
-        let order: Vec<OpId> = slots.iter().map(|slot| ops[slot.op as usize]).collect();
+        let mut entries = schedule.entries.clone();
+        entries.sort_by_key(|entry| (entry.cycle, entry.op));
+        let order: Vec<OpId> = entries.iter().map(|entry| ops[entry.op as usize]).collect();
         let last = schedule.last_stage();
-        let copy = |slot: &sched::Slot| {
-            let op = ops[slot.op as usize];
+        let copy = |entry: &sched::ScheduleEntry| {
+            let op = ops[entry.op as usize];
             let buffer = body.ops[op].kind.effects().copied_to()?;
-            let ahead = last - slot.stage;
+            let ahead = last - entry.stage;
             Some(Copy { op, ahead, buffer, slice: address_slice(function, for_op, op).ok() })
         };
-        let all: Vec<Copy> = slots.iter().filter_map(copy).collect();
-        // A copy that has slots to spare may be made ahead by another agent.
+        let all: Vec<Copy> = entries.iter().filter_map(copy).collect();
+        // A copy that has stages to spare may be made ahead by another warp_role.
         let ahead = all.iter().any(|copy| copy.ahead > 0 || function.attrs.placements[copy.buffer].depth > 1);
         let block = body.block_of(region_of(function, for_op));
-        let in_flight = if ahead && schedule.in_flight { in_flight::products(function, block) } else { Vec::new() };
-        let (mut boxes, copies): (Vec<Copy>, Vec<Copy>) =
-            all.into_iter().partition(|copy| boxes::filled(&body.ops[copy.op].kind).is_some());
-        // One that depends on more than the loop's counter is left as it is, for the judge to say so.
-        boxes.retain(|copy| copy.slice.is_some());
+        let in_flight = if ahead && schedule.in_flight { wgmma_in_flight::mmas(function, block) } else { Vec::new() };
+        let (mut tma_copies, copies): (Vec<Copy>, Vec<Copy>) =
+            all.into_iter().partition(|copy| tma_pipelines::filled(&body.ops[copy.op].kind).is_some());
+        // One that depends on more than the loop's counter is left as it is, for the hazard_checker to say so.
+        tma_copies.retain(|copy| copy.slice.is_some());
         // One thread tests whether there is something to ask for; that costs less than the code twice.
-        let once = !boxes.is_empty() || matrix_instructions(function, for_op) > MOST_REPEATED;
-        let product = |buffer| order.iter().copied().find(|op| tensor::operands(&body.ops[*op].kind).contains(&Some(buffer)));
+        let once = !tma_copies.is_empty() || matrix_instructions(function, for_op) > MAX_REPEATED;
+        let mma = |buffer| order.iter().copied().find(|op| tmem_pipelines::operands(&body.ops[*op].kind).contains(&Some(buffer)));
         let reads = |op: &OpId, copy: &Copy| {
             *op != copy.op && touches(&body.ops[*op].kind).iter().any(|touch| touch.buffer() == copy.buffer)
         };
-        let products_before = |copy: &Copy| {
+        let mmas_before = |copy: &Copy| {
             let before = order.iter().take_while(|op| !reads(op, copy));
             before.filter(|op| matches!(body.ops[**op].kind, Op::Core(tileas::Op::Mma { .. }))).count()
         };
-        let in_turn = boxes::filled_in_turn(function, block);
+        let alternating = tma_pipelines::filled_alternately(function, block);
         let filled = |copy: &Copy| {
-            let (in_turn, product) = (in_turn.contains(&copy.buffer), product(copy.buffer));
-            Filled { op: copy.op, buffer: copy.buffer, ahead: copy.ahead, in_turn, product, products_before: products_before(copy) }
+            let (alternating, mma) = (alternating.contains(&copy.buffer), mma(copy.buffer));
+            Filled { op: copy.op, buffer: copy.buffer, ahead: copy.ahead, alternating, mma, mmas_before: mmas_before(copy) }
         };
-        let filled: Vec<Filled> = boxes.iter().map(filled).collect();
-        let groups = boxes::groups(&mut function.attrs, &filled);
-        let rings: Vec<Buffer> = filled.iter().map(|filled| filled.buffer).collect();
-        let had_before = boxes::had_before(function, for_op, &rings);
-        let told_by = (had_before && divided).then(|| boxes::telling(&mut function.attrs));
+        let filled: Vec<Filled> = tma_copies.iter().map(filled).collect();
+        let groups = tma_pipelines::groups(&mut function.attrs, &filled);
+        let staged_buffers: Vec<Buffer> = filled.iter().map(|filled| filled.buffer).collect();
+        let had_before = tma_pipelines::had_before(function, for_op, &staged_buffers);
+        let signalled_by = (had_before && divided).then(|| tma_pipelines::telling(&mut function.attrs));
         // Late in an iteration it must be for more than the next one.
-        let early = |slot: &&sched::Slot| 2 * slot.cycle <= schedule.interval || boxes.iter().all(|copy| copy.ahead != 1);
+        let early =
+            |entry: &&sched::ScheduleEntry| 2 * entry.cycle <= schedule.interval || tma_copies.iter().all(|copy| copy.ahead != 1);
         let body = &function.body;
-        let products = slots.iter().filter(early).map(|slot| ops[slot.op as usize]);
-        let mut products = products.filter(|op| in_flight.is_empty() && in_flight::has_whole_sums(body, *op));
-        let fills_under = products.next();
-        Plan { copies, boxes, groups, had_before, told_by, fills_under, order, once, in_flight }
+        let mmas = entries.iter().filter(early).map(|entry| ops[entry.op as usize]);
+        let mut mmas = mmas.filter(|op| in_flight.is_empty() && wgmma_in_flight::has_full_accumulators(body, *op));
+        let fills_under = mmas.next();
+        PipelinePlan { copies, tma_copies, groups, had_before, signalled_by, fills_under, order, once, in_flight }
     }
 
     fn furthest(&self) -> u32 {
-        self.copies.iter().chain(&self.boxes).map(|copy| copy.ahead).max().unwrap_or(0)
+        self.copies.iter().chain(&self.tma_copies).map(|copy| copy.ahead).max().unwrap_or(0)
     }
 
     /// The copies that run ahead.
@@ -211,7 +212,7 @@ impl Plan {
     /// How many groups may be unfinished when the data of a copy is needed after `issued` groups of the same iteration.
     fn pending(&self, copy: usize, issued: usize) -> u32 {
         let groups = self.copies[copy].ahead as usize * self.copies.len() + issued;
-        (groups - copy - 1) as u32 + u32::from(common::planted("sched.wait"))
+        (groups - copy - 1) as u32 + u32::from(common::fault_injected("sched.wait"))
     }
 }
 
@@ -224,36 +225,36 @@ struct Weaver<'a> {
     marks: &'a mut Marks,
     /// What stands in the place of each loop that is written.
     woven: &'a mut BTreeMap<OpId, Vec<OpId>>,
-    /// Where the loop that is written last begins with each pipe, if none is around it.
-    begins: &'a mut BTreeMap<Pipe, Lane>,
-    plan: &'a Plan,
+    /// Where the loop that is written last begins with each pipeline, if none is around it.
+    begins: &'a mut BTreeMap<Pipeline, StagePhase>,
+    plan: &'a PipelinePlan,
     /// The loops around it, outermost first.
     around: Vec<OpId>,
     threads: u32,
     depths: BTreeMap<Buffer, u32>,
-    /// The slots of the rings that the op being written reads.
+    /// The stages of the staged_buffers that the op being written reads.
     read: BTreeMap<Buffer, Value>,
     loc: Loc,
 }
 
-/// The slots in turn: of the iteration that computes, and of the one that is fetched, for copies that run equally far ahead in
-/// rings of equally many slots.
-struct Ring {
+/// The stages in turn: of the iteration that computes, and of the one that is fetched, for copies that run equally far ahead in
+/// staged_buffers of equally many stages.
+struct StageCursor {
     ahead: u32,
     depth: u32,
     read: Value,
     write: Value,
 }
 
-/// A place in a pipe.
+/// A place in a pipeline.
 #[derive(Clone, Copy)]
-struct Lane {
-    slot: Value,
+struct StagePhase {
+    stage: Value,
     phase: Value,
 }
 
 /// What the parts of a loop share.
-struct Frame {
+struct LoopFrame {
     index: Type,
     unsigned: bool,
     step: Value,
@@ -270,11 +271,11 @@ impl Weaver<'_> {
             unreachable!("only `for` loops are scheduled")
         };
         let index = self.body.ty(lower).clone();
-        let mut frame = Frame { index, unsigned, step, upper, distances: BTreeMap::new(), region };
+        let mut frame = LoopFrame { index, unsigned, step, upper, distances: BTreeMap::new(), region };
         self.take_memory();
         let carried = self.carried_lanes();
         let furthest = self.prologue(&mut frame, lower, &carried);
-        let rings = self.rings();
+        let staged_buffers = self.staged_buffers();
         let lanes = if carried.is_empty() { self.first_lanes() } else { carried };
         // The steady part stops where the furthest copy has nothing left to fetch.
         let steady_end = match frame.distances.get(&self.plan.furthest()) {
@@ -284,31 +285,31 @@ impl Weaver<'_> {
             }
             _ => upper,
         };
-        let slots = rings.iter().flat_map(|ring| [ring.read, ring.write]);
-        let places = lanes.iter().flat_map(|lane| [lane.slot, lane.phase]);
-        let carried: Vec<Value> = init.iter().copied().chain(slots).chain(places).chain([lower]).collect();
+        let stages = staged_buffers.iter().flat_map(|staged_buffer| [staged_buffer.read, staged_buffer.write]);
+        let places = lanes.iter().flat_map(|lane| [lane.stage, lane.phase]);
+        let carried: Vec<Value> = init.iter().copied().chain(stages).chain(places).chain([lower]).collect();
         let all_in_one = self.plan.once || self.plan.furthest() == 0;
-        let first = if all_in_one { Part::Whole } else { Part::Steady };
-        let mut results = self.part(&frame, first, [lower, steady_end], &carried, &rings);
+        let first = if all_in_one { LoopPart::Whole } else { LoopPart::Steady };
+        let mut results = self.part(&frame, first, [lower, steady_end], &carried, &staged_buffers);
         if !all_in_one {
             let next = *results.last().expect("the next index is carried");
-            results = self.part(&frame, Part::Rest, [next, upper], &results, &rings);
+            results = self.part(&frame, LoopPart::Rest, [next, upper], &results, &staged_buffers);
         }
-        let left: Vec<Value> = self.plan.in_flight.iter().map(|product| results[product.carried]).collect();
+        let left: Vec<Value> = self.plan.in_flight.iter().map(|mma| results[mma.carried]).collect();
         if !left.is_empty() {
-            let wait = self.append(Op::GroupWait { pending: 0, sums: left }, []);
-            let reads = self.plan.in_flight.iter().flat_map(|product| product.reads.clone());
+            let wait = self.append(Op::GroupWait { pending: 0, accumulators: left }, []);
+            let reads = self.plan.in_flight.iter().flat_map(|mma| mma.reads.clone());
             self.marks.freed.insert(wait, reads.collect());
-            self.release_last(&frame, lower, &results[init.len() + 2 * rings.len()..]);
+            self.release_last(&frame, lower, &results[init.len() + 2 * staged_buffers.len()..]);
         }
         // In the place of the loop.
         let old = self.body.ops[for_op].results.clone();
         for (old, new) in old.iter().zip(&results) {
             self.body.replace_uses(*old, *new);
         }
-        let places = init.len() + 2 * rings.len()..results.len() - 1;
+        let places = init.len() + 2 * staged_buffers.len()..results.len() - 1;
         self.hand_on(&results[places.clone()]);
-        self.go_on_behind(&results[places], &lanes);
+        self.continue_after(&results[places], &lanes);
         let (block, at) = self.place_of(for_op);
         let out = std::mem::take(&mut self.out);
         self.body.blocks[block].ops.splice(at..=at, out.iter().copied());
@@ -323,10 +324,10 @@ impl Weaver<'_> {
 
     /// The first iterations' copies, each if there is such an iteration. Gives whether there is one for the furthest copy after
     /// them, and fills in the distances.
-    fn prologue(&mut self, frame: &mut Frame, lower: Value, lanes: &[Lane]) -> Value {
+    fn prologue(&mut self, frame: &mut LoopFrame, lower: Value, lanes: &[StagePhase]) -> Value {
         let furthest = self.plan.furthest();
         let mut exists = self.less(frame, lower, frame.upper);
-        // Iteration `j` and whether it exists; the sums cannot wrap where it does.
+        // Iteration `j` and whether it exists; the accumulators cannot wrap where it does.
         let mut iterations = vec![(lower, exists)];
         let mut distance = None;
         for ahead in 1..=furthest {
@@ -340,28 +341,28 @@ impl Weaver<'_> {
             let more = self.core(more, scalar(Scalar::I1));
             exists = self.binary(Binary::And, exists, more, &scalar(Scalar::I1));
             let next = self.add(now, frame.step, &frame.index.clone());
-            let next = if common::planted("sched.prologue") { now } else { next };
+            let next = if common::fault_injected("sched.prologue") { now } else { next };
             iterations.push((next, exists));
             let total = distance.map_or(frame.step, |before| self.add(before, frame.step, &frame.index.clone()));
             frame.distances.insert(ahead, total);
             distance = Some(total);
         }
-        for round in 0..furthest {
-            // As in the iteration `furthest - round` before the first.
+        for prologue_step in 0..furthest {
+            // As in the iteration `furthest - prologue_step` before the first.
             for copy in &self.plan.copies {
-                if let Some(iteration) = (round + copy.ahead).checked_sub(furthest) {
+                if let Some(iteration) = (prologue_step + copy.ahead).checked_sub(furthest) {
                     let (index, exists) = iterations[iteration as usize];
                     let depth = self.depths[&copy.buffer];
-                    let slot = (depth > 1).then(|| iteration % depth);
+                    let stage = (depth > 1).then(|| iteration % depth);
                     self.guarded(exists, |weaver| {
-                        let slot = slot.map(|slot| weaver.number(slot));
-                        weaver.copy(frame, copy, index, slot, iteration as i32, &Map::new());
+                        let stage = stage.map(|stage| weaver.number(stage));
+                        weaver.copy(frame, copy, index, stage, iteration as i32, &Map::new());
                     });
                 }
                 self.commit();
             }
             for (at, group) in self.plan.groups.iter().enumerate() {
-                if let Some(iteration) = (round + group.ahead).checked_sub(furthest) {
+                if let Some(iteration) = (prologue_step + group.ahead).checked_sub(furthest) {
                     let (index, exists) = iterations[iteration as usize];
                     self.guarded(exists, |weaver| {
                         let place = match lanes.get(at) {
@@ -377,16 +378,23 @@ impl Weaver<'_> {
         exists
     }
 
-    /// One pair of slots for all copies that run equally far ahead.
-    fn rings(&mut self) -> Vec<Ring> {
+    /// One pair of stages for all copies that run equally far ahead.
+    fn staged_buffers(&mut self) -> Vec<StageCursor> {
         let ahead = self.plan.copies.iter().filter(|copy| copy.ahead > 0);
         let kinds: BTreeSet<(u32, u32)> = ahead.map(|copy| (copy.ahead, self.depths[&copy.buffer])).collect();
-        let ring = |(ahead, depth)| Ring { ahead, depth, read: self.number(0), write: self.number(ahead) };
-        kinds.into_iter().map(ring).collect()
+        let staged_buffer = |(ahead, depth)| StageCursor { ahead, depth, read: self.number(0), write: self.number(ahead) };
+        kinds.into_iter().map(staged_buffer).collect()
     }
 
     /// A `for` over part of the iterations; gives its results.
-    fn part(&mut self, frame: &Frame, part: Part, [lower, upper]: [Value; 2], init: &[Value], rings: &[Ring]) -> Vec<Value> {
+    fn part(
+        &mut self,
+        frame: &LoopFrame,
+        part: LoopPart,
+        [lower, upper]: [Value; 2],
+        init: &[Value],
+        staged_buffers: &[StageCursor],
+    ) -> Vec<Value> {
         let outer = std::mem::take(&mut self.out);
         let region = self.body.new_region();
         let block = self.body.new_block(region);
@@ -401,26 +409,35 @@ impl Weaver<'_> {
         let old = self.body.blocks[self.body.block_of(frame.region)].args.clone();
         let mut map: Map = old[1..].iter().copied().zip(args.iter().copied()).collect();
         map.insert(old[0], counter);
-        let (slots, places) = args[old.len() - 1..args.len() - 1].split_at(2 * rings.len());
-        let starts: Vec<Lane> = places.chunks(2).map(|lane| Lane { slot: lane[0], phase: lane[1] }).collect();
+        let (stages, places) = args[old.len() - 1..args.len() - 1].split_at(2 * staged_buffers.len());
+        let starts: Vec<StagePhase> = places.chunks(2).map(|lane| StagePhase { stage: lane[0], phase: lane[1] }).collect();
         let lanes = self.lanes_of_groups(&starts);
-        let rings: Vec<Ring> = rings
+        let staged_buffers: Vec<StageCursor> = staged_buffers
             .iter()
-            .zip(slots.chunks(2))
-            .map(|(ring, pair)| Ring { ahead: ring.ahead, depth: ring.depth, read: pair[0], write: pair[1] })
+            .zip(stages.chunks(2))
+            .map(|(staged_buffer, pair)| StageCursor {
+                ahead: staged_buffer.ahead,
+                depth: staged_buffer.depth,
+                read: pair[0],
+                write: pair[1],
+            })
             .collect();
-        self.iteration(frame, part, counter, (&rings, &lanes), &mut map);
-        self.leave_slots(frame, lower, counter, &lanes);
+        self.iteration(frame, part, counter, (&staged_buffers, &lanes), &mut map);
+        self.leave_stages(frame, lower, counter, &lanes);
         // What the next iteration starts with.
         let terminator = self.body.terminator(self.body.block_of(frame.region)).expect("a loop's body ends in continue");
         let mut values: Vec<Value> = self.body.ops[terminator].kind.operands().iter().map(|value| mapped(&map, *value)).collect();
-        for ring in &rings {
-            // The slot that was read is the next to be filled, where the ring has none to spare.
-            let write = if ring.depth == ring.ahead + 1 { ring.read } else { self.next_slot(ring.write, ring.depth) };
-            values.extend([self.next_slot(ring.read, ring.depth), write]);
+        for staged_buffer in &staged_buffers {
+            // The stage that was read is the next to be filled, where the staged_buffer has none to spare.
+            let write = if staged_buffer.depth == staged_buffer.ahead + 1 {
+                staged_buffer.read
+            } else {
+                self.next_stage(staged_buffer.write, staged_buffer.depth)
+            };
+            values.extend([self.next_stage(staged_buffer.read, staged_buffer.depth), write]);
         }
-        for Lane { slot, phase } in self.next_lanes(&lanes) {
-            values.extend([slot, phase]);
+        for StagePhase { stage, phase } in self.next_lanes(&lanes) {
+            values.extend([stage, phase]);
         }
         values.push(self.add(counter, frame.step, &frame.index.clone()));
         self.control(Core::Continue { values }, Vec::new());
@@ -434,16 +451,23 @@ impl Weaver<'_> {
     }
 
     /// The ops of one iteration in the schedule's order.
-    fn iteration(&mut self, frame: &Frame, part: Part, counter: Value, (rings, lanes): (&[Ring], &[Lane]), map: &mut Map) {
+    fn iteration(
+        &mut self,
+        frame: &LoopFrame,
+        part: LoopPart,
+        counter: Value,
+        (staged_buffers, lanes): (&[StageCursor], &[StagePhase]),
+        map: &mut Map,
+    ) {
         let plan = self.plan;
         // Nothing waits for a copy by its token; what must come after its data comes after the barrier.
         let token = self.core(Core::MakeToken {}, Type::Token);
-        for copy in plan.copies.iter().chain(&plan.boxes) {
+        for copy in plan.copies.iter().chain(&plan.tma_copies) {
             let done = self.body.result(copy.op);
             map.insert(done, token);
         }
         let (mut filled, mut taken) = (BTreeSet::new(), BTreeSet::new());
-        // Before the iteration reads anything, so that nothing comes between reads and products.
+        // Before the iteration reads anything, so that nothing comes between reads and mmas.
         if plan.fills_under.is_none() {
             self.fill_ahead(frame, counter, lanes, &mut filled, map);
         }
@@ -452,24 +476,24 @@ impl Weaver<'_> {
         let mut ready = BTreeSet::new();
         for &op in &plan.order {
             if let Some(copy) = plan.copies.iter().find(|copy| copy.op == op) {
-                if copy.ahead > 0 && plan.in_flight.iter().any(|product| product.reads.contains(&copy.buffer)) {
+                if copy.ahead > 0 && plan.in_flight.iter().any(|mma| mma.reads.contains(&copy.buffer)) {
                     self.wait_for(&plan.fetched_early(), issued, &mut ready);
                 }
-                self.scheduled_copy(frame, part, copy, counter, rings, map);
-                if !common::planted("sched.commit") {
+                self.scheduled_copy(frame, part, copy, counter, staged_buffers, map);
+                if !common::fault_injected("sched.commit") {
                     self.commit();
                 }
                 issued += 1;
                 continue;
             }
-            if let Some(copy) = plan.boxes.iter().find(|copy| copy.op == op) {
+            if let Some(copy) = plan.tma_copies.iter().find(|copy| copy.op == op) {
                 if copy.ahead == 0 {
                     self.scheduled_fill(frame, op, counter, lanes, &mut filled, map);
                 }
                 continue;
             }
             let read: Vec<Buffer> = self.touched(op).into_iter().map(Touch::buffer).collect();
-            self.take_slots(&read, lanes, &filled, &mut taken);
+            self.take_stages(&read, lanes, &filled, &mut taken);
             let needed = (0..plan.copies.len()).filter(|i| read.contains(&plan.copies[*i].buffer));
             let needed: Vec<usize> = needed.collect();
             if needed.iter().any(|i| !ready.contains(i)) {
@@ -478,22 +502,22 @@ impl Weaver<'_> {
                 self.wait_for(&all, issued, &mut ready);
             }
             let read = needed.iter().map(|i| &plan.copies[*i]).filter(|copy| copy.ahead > 0);
-            self.read = read.map(|copy| (copy.buffer, self.ring(rings, copy).read)).collect();
-            self.read_slots(lanes, &filled);
+            self.read = read.map(|copy| (copy.buffer, self.staged_buffer(staged_buffers, copy).read)).collect();
+            self.read_stages(lanes, &filled);
             for op in self.woven.get(&op).cloned().unwrap_or_else(|| vec![op]) {
                 self.clone_op(op, map);
             }
-            self.leave_behind(op, lanes);
+            self.leave_after(op, lanes);
             if plan.fills_under == Some(op) {
-                let product = self.set_in_flight();
+                let mma = self.set_in_flight();
                 self.fill_ahead(frame, counter, lanes, &mut filled, map);
-                let wait = self.append(Op::GroupWait { pending: 0, sums: vec![mapped(map, self.body.result(op))] }, []);
-                let reads = touches(&self.body.ops[product].kind).into_iter().map(Touch::buffer);
+                let wait = self.append(Op::GroupWait { pending: 0, accumulators: vec![mapped(map, self.body.result(op))] }, []);
+                let reads = touches(&self.body.ops[mma].kind).into_iter().map(Touch::buffer);
                 self.marks.freed.insert(wait, reads.collect());
                 self.marks.iterations.insert(wait, 0);
             }
-            if let Some(product) = plan.in_flight.iter().find(|product| product.op == op) {
-                self.stays_in_flight(&product.reads);
+            if let Some(mma) = plan.in_flight.iter().find(|mma| mma.op == op) {
+                self.stays_in_flight(&mma.reads);
             }
         }
     }
@@ -508,29 +532,40 @@ impl Weaver<'_> {
         ready.extend(copies);
     }
 
-    fn ring<'r>(&self, rings: &'r [Ring], copy: &Copy) -> &'r Ring {
+    fn staged_buffer<'r>(&self, staged_buffers: &'r [StageCursor], copy: &Copy) -> &'r StageCursor {
         let depth = self.depths[&copy.buffer];
-        rings.iter().find(|ring| (ring.ahead, ring.depth) == (copy.ahead, depth)).expect("a ring is of a copy")
+        staged_buffers
+            .iter()
+            .find(|staged_buffer| (staged_buffer.ahead, staged_buffer.depth) == (copy.ahead, depth))
+            .expect("a staged_buffer is of a copy")
     }
 
-    /// The product just written need not be complete; that of the iteration before must be.
+    /// The mma just written need not be complete; that of the iteration before must be.
     fn stays_in_flight(&mut self, reads: &[Buffer]) {
         self.set_in_flight();
-        let pending = self.plan.in_flight.len() as u32 + u32::from(common::planted("sched.flight"));
-        let wait = self.append(Op::GroupWait { pending, sums: Vec::new() }, []);
+        let pending = self.plan.in_flight.len() as u32 + u32::from(common::fault_injected("sched.flight"));
+        let wait = self.append(Op::GroupWait { pending, accumulators: Vec::new() }, []);
         self.marks.freed.insert(wait, reads.to_vec());
         self.marks.iterations.insert(wait, -1);
     }
 
     fn set_in_flight(&mut self) -> OpId {
-        let product = *self.out.last().expect("a product was written");
-        if let Op::Core(tileas::Op::Mma { in_flight, .. }) = &mut self.body.ops[product].kind {
+        let mma = *self.out.last().expect("a mma was written");
+        if let Op::Core(tileas::Op::Mma { in_flight, .. }) = &mut self.body.ops[mma].kind {
             *in_flight = true;
         }
-        product
+        mma
     }
 
-    fn scheduled_copy(&mut self, frame: &Frame, part: Part, copy: &Copy, counter: Value, rings: &[Ring], map: &mut Map) {
+    fn scheduled_copy(
+        &mut self,
+        frame: &LoopFrame,
+        part: LoopPart,
+        copy: &Copy,
+        counter: Value,
+        staged_buffers: &[StageCursor],
+        map: &mut Map,
+    ) {
         if copy.slice.is_none() {
             let done = self.body.result(copy.op);
             let token = mapped(map, done);
@@ -542,18 +577,21 @@ impl Weaver<'_> {
             self.copy(frame, copy, counter, None, 0, map);
             return;
         }
-        if part == Part::Rest && copy.ahead == self.plan.furthest() {
+        if part == LoopPart::Rest && copy.ahead == self.plan.furthest() {
             return;
         }
-        let ring = self.ring(rings, copy);
-        let slot = (self.depths[&copy.buffer] > 1).then_some(ring.write);
+        let staged_buffer = self.staged_buffer(staged_buffers, copy);
+        let stage = (self.depths[&copy.buffer] > 1).then_some(staged_buffer.write);
         let distance = frame.distances[&copy.ahead];
         let fetch = |weaver: &mut Self| {
-            let index =
-                if common::planted("sched.distance") { counter } else { weaver.add(counter, distance, &frame.index.clone()) };
-            weaver.copy(frame, copy, index, slot, copy.ahead as i32, map);
+            let index = if common::fault_injected("sched.distance") {
+                counter
+            } else {
+                weaver.add(counter, distance, &frame.index.clone())
+            };
+            weaver.copy(frame, copy, index, stage, copy.ahead as i32, map);
         };
-        if part == Part::Steady {
+        if part == LoopPart::Steady {
             fetch(self);
             return;
         }
@@ -562,20 +600,20 @@ impl Weaver<'_> {
     }
 
     /// Whether there is an iteration so far behind the current one.
-    fn more_than(&mut self, frame: &Frame, distance: Value, counter: Value) -> Value {
+    fn more_than(&mut self, frame: &LoopFrame, distance: Value, counter: Value) -> Value {
         let left = self.binary(Binary::SubI { overflow: Overflow::None }, frame.upper, counter, &frame.index.clone());
         let kind = Compare::Int { predicate: Predicate::LessThan, signedness: Signedness::Unsigned };
         self.core(Core::Compare { kind, lhs: distance, rhs: left }, scalar(Scalar::I1))
     }
 
     /// A copy for the iteration with that index.
-    fn copy(&mut self, frame: &Frame, copy: &Copy, index: Value, slot: Option<Value>, iteration: i32, map: &Map) {
+    fn copy(&mut self, frame: &LoopFrame, copy: &Copy, index: Value, stage: Option<Value>, iteration: i32, map: &Map) {
         let map = self.addresses(frame, &[copy], index, map);
-        self.issue(copy, slot, iteration, &map);
+        self.issue(copy, stage, iteration, &map);
     }
 
     /// What some copies' addresses are computed from in the iteration with that index, each op once.
-    fn addresses(&mut self, frame: &Frame, copies: &[&Copy], index: Value, map: &Map) -> Map {
+    fn addresses(&mut self, frame: &LoopFrame, copies: &[&Copy], index: Value, map: &Map) -> Map {
         let mut map = map.clone();
         let counter = self.body.blocks[self.body.block_of(frame.region)].args[0];
         map.insert(counter, index);
@@ -590,11 +628,11 @@ impl Weaver<'_> {
         map
     }
 
-    fn issue(&mut self, copy: &Copy, slot: Option<Value>, iteration: i32, map: &Map) {
+    fn issue(&mut self, copy: &Copy, stage: Option<Value>, iteration: i32, map: &Map) {
         let mut kind = self.body.ops[copy.op].kind.clone();
         forget_order(&mut kind);
         kind.for_each_operand_mut(&mut |value| *value = mapped(map, *value));
-        set_slots(&mut kind, |_, _| slot);
+        set_stages(&mut kind, |_, _| stage);
         let loc = self.body.ops[copy.op].loc;
         let new = self.body.new_op(kind, [Type::Token], loc);
         self.out.push(new);
@@ -613,15 +651,16 @@ impl Weaver<'_> {
         }
         let mut next = new_regions.into_iter();
         node.kind.for_each_region_mut(&mut |region| *region = next.next().expect("one for each"));
-        set_slots(&mut node.kind, |buffer, slot| self.read.get(&buffer).copied().or(slot));
+        set_stages(&mut node.kind, |buffer, stage| self.read.get(&buffer).copied().or(stage));
         let types: Vec<Type> = node.results.iter().map(|value| self.body.ty(*value).clone()).collect();
         let new = self.body.new_op(node.kind, types, node.loc);
         for (old, new) in node.results.iter().zip(self.body.ops[new].results.clone()) {
             map.insert(*old, new);
         }
         self.marks.repeat(op, new);
-        let rings: BTreeSet<Buffer> = self.plan.copies.iter().chain(&self.plan.boxes).map(|copy| copy.buffer).collect();
-        if touches(&self.body.ops[new].kind).iter().any(|touch| rings.contains(&touch.buffer())) {
+        let staged_buffers: BTreeSet<Buffer> =
+            self.plan.copies.iter().chain(&self.plan.tma_copies).map(|copy| copy.buffer).collect();
+        if touches(&self.body.ops[new].kind).iter().any(|touch| staged_buffers.contains(&touch.buffer())) {
             self.marks.iterations.insert(new, 0);
         }
         self.out.push(new);
@@ -683,7 +722,7 @@ impl Weaver<'_> {
     fn add(&mut self, lhs: Value, rhs: Value, ty: &Type) -> Value {
         self.binary(Binary::AddI { overflow: Overflow::None }, lhs, rhs, ty)
     }
-    fn less(&mut self, frame: &Frame, lhs: Value, rhs: Value) -> Value {
+    fn less(&mut self, frame: &LoopFrame, lhs: Value, rhs: Value) -> Value {
         let signedness = if frame.unsigned { Signedness::Unsigned } else { Signedness::Signed };
         let kind = Compare::Int { predicate: Predicate::LessThan, signedness };
         self.core(Core::Compare { kind, lhs, rhs }, scalar(Scalar::I1))
@@ -691,15 +730,15 @@ impl Weaver<'_> {
     fn number(&mut self, value: u32) -> Value {
         self.core(Core::Constant { value: Dense::Splat(u64::from(value)) }, scalar(Scalar::I32))
     }
-    /// The slot after another, around the ring.
-    fn next_slot(&mut self, slot: Value, depth: u32) -> Value {
+    /// The stage after another, around the staged_buffer.
+    fn next_stage(&mut self, stage: Value, depth: u32) -> Value {
         let one = self.number(1);
-        let next = self.add(slot, one, &scalar(Scalar::I32));
+        let next = self.add(stage, one, &scalar(Scalar::I32));
         let end = self.number(depth);
         let kind = Compare::Int { predicate: Predicate::Equal, signedness: Signedness::Unsigned };
         let around = self.core(Core::Compare { kind, lhs: next, rhs: end }, scalar(Scalar::I1));
         let first = self.number(0);
-        let yes = if common::planted("sched.around") { next } else { first };
+        let yes = if common::fault_injected("sched.around") { next } else { first };
         self.core(Core::Select { cond: around, yes, no: next }, scalar(Scalar::I32))
     }
 }
@@ -708,34 +747,39 @@ impl Weaver<'_> {
 fn matrix_instructions(function: &Function, for_op: OpId) -> u32 {
     let body = &function.body;
     let elements = |value: Value| element_count(body.ty(value).shape()) as u32;
-    let of_product = |op: OpId| match &body.ops[op].kind {
-        Op::Core(tileas::Op::Mma { lhs: Place::Registers(lhs), acc: Place::Registers(acc), atom: MmaAtom::Sync(atom), .. }) => {
+    let of_mma = |op: OpId| match &body.ops[op].kind {
+        Op::Core(tileas::Op::Mma {
+            lhs: MmaOperand::Registers(lhs),
+            acc: MmaOperand::Registers(acc),
+            atom: MmaAtom::Sync(atom),
+            ..
+        }) => {
             let depth = body.ty(*lhs).shape().last().copied().unwrap_or(1);
             let atoms = elements(*acc) / (atom.m * atom.n) * (depth / atom.k) / function.attrs.program.warps;
             Some(if atom.widened { 2 * atoms } else { atoms })
         }
         _ => None,
     };
-    body.walk(region_of(function, for_op)).into_iter().filter_map(of_product).sum()
+    body.walk(region_of(function, for_op)).into_iter().filter_map(of_mma).sum()
 }
 
 fn scalar(scalar: Scalar) -> Type {
     Type::Scalar(Elem::Scalar(scalar))
 }
 
-/// Gives each access of an op the slot of its buffer.
-fn set_slots(op: &mut Op, slot: impl Fn(Buffer, Option<Value>) -> Option<Value>) {
+/// Gives each access of an op the stage of its buffer.
+fn set_stages(op: &mut Op, stage: impl Fn(Buffer, Option<Value>) -> Option<Value>) {
     let Op::Core(program) = op else { return };
-    for (buffer, place) in program.slots_mut() {
-        *place = slot(buffer, *place);
+    for (buffer, place) in program.stages_mut() {
+        *place = stage(buffer, *place);
     }
 }
 
 /// What a load or a copy comes after are loads, which was seen where it was decided that it can run ahead.
 pub(crate) fn forget_order(op: &mut Op) {
-    use tileas::Op::{Copy, CopyBoxes, CopyView, Load, LoadView};
+    use tileas::Op::{Copy, CopyView, Load, LoadView, TmaLoad};
     if let Op::Core(
-        CopyView { token, .. } | CopyBoxes { token, .. } | Copy { token, .. } | LoadView { token, .. } | Load { token, .. },
+        CopyView { token, .. } | TmaLoad { token, .. } | Copy { token, .. } | LoadView { token, .. } | Load { token, .. },
     ) = op
     {
         *token = None;

@@ -1,40 +1,40 @@
-//! Lets the blocks of a cluster bring each other the boxes that all of them need: each is read once from global memory, by one of them.
+//! Lets the blocks of a cluster bring each other the tma_copies that all of them need: each is read once from global memory, by one of them.
 //!
-//! Requires: pipes with producer and consumers. Establishes: which buffers of a pipe are filled so: all that can be, of
+//! Requires: pipelines with producer and consumers. Establishes: which buffers of a pipeline are filled so: all that can be, of
 //! which the log says why not. A box that all of a tile is becomes two or four, so that there is one for each block. Whether the memory of a
-//! slot is free in the other block when it is filled from here is for the judge to say: where it is not, each block reads for itself.
+//! stage is free in the other block when it is filled from here is for the hazard_checker to say: where it is not, each block reads for itself.
 
-pub(crate) mod tail;
+pub(crate) mod drain_producer;
 
 use base::diag::{Diagnostic, Result};
 use base::envelope::{Category, LogEntry, Outcome};
 use base::ir::Op as OpId;
 use base::{Arena, Envelope, Target};
-use sched::{Drain, Fill, Function, Op, Pipe, judge, multicast};
+use sched::{Drain, Fill, Function, Op, Pipeline, hazard_checker, multicast};
 use std::collections::BTreeSet;
 use tensormap::Map;
 use tileas::layout::{Layout, LayoutId};
-use tileas::{Buffer, MapId, Type, boxes};
+use tileas::{Buffer, MapId, Type, tma_tiles};
 
 pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, envelope: &mut Envelope) -> Result<()> {
-    let wanted = envelope.options.get("multicast").unwrap_or("auto");
-    let asked = wanted == "on";
-    if wanted == "off" || function.attrs.program.cluster.is_none() && !asked {
+    let choice = envelope.options.get("multicast").unwrap_or("auto");
+    let requested = choice == "on";
+    if choice == "off" || function.attrs.program.cluster.is_none() && !requested {
         return Ok(());
     }
     match joined(function, layouts, envelope.target()?) {
         Ok((joined, told)) => {
             *function = joined;
-            if common::planted("sched.multicast") {
+            if common::fault_injected("sched.multicast") {
                 let blocks = function.attrs.program.cluster.unwrap_or(1);
-                let pipes = function.attrs.pipes.values_mut();
-                pipes.filter(|info| info.multicast.is_some()).for_each(|info| info.empty /= blocks);
+                let pipelines = function.attrs.pipelines.values_mut();
+                pipelines.filter(|info| info.multicast.is_some()).for_each(|info| info.empty /= blocks);
             }
             envelope.log.push(entry(function, Outcome::Passed, told));
             Ok(())
         }
-        Err(_) if function.attrs.program.pair && !asked => Ok(()),
-        Err(why) if asked => {
+        Err(_) if function.attrs.program.cta_pair && !requested => Ok(()),
+        Err(why) if requested => {
             let refused = Diagnostic::unsupported("SC102", format!("--multicast: blocks bring each other nothing: {why}"));
             Err(refused.at_loc(&envelope.debug, function.loc))
         }
@@ -56,34 +56,35 @@ fn joined(
     layouts: &Arena<LayoutId, Layout>,
     target: Target,
 ) -> std::result::Result<(Function, String), String> {
-    if function.attrs.program.pair {
+    if function.attrs.program.cta_pair {
         return Err("they are a pair".into());
     }
     let mut joined = function.clone();
     let (mut brought, mut others): (Vec<Buffer>, Vec<String>) = Default::default();
-    for pipe in function.attrs.pipes.ids() {
-        for buffer in function.attrs.pipes[pipe].buffers.clone() {
-            match join(&mut joined, pipe, buffer, target) {
+    for pipeline in function.attrs.pipelines.ids() {
+        for buffer in function.attrs.pipelines[pipeline].buffers.clone() {
+            match join(&mut joined, pipeline, buffer, target) {
                 Ok(()) => brought.push(buffer),
-                Err(why) if joined.attrs.pipes[pipe].fill == Fill::Boxes => others.push(format!("{buffer}: {why}")),
+                Err(why) if joined.attrs.pipelines[pipeline].fill == Fill::Tma => others.push(format!("{buffer}: {why}")),
                 Err(_) => {}
             }
         }
     }
     if brought.is_empty() {
-        let why = if others.is_empty() { "they copy no boxes".into() } else { others.join("; ") };
+        let why = if others.is_empty() { "they copy no tma_copies".into() } else { others.join("; ") };
         return Err(why);
     }
     drop_unused_maps(&mut joined);
-    for pipe in joined.attrs.pipes.ids().collect::<Vec<_>>() {
-        let empty = joined.attrs.draining_threads(&joined.attrs.pipes[pipe]);
-        joined.attrs.pipes[pipe].empty = empty;
-        if joined.attrs.ends_free(&joined.attrs.pipes[pipe]) {
-            tail::write(&mut joined, pipe).ok_or_else(|| format!("where the last slots of {pipe} are is not known"))?;
+    for pipeline in joined.attrs.pipelines.ids().collect::<Vec<_>>() {
+        let empty = joined.attrs.draining_threads(&joined.attrs.pipelines[pipeline]);
+        joined.attrs.pipelines[pipeline].empty = empty;
+        if joined.attrs.ends_free(&joined.attrs.pipelines[pipeline]) {
+            drain_producer::write(&mut joined, pipeline)
+                .ok_or_else(|| format!("where the last stages of {pipeline} are is not known"))?;
         }
     }
     joined = base::text::compact(&joined);
-    if let Some(why) = judge::refusal(&joined, layouts) {
+    if let Some(why) = hazard_checker::refusal(&joined, layouts) {
         return Err(why);
     }
     let list = |buffers: &[Buffer]| buffers.iter().map(Buffer::to_string).collect::<Vec<_>>().join(", ");
@@ -91,13 +92,13 @@ fn joined(
     Ok((joined, format!("the blocks of a cluster bring each other {}{rest}", list(&brought))))
 }
 
-/// The blocks fill a buffer of a pipe together, in parts of boxes where there are fewer than blocks.
-fn join(function: &mut Function, pipe: Pipe, buffer: Buffer, target: Target) -> std::result::Result<(), &'static str> {
-    multicast::is_shared(function, &function.attrs.pipes[pipe], buffer, target)?;
+/// The blocks fill a buffer of a pipeline together, in parts of tma_copies where there are fewer than blocks.
+fn join(function: &mut Function, pipeline: Pipeline, buffer: Buffer, target: Target) -> std::result::Result<(), &'static str> {
+    multicast::is_shared(function, &function.attrs.pipelines[pipeline], buffer, target)?;
     let ranks = function.attrs.program.cluster.unwrap_or(1);
     let copies = multicast::copies(function, buffer).map(|(op, view, _, map)| (op, view, map));
     let single: Vec<(OpId, MapId)> = copies
-        .filter(|(_, view, map)| !multicast::boxes(function, *view, *map).is_multiple_of(ranks))
+        .filter(|(_, view, map)| !multicast::tma_tiles(function, *view, *map).is_multiple_of(ranks))
         .map(|(op, _, map)| (op, map))
         .collect();
     let parts: Vec<(OpId, Map)> = single
@@ -109,12 +110,12 @@ fn join(function: &mut Function, pipe: Pipe, buffer: Buffer, target: Target) -> 
         let maps = &mut function.attrs.program.maps;
         let known = maps.iter().find(|(_, other)| **other == part).map(|(id, _)| id);
         let part = known.unwrap_or_else(|| maps.push(part));
-        if let Op::Core(tileas::Op::CopyBoxes { map, .. }) = &mut function.body.ops[op].kind {
+        if let Op::Core(tileas::Op::TmaLoad { map, .. }) = &mut function.body.ops[op].kind {
             *map = part;
         }
     }
-    multicast::refused(function, &function.attrs.pipes[pipe], buffer, target)?;
-    let info = &mut function.attrs.pipes[pipe];
+    multicast::refused(function, &function.attrs.pipelines[pipeline], buffer, target)?;
+    let info = &mut function.attrs.pipelines[pipeline];
     info.multicast.get_or_insert_default().push(buffer);
     // Other blocks are told by as few threads as can be.
     if info.drain == Drain::Threads {
@@ -123,17 +124,18 @@ fn join(function: &mut Function, pipe: Pipe, buffer: Buffer, target: Target) -> 
     Ok(())
 }
 
-/// The map of a copy with smaller boxes, of which there are as many for each block, and that fill its buffer as the whole ones do.
+/// The map of a copy with smaller tma_copies, of which there are as many for each block, and that fill its buffer as the whole ones do.
 fn parted(function: &Function, op: OpId, map: MapId, ranks: u32) -> Option<Map> {
-    let Op::Core(tileas::Op::CopyBoxes { view: copied, buffer, .. }) = &function.body.ops[op].kind else { return None };
+    let Op::Core(tileas::Op::TmaLoad { view: copied, buffer, .. }) = &function.body.ops[op].kind else { return None };
     let Type::View(view) = function.body.ty(*copied) else { return None };
     let whole = &function.attrs.program.maps[map];
-    let (mut extent, mut bytes, mut boxes) = (whole.extent.clone(), whole.box_bytes(), multicast::boxes(function, *copied, map));
-    while !boxes.is_multiple_of(ranks) {
-        extent = boxes::halves(&extent, bytes, whole.swizzle)?;
-        (bytes, boxes) = (bytes / 2, boxes * 2);
+    let (mut extent, mut bytes, mut tma_copies) =
+        (whole.extent.clone(), whole.tile_bytes(), multicast::tma_tiles(function, *copied, map));
+    while !tma_copies.is_multiple_of(ranks) {
+        extent = tma_tiles::halves(&extent, bytes, whole.swizzle)?;
+        (bytes, tma_copies) = (bytes / 2, tma_copies * 2);
     }
-    let filled = boxes::buffer(view, &extent, whole.swizzle)?;
+    let filled = tma_tiles::buffer(view, &extent, whole.swizzle)?;
     (filled.offsets == function.attrs.program.buffers[*buffer].offsets).then(|| Map { extent, ..whole.clone() })
 }
 
@@ -141,7 +143,7 @@ fn parted(function: &Function, op: OpId, map: MapId, ranks: u32) -> Option<Map> 
 pub(crate) fn drop_unused_maps(function: &mut Function) {
     let mut used = BTreeSet::new();
     let maps_of = |op: &mut Op, change: &mut dyn FnMut(&mut MapId)| {
-        if let Op::Core(tileas::Op::CopyBoxes { map, .. } | tileas::Op::StoreBoxes { map, .. }) = op {
+        if let Op::Core(tileas::Op::TmaLoad { map, .. } | tileas::Op::TmaStore { map, .. }) = op {
             change(map);
         }
     };

@@ -2,7 +2,7 @@
 
 use super::Case;
 
-pub(crate) type Place = fn(usize, usize) -> (usize, usize);
+pub(crate) type FragmentPosition = fn(usize, usize) -> (usize, usize);
 
 /// What an operand of `mma` consists of: how its small whole numbers are written, and the bits of an element in a register.
 #[derive(Clone, Copy)]
@@ -41,7 +41,7 @@ impl Type {
             (false, _) => self.numbers[value as usize],
         }
     }
-    /// A number for a place that tells places apart.
+    /// A number for a position that tells places apart.
     pub(crate) fn number(self, row: usize, column: usize, salt: usize) -> i64 {
         let hash = (row * 31 + column * 17 + row * column * 7 + salt * 5) % 61 % 7;
         let value = hash as i64 - 3;
@@ -137,14 +137,14 @@ pub(crate) fn half(value: i64) -> u64 {
 pub(crate) fn fill(
     registers: &mut Registers,
     first: usize,
-    (ty, place): (Type, Place),
+    (ty, position): (Type, FragmentPosition),
     (rows, columns): (usize, usize),
     salt: usize,
 ) -> Vec<Vec<i64>> {
     let mut matrix = vec![vec![i64::MAX; columns]; rows];
     for lane in 0..32 {
         for index in 0..rows * columns / 32 {
-            let (row, column) = place(lane, index);
+            let (row, column) = position(lane, index);
             matrix[row][column] = ty.number(row, column, salt);
             registers.set(lane, first, index, ty.bits, ty.encode(matrix[row][column]));
         }

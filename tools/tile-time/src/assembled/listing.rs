@@ -1,14 +1,14 @@
 //! What nvdisasm writes with `-c -hex`: an instruction a line with the first half of its encoding, the second half on the next.
 //!
-//! The second half has what the assembler decided about time: in bits 41 to 44 how many clocks the warp waits before its next
+//! The second half has what the assembler decided about time: in bits 41 to 44 how many cycles the warp waits before its next
 //! instruction, in bits 52 to 57 for which of six counters of asynchronous results this one waits before. The sum of the former
-//! over a loop is what a round takes a warp that never waits for anything else: no warp is faster.
+//! over a loop is what a natural_loop takes a warp that never waits for anything else: no warp is faster.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Loops of fewer clocks are those of waits.
+/// Loops of fewer cycles are those of waits.
 const LEAST_LOOP: u64 = 16;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -112,15 +112,15 @@ fn finish((name, instructions, labels): (String, Vec<Instruction>, BTreeMap<Stri
         if inside().any(|inside| inside.opcode == "EXIT" && !inside.guarded) {
             continue;
         }
-        let mut round = Loop { first, last: instruction.address, ..Loop::default() };
+        let mut natural_loop = Loop { first, last: instruction.address, ..Loop::default() };
         for inside in inside() {
-            round.instructions += 1;
-            round.stalls += inside.stall;
-            round.waits += u64::from(inside.waits);
-            *round.kinds.entry(kind(&inside.opcode)).or_default() += 1;
+            natural_loop.instructions += 1;
+            natural_loop.stalls += inside.stall;
+            natural_loop.waits += u64::from(inside.waits);
+            *natural_loop.kinds.entry(kind(&inside.opcode)).or_default() += 1;
         }
-        if round.stalls >= LEAST_LOOP {
-            listing.loops.push(round);
+        if natural_loop.stalls >= LEAST_LOOP {
+            listing.loops.push(natural_loop);
         }
     }
     listing.loops.sort_by_key(|one| (one.first, one.last));
@@ -131,10 +131,10 @@ fn finish((name, instructions, labels): (String, Vec<Instruction>, BTreeMap<Stri
 const KINDS: [(&str, &[&str]); 10] = [
     ("local memory", &["LDL", "STL"]),
     (
-        "products",
+        "mmas",
         &["HMMA", "IMMA", "QMMA", "OMMA", "DMMA", "HGMMA", "IGMMA", "QGMMA", "BGMMA", "UTCHMMA", "UTCIMMA", "UTCQMMA", "UTCOMMA"],
     ),
-    ("copy engine", &["UTMA", "UBLK"]),
+    ("TMA", &["UTMA", "UBLK"]),
     ("tensor memory", &["LDTM", "STTM", "UTCCP", "UTCATOM"]),
     ("shared memory", &["LDS", "STS", "ATOMS"]),
     ("global memory", &["LDG", "STG", "ATOM", "RED", "LD.", "ST."]),
@@ -159,14 +159,14 @@ impl Listing {
     }
 
     pub(crate) fn write(&self, text: &mut String) -> std::fmt::Result {
-        writeln!(text, "  {} instructions, {} clocks to issue each once: {}", self.instructions, self.stalls, counts(&self.kinds))?;
+        writeln!(text, "  {} instructions, {} cycles to issue each once: {}", self.instructions, self.stalls, counts(&self.kinds))?;
         if self.spill_loads + self.spill_stores > 0 {
             writeln!(text, "  spilled registers: {} loads, {} stores", self.spill_loads, self.spill_stores)?;
         }
         for one in &self.loops {
             writeln!(
                 text,
-                "  loop {:#06x} to {:#06x}: {} instructions, a round takes a warp {} clocks at least, {} of them wait for results: {}",
+                "  loop {:#06x} to {:#06x}: {} instructions, an iteration takes a warp at least {} cycles, {} of them wait for results: {}",
                 one.first,
                 one.last,
                 one.instructions,
@@ -189,7 +189,7 @@ fn counts(kinds: &BTreeMap<&'static str, u64>) -> String {
 mod tests {
     use super::*;
 
-    /// A loop of four instructions with 1 + 2 + 13 + 5 clocks; the second waits for the first counter.
+    /// A loop of four instructions with 1 + 2 + 13 + 5 cycles; the second waits for the first counter.
     const TEXT: &str = "\t.target\tsm_90a
 .text.k:
         /*0000*/                   S2R R0, SR_TID.X ;                /* 0x0000000000007919 */

@@ -1,7 +1,7 @@
-//! Engines that work by themselves: copies by threads and by the copy engine, products of warp groups, tensor memory.
+//! Engines that work by themselves: copies by threads and by the copy engine, mmas of warp groups, tensor memory.
 
-use super::memory::Asking;
-use super::{Engine, Happening, Run, Why};
+use super::memory::MemoryRequest;
+use super::{Engine, Run, SimEvent, Why};
 use simulator::Event;
 use simulator::program::{CopyShape, Op, WgmmaA};
 
@@ -10,28 +10,28 @@ impl Run<'_> {
         let (now, machine) = (self.now, self.setup.machine);
         let block = self.warps[index].block;
         let stream = self.warps[index].stream;
-        let number = self.blocks[block].multiprocessor;
+        let number = self.blocks[block].sm;
         let salt = (self.blocks[block].cluster as u64) << 44;
         match op {
             Op::CopyAsync { .. } => {
                 let mut done = now;
                 for event in events {
                     match *event {
-                        Event::Shared { passes, .. } => {
-                            let port = &mut self.multiprocessors[number].port;
+                        Event::Shared { wavefronts, .. } => {
+                            let port = &mut self.sms[number].port;
                             let start = port.max(now);
-                            *port = start + f64::from(passes);
-                            self.statistics.engine(Engine::Port, passes.into());
+                            *port = start + f64::from(wavefronts);
+                            self.statistics.engine(Engine::Port, wavefronts.into());
                         }
                         Event::Global { first, count, sectors } => {
                             let lines = &stream.lines[first as usize..(first + count) as usize];
-                            let memory = &mut self.multiprocessors[number].memory;
+                            let memory = &mut self.sms[number].memory;
                             let start = memory.tags.max(now);
                             memory.tags = start + f64::from(count);
                             let each = 32.0 * f64::from(sectors) / f64::from(count.max(1));
                             let cold = memory.lines_from_memory(lines, salt);
                             let extra = machine.copy.async_latency + memory.slowest(lines);
-                            done = memory.request(start, f64::from(count) * each, cold * each, extra, Asking::Load);
+                            done = memory.request(start, f64::from(count) * each, cold * each, extra, MemoryRequest::Load);
                         }
                         _ => {}
                     }
@@ -47,7 +47,7 @@ impl Run<'_> {
                         if increment {
                             self.expect_arrival(block, bar.1, count);
                         }
-                        self.push(done + machine.sync.arrive, Happening::Arrive { block, address: bar.1, count });
+                        self.push(done + machine.sync.arrive, SimEvent::Arrive { block, address: bar.1, count });
                     }
                 }
             }
@@ -67,71 +67,71 @@ impl Run<'_> {
         let (now, machine) = (self.now, self.setup.machine);
         let block = self.warps[index].block;
         let stream = self.warps[index].stream;
-        let number = self.blocks[block].multiprocessor;
+        let number = self.blocks[block].sm;
         let copy = &machine.copy;
-        let by_rows = if tensor { f64::from(rows) * copy.engine_row } else { 0.0 };
-        let passage = by_rows.max(f64::from(bytes) / copy.engine_bytes);
-        let clocks = passage.max(copy.engine_issue);
-        let start = self.multiprocessors[number].engine.max(now);
-        self.multiprocessors[number].engine = start + clocks;
-        self.statistics.engine(Engine::Copy, clocks);
+        let by_rows = if tensor { f64::from(rows) * copy.tma_row } else { 0.0 };
+        let passage = by_rows.max(f64::from(bytes) / copy.tma_bytes);
+        let cycles = passage.max(copy.tma_issue);
+        let start = self.sms[number].engine.max(now);
+        self.sms[number].engine = start + cycles;
+        self.statistics.engine(Engine::Copy, cycles);
         let pc = self.pc(index);
         let lines = &stream.lines[lines.0 as usize..lines.1 as usize];
-        let memory = &mut self.multiprocessors[number].memory;
-        let cold = 128.0 * memory.box_from_memory(lines, salt);
+        let memory = &mut self.sms[number].memory;
+        let cold = 128.0 * memory.tma_tile_from_memory(lines, salt);
         let moved = (128.0 * lines.len() as f64).min(f64::from(bytes).max(32.0 * lines.len() as f64));
         if !to_shared {
-            memory.request(start, moved, cold.min(moved), 0.0, Asking::BoxStore);
-            let read = start + clocks + copy.store_read;
-            self.warps[index].stores.add(start + clocks + copy.store_done, read);
+            memory.request(start, moved, cold.min(moved), 0.0, MemoryRequest::TmaStore);
+            let read = start + cycles + copy.store_read;
+            self.warps[index].stores.add(start + cycles + copy.store_done, read);
             self.span(Engine::Copy, block, start, read, pc);
             return;
         }
         // One after the other: the engine asks for its rows, memory answers, the way behind brings all of it. What the waiter takes to
         // wake is in the engine's latency, as it was measured.
-        let extra = passage + copy.engine_latency - machine.sync.wake + memory.slowest(lines);
-        let done = memory.request(start, moved, cold.min(moved), extra, Asking::Box).max(start + passage);
+        let extra = passage + copy.tma_latency - machine.sync.wake + memory.slowest(lines);
+        let done = memory.request(start, moved, cold.min(moved), extra, MemoryRequest::Box).max(start + passage);
         self.span(Engine::Copy, block, start, done, pc);
         let bars = &stream.bars[bars.0 as usize..bars.1 as usize];
         for &(rank, address) in bars {
             let target = self.block_of(block, rank);
-            self.push(done, Happening::Complete { block: target, address, bytes });
+            self.push(done, SimEvent::Complete { block: target, address, bytes });
         }
     }
 
-    /// Products that are not waited for, and tensor memory.
+    /// Mmas that are not waited for, and tensor memory.
     pub(super) fn tensor(&mut self, index: usize, events: &[Event], op: &Op, ready: f64) -> (f64, Why) {
         let (now, machine) = (self.now, self.setup.machine);
         let block = self.warps[index].block;
-        let number = self.blocks[block].multiprocessor;
-        let part = self.warps[index].index % 4;
+        let number = self.blocks[block].sm;
+        let smsp = self.warps[index].index % 4;
         let tcgen05 = &machine.tcgen05;
         let pc = self.pc(index);
         match op {
             Op::Wgmma(op) => {
                 let wgmma = &machine.wgmma;
                 let n = op.n as f64;
-                let clocks = match op.a {
+                let cycles = match op.a {
                     WgmmaA::Shared(_) => (n * wgmma.column).max(wgmma.a_shared + n * wgmma.b_column),
-                    WgmmaA::Registers(_) => (n * wgmma.column).max(n * wgmma.b_column).max(wgmma.registers_least),
+                    WgmmaA::Registers(_) => (n * wgmma.column).max(n * wgmma.b_column).max(wgmma.registers_min),
                 };
-                let unit = &mut self.multiprocessors[number].parts[part].units[crate::cost::Unit::Tensor as usize];
+                let unit = &mut self.sms[number].smsps[smsp].units[crate::cost::Unit::Tensor as usize];
                 let start = unit.max(now);
-                *unit = start + clocks;
-                self.statistics.unit(crate::cost::Unit::Tensor, clocks);
-                self.warps[index].products.add(start + clocks + wgmma.drain, start + clocks);
-                if part == 0 {
+                *unit = start + cycles;
+                self.statistics.unit(crate::cost::Unit::Tensor, cycles);
+                self.warps[index].mmas.add(start + cycles + wgmma.drain, start + cycles);
+                if smsp == 0 {
                     self.statistics.engine(Engine::Operands, if matches!(op.a, WgmmaA::Shared(_)) { 16.0 } else { 0.0 } + n * 0.25);
-                    self.span(Engine::Tensor, block, start, start + clocks, pc);
+                    self.span(Engine::Tensor, block, start, start + cycles, pc);
                 }
             }
-            Op::WgmmaCommit => self.warps[index].products.commit(),
-            Op::TensorProduct(op) => {
+            Op::WgmmaCommit => self.warps[index].mmas.commit(),
+            Op::TensorMma(op) => {
                 for event in events {
-                    let Event::Product { m, n, a_in_tensor_memory } = *event else { continue };
+                    let Event::Mma { m, n, a_in_tensor_memory } = *event else { continue };
                     let columns = f64::from(n);
                     let plain = columns * tcgen05.column;
-                    let (clocks, commit) = match (op.pair, a_in_tensor_memory, m) {
+                    let (cycles, commit) = match (op.pair, a_in_tensor_memory, m) {
                         (true, true, 256..) => (plain, tcgen05.commit_pair_tensor),
                         (true, _, 256..) => (plain.max(tcgen05.pair_base + columns * tcgen05.shared_column), tcgen05.commit_pair),
                         (true, ..) => {
@@ -142,14 +142,14 @@ impl Run<'_> {
                         (false, _, 128..) => (plain.max(tcgen05.shared_base + columns * tcgen05.shared_column), tcgen05.commit),
                         (false, ..) => (plain, tcgen05.commit_half),
                     };
-                    let start = self.multiprocessors[number].tensor.max(now);
-                    let others = if op.pair { number..=(number + 1).min(self.multiprocessors.len() - 1) } else { number..=number };
+                    let start = self.sms[number].tensor.max(now);
+                    let others = if op.pair { number..=(number + 1).min(self.sms.len() - 1) } else { number..=number };
                     for number in others {
-                        self.multiprocessors[number].tensor = start + clocks;
-                        self.statistics.engine(Engine::Tensor, clocks);
+                        self.sms[number].tensor = start + cycles;
+                        self.statistics.engine(Engine::Tensor, cycles);
                     }
-                    (self.blocks[block].tensor_end, self.blocks[block].tensor_commit) = (start + clocks, commit);
-                    self.span(Engine::Tensor, block, start, start + clocks, pc);
+                    (self.blocks[block].tensor_end, self.blocks[block].tensor_commit) = (start + cycles, commit);
+                    self.span(Engine::Tensor, block, start, start + cycles, pc);
                 }
             }
             Op::TensorCopy { shape, .. } => {
@@ -159,9 +159,9 @@ impl Run<'_> {
                     CopyShape::S4x256 | CopyShape::S32x128 => 512.0,
                     CopyShape::S64x128Apart | CopyShape::S64x128Together => 1024.0,
                 };
-                let clocks = tcgen05.copy * bytes / 4096.0;
-                let unit = &mut self.multiprocessors[number].tensor;
-                *unit = unit.max(now) + clocks;
+                let cycles = tcgen05.copy * bytes / 4096.0;
+                let unit = &mut self.sms[number].tensor;
+                *unit = unit.max(now) + cycles;
                 self.blocks[block].tensor_end = *unit;
             }
             Op::TensorCommit { .. } => {
@@ -171,22 +171,22 @@ impl Run<'_> {
                     let Event::Commit { bars } = *event else { continue };
                     for &(rank, address) in &stream.bars[bars.0 as usize..bars.1 as usize] {
                         let target = self.block_of(block, rank);
-                        self.push(done, Happening::Arrive { block: target, address, count: 1 });
+                        self.push(done, SimEvent::Arrive { block: target, address, count: 1 });
                     }
                 }
             }
-            Op::TensorLoad { dst: slots, .. } | Op::TensorStore { src: slots, .. } => {
+            Op::TmemLoad { dst: slots, .. } | Op::TmemStore { src: slots, .. } => {
                 // A register of 32 lanes is a column of them in every shape.
                 let columns = slots.len() as f64;
-                let port = &mut self.multiprocessors[number].parts[part].tensor_memory;
+                let port = &mut self.sms[number].smsps[smsp].tensor_memory;
                 let start = port.max(now);
                 *port = start + columns * tcgen05.load_column;
                 let done = *port + tcgen05.load_latency;
                 self.statistics.engine(Engine::TensorMemory, columns * tcgen05.load_column);
                 let warp = &mut self.warps[index];
-                if matches!(op, Op::TensorLoad { .. }) {
+                if matches!(op, Op::TmemLoad { .. }) {
                     warp.tensor_loads = warp.tensor_loads.max(done);
-                    return (done, Why::TensorLoad);
+                    return (done, Why::TmemLoad);
                 }
                 warp.tensor_stores = warp.tensor_stores.max(done);
             }

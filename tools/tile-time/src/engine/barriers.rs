@@ -1,6 +1,6 @@
 //! What waits for others: named barriers, the barrier of a cluster, mbarriers.
 
-use super::{Happening, Run, Why};
+use super::{Run, SimEvent, Why};
 use simulator::Event;
 use simulator::program::Op;
 use std::collections::BTreeMap;
@@ -21,8 +21,8 @@ struct Named {
     arrived: u32,
     threads: u32,
     /// Rounds that are over.
-    rounds: u64,
-    /// Warps, and the round whose end they wait for.
+    completed_phases: u64,
+    /// Warps, and the awaited_phase whose end they wait for.
     waiting: Vec<(usize, u64)>,
 }
 
@@ -62,14 +62,14 @@ impl Run<'_> {
                 ready
             }
             Op::Barrier(_) => {
-                let Some(&Event::Barrier { id, threads, came, round }) = events.first() else { return true };
+                let Some(&Event::Barrier { id, threads, came, awaited_phase }) = events.first() else { return true };
                 let state = self.blocks[block].bars.named.entry(id).or_default();
                 state.arrived += came;
                 state.threads = threads;
                 // Threads that came before, without the rest of their warp, may find that it is over.
-                let waits = round.filter(|&round| round >= state.rounds);
-                if let Some(round) = waits {
-                    state.waiting.push((index, round));
+                let waits = awaited_phase.filter(|&awaited_phase| awaited_phase >= state.completed_phases);
+                if let Some(awaited_phase) = waits {
+                    state.waiting.push((index, awaited_phase));
                     self.park(index, Why::Barrier);
                 }
                 self.settle_named(block, id);
@@ -102,7 +102,7 @@ impl Run<'_> {
         let record = self.record(index);
         let pc = self.warps[index].stream.records[record].pc;
         self.account(index, pc, why, time);
-        self.push(time, Happening::Warp(index));
+        self.push(time, SimEvent::Warp(index));
     }
 
     fn settle_named(&mut self, block: usize, id: u32) {
@@ -111,9 +111,10 @@ impl Run<'_> {
             return;
         }
         state.arrived = 0;
-        state.rounds += 1;
-        let rounds = state.rounds;
-        let (over, waiting) = std::mem::take(&mut state.waiting).into_iter().partition(|&(_, round)| round < rounds);
+        state.completed_phases += 1;
+        let completed_phases = state.completed_phases;
+        let (over, waiting) =
+            std::mem::take(&mut state.waiting).into_iter().partition(|&(_, awaited_phase)| awaited_phase < completed_phases);
         state.waiting = waiting;
         let over: Vec<(usize, u64)> = over;
         let sync = &self.setup.machine.sync;
@@ -160,7 +161,7 @@ impl Run<'_> {
                 Event::Arrive { bar, count } => {
                     let far = if usize::from(bar.0) == rank { 0.0 } else { machine.shared.remote_latency };
                     let target = self.block_of(block, bar.0);
-                    self.push(now + machine.sync.arrive + far, Happening::Arrive { block: target, address: bar.1, count });
+                    self.push(now + machine.sync.arrive + far, SimEvent::Arrive { block: target, address: bar.1, count });
                 }
                 Event::Expect { bar, bytes } => {
                     let target = self.block_of(block, bar.0);
@@ -169,7 +170,7 @@ impl Run<'_> {
                 Event::Complete { bar, bytes } => {
                     let target = self.block_of(block, bar.0);
                     let far = if matches!(op, Op::CancelLaunch { .. }) { LAUNCH_ANSWERS } else { 0.0 };
-                    self.push(now + far, Happening::Complete { block: target, address: bar.1, bytes });
+                    self.push(now + far, SimEvent::Complete { block: target, address: bar.1, bytes });
                 }
                 Event::Wait { .. } => {
                     // Who was woken has already paid.

@@ -1,6 +1,6 @@
-//! What is behind an access to global memory: the first-level cache, the way to the second level, memory.
+//! What is behind an access to global memory: the first-level cache, the channel to the second level, memory.
 //!
-//! The multiprocessors of the grid do much the same, so one of them has its share: of the way from the second-level cache, and of
+//! The sms of the grid do much the same, so one of them has its share: of the channel from the second-level cache, and of
 //! memory, whose share it may use ahead of time as far as an access takes, since the others do not all use theirs at once.
 
 use super::{Engine, Run, Setup, Why};
@@ -12,11 +12,11 @@ use std::collections::BTreeSet;
 const WINDOW: f64 = 2000.0;
 /// Clocks that stores may be behind before the next one waits.
 const BACKLOG: f64 = 1500.0;
-const WAYS: usize = 8;
-/// Lines over which the part of those from memory is made even.
+const CACHE_WAYS: usize = 8;
+/// Lines over which the smsp of those from memory is made even.
 const EVENED: f64 = 32.0;
 
-/// Bytes that went over each way.
+/// Bytes that went over each channel.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Traffic {
     pub(crate) l2: f64,
@@ -26,17 +26,17 @@ pub(crate) struct Traffic {
 
 /// Who asks for bytes: threads for themselves, threads that store, the copy engine for a box or for what it stores.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asking {
+pub(super) enum MemoryRequest {
     Load,
     Store,
     Box,
-    BoxStore,
+    TmaStore,
 }
 
 #[derive(Default)]
 pub(super) struct Memory {
     pub(super) tags: f64,
-    /// The way from the second-level cache, and the one to it.
+    /// The channel from the second-level cache, and the one to it.
     path: f64,
     out: f64,
     bank: f64,
@@ -47,13 +47,13 @@ pub(super) struct Memory {
     l2_latency: f64,
     memory_latency: f64,
     far: f64,
-    piece: u64,
+    slice_lines: u64,
     queue: f64,
-    /// Part of the spilled registers that the first-level cache has no room for.
+    /// Smsp of the spilled registers that the first-level cache has no room for.
     spilled_beyond: f64,
     used: f64,
     used_at: f64,
-    sets: Vec<[u64; WAYS]>,
+    sets: Vec<[u64; CACHE_WAYS]>,
     seen: BTreeSet<u64>,
     /// Lines that were used for the first time, and those of them that came from memory.
     first_uses: f64,
@@ -65,10 +65,10 @@ impl Memory {
     pub(super) fn new(setup: &Setup) -> Memory {
         let machine = setup.machine;
         let global = &machine.global;
-        let shared = f64::from(setup.program.shared_bytes) * setup.resident as f64 / 1024.0;
+        let shared = f64::from(setup.program.shared_bytes) * setup.resident_ctas as f64 / 1024.0;
         let cache = (machine.chip.l1 - shared).max(16.0);
         let lines = (cache * 8.0) as usize;
-        let stack = setup.stack * f64::from(setup.program.threads) * setup.resident as f64 / 1024.0;
+        let stack = setup.stack * f64::from(setup.program.threads) * setup.resident_ctas as f64 / 1024.0;
         Memory {
             path_rate: global.l2_bytes.min(global.l2_chip_bytes / setup.active),
             bank_rate: setup.memory / setup.frequency / setup.active,
@@ -77,15 +77,15 @@ impl Memory {
             memory_latency: global.memory_latency,
             far: global.far,
             // In lines.
-            piece: (global.piece / 128.0).max(1.0) as u64,
+            slice_lines: (global.slice_interleave / 128.0).max(1.0) as u64,
             queue: global.queue,
             spilled_beyond: (1.0 - cache / stack.max(1.0)).max(0.0),
-            sets: vec![[u64::MAX; WAYS]; (lines / WAYS).max(1)],
+            sets: vec![[u64::MAX; CACHE_WAYS]; (lines / CACHE_WAYS).max(1)],
             ..Memory::default()
         }
     }
 
-    /// Until when the next access waits because too much is under way.
+    /// Until when the next access waits because too much is in flight.
     pub(super) fn backlog(&self) -> f64 {
         self.path.max(self.out).max(self.bank) - BACKLOG
     }
@@ -95,12 +95,12 @@ impl Memory {
         let index = (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) as usize % self.sets.len();
         let set = &mut self.sets[index];
         let found = set.iter().position(|&other| other == line);
-        set[..=found.unwrap_or(WAYS - 1)].rotate_right(1);
+        set[..=found.unwrap_or(CACHE_WAYS - 1)].rotate_right(1);
         set[0] = line;
         found.is_some()
     }
-    /// Whether the first use of so many lines comes from memory: a fixed part of all does. Which is as good as chance, but of any few
-    /// hundred lines it is that part, as programs that read the same lines in another order are compared.
+    /// Whether the first use of so many lines comes from memory: a fixed smsp of all does. Which is as good as chance, but of any few
+    /// hundred lines it is that smsp, as programs that read the same lines in another order are compared.
     fn comes_from_memory(&mut self, line: u64, lines: f64) -> bool {
         let owed = self.miss * self.first_uses - self.first_misses;
         let hash = line.wrapping_mul(0xd134_2543_de82_ef95) >> 40;
@@ -113,28 +113,28 @@ impl Memory {
     /// Bytes on one of the ways: when the last one has gone.
     fn travel(&mut self, out: bool, now: f64, bytes: f64) -> f64 {
         self.traffic.l2 += bytes;
-        let way = if out { &mut self.out } else { &mut self.path };
-        *way = way.max(now) + bytes / self.path_rate;
-        *way
+        let channel = if out { &mut self.out } else { &mut self.path };
+        *channel = channel.max(now) + bytes / self.path_rate;
+        *channel
     }
 
-    /// Lines lie near and far by pieces of an address, and who asks for several waits for the slowest: what that takes longer than the
+    /// Lines lie near and far by slices of an address, and who asks for several waits for the slowest: what that takes longer than the
     /// mean of near and far.
     pub(super) fn slowest(&self, lines: &[u64]) -> f64 {
-        let pieces = lines.chunk_by(|one, next| one / self.piece == next / self.piece).count();
-        self.far * (1.0 - 2.0 * 0.5_f64.powi(pieces.clamp(1, 64) as i32))
+        let slices = lines.chunk_by(|one, next| one / self.slice_lines == next / self.slice_lines).count();
+        self.far * (1.0 - 2.0 * 0.5_f64.powi(slices.clamp(1, 64) as i32))
     }
 
     /// Moves bytes, some of them from memory, and says when they are there.
-    pub(super) fn request(&mut self, now: f64, bytes: f64, from_memory: f64, extra: f64, asking: Asking) -> f64 {
+    pub(super) fn request(&mut self, now: f64, bytes: f64, from_memory: f64, extra: f64, asking: MemoryRequest) -> f64 {
         self.traffic.memory += from_memory;
-        let travelled = self.travel(matches!(asking, Asking::Store | Asking::BoxStore), now, bytes);
+        let travelled = self.travel(matches!(asking, MemoryRequest::Store | MemoryRequest::TmaStore), now, bytes);
         let latency = if from_memory > 0.0 { self.memory_latency } else { self.l2_latency };
         self.used *= (-(now - self.used_at).max(0.0) / WINDOW).exp();
         self.used_at = self.used_at.max(now);
         self.used += from_memory / self.bank_rate / WINDOW;
         // What a box takes while all load some is what its rows and its far lines take.
-        let waits = from_memory > 0.0 && asking != Asking::Box;
+        let waits = from_memory > 0.0 && asking != MemoryRequest::Box;
         let waiting = if waits { self.queue * latency * self.used.min(1.0) } else { 0.0 };
         let mut done = travelled + latency + extra + waiting;
         if from_memory > 0.0 {
@@ -158,10 +158,10 @@ impl Memory {
         lines.iter().filter(is_cold).count() as f64
     }
     /// Blocks share boxes, not lines: all that a box has not read before comes from memory, or nothing.
-    pub(super) fn box_from_memory(&mut self, lines: &[u64], salt: u64) -> f64 {
+    pub(super) fn tma_tile_from_memory(&mut self, lines: &[u64], salt: u64) -> f64 {
         let Some(&first) = lines.first() else { return 0.0 };
-        let fresh = lines.iter().filter(|&&line| self.seen.insert(line ^ salt)).count() as f64;
-        if self.comes_from_memory(first ^ salt, fresh) { fresh } else { 0.0 }
+        let missing = lines.iter().filter(|&&line| self.seen.insert(line ^ salt)).count() as f64;
+        if self.comes_from_memory(first ^ salt, missing) { missing } else { 0.0 }
     }
 }
 
@@ -169,13 +169,13 @@ impl Run<'_> {
     /// What moving spilled registers takes; the assembler loads them ahead, so nothing waits for one.
     pub(super) fn spill(&mut self, index: usize, count: f64) {
         let warp = &mut self.warps[index];
-        let number = self.blocks[warp.block].multiprocessor;
-        let multiprocessor = &mut self.multiprocessors[number];
-        let part = &mut multiprocessor.parts[warp.index % 4];
-        part.issue += count;
+        let number = self.blocks[warp.block].sm;
+        let sm = &mut self.sms[number];
+        let smsp = &mut sm.smsps[warp.index % 4];
+        smsp.issue += count;
         (warp.free, warp.why) = (warp.free + count, Why::Spill);
-        multiprocessor.port = multiprocessor.port.max(self.now) + count;
-        multiprocessor.memory.spill(self.now, count);
+        sm.port = sm.port.max(self.now) + count;
+        sm.memory.spill(self.now, count);
         self.statistics.engine(Engine::Port, count);
     }
 
@@ -184,22 +184,22 @@ impl Run<'_> {
         let (now, machine) = (self.now, self.setup.machine);
         let block = self.warps[index].block;
         let stream = self.warps[index].stream;
-        let number = self.blocks[block].multiprocessor;
+        let number = self.blocks[block].sm;
         let salt = (self.blocks[block].cluster as u64) << 44;
         let mut why = Why::Shared;
         for event in events {
             match *event {
-                Event::Shared { passes, bytes, remote } => {
-                    let passes = if self.setup.perfect_banks { passes.min(bytes.div_ceil(128)) } else { passes };
-                    let clocks = if remote {
+                Event::Shared { wavefronts, bytes, remote } => {
+                    let wavefronts = if self.setup.perfect_banks { wavefronts.min(bytes.div_ceil(128)) } else { wavefronts };
+                    let cycles = if remote {
                         f64::from(bytes) / machine.shared.remote_bytes
                     } else {
-                        f64::from(passes).max(f64::from(bytes) / machine.shared.bytes)
+                        f64::from(wavefronts).max(f64::from(bytes) / machine.shared.bytes)
                     };
-                    let port = &mut self.multiprocessors[number].port;
+                    let port = &mut self.sms[number].port;
                     let start = port.max(now);
-                    *port = start + clocks;
-                    self.statistics.engine(Engine::Port, clocks);
+                    *port = start + cycles;
+                    self.statistics.engine(Engine::Port, cycles);
                     let latency = match op {
                         _ if remote => machine.shared.remote_latency,
                         Op::LoadMatrix { .. } => machine.shared.matrix,
@@ -211,14 +211,14 @@ impl Run<'_> {
                         },
                         _ => 0.0,
                     };
-                    // The latency of a wide access counts its own passes.
+                    // The latency of a wide access counts its own wavefronts.
                     let least = (f64::from(bytes) / 128.0).ceil();
-                    ready = ready.max(start + (clocks - least).max(0.0) + latency);
+                    ready = ready.max(start + (cycles - least).max(0.0) + latency);
                 }
                 Event::Global { first, count, sectors } => {
                     why = Why::Global;
                     let lines = &stream.lines[first as usize..(first + count) as usize];
-                    let memory = &mut self.multiprocessors[number].memory;
+                    let memory = &mut self.sms[number].memory;
                     let start = memory.tags.max(now);
                     memory.tags = start + f64::from(count);
                     let load = matches!(op, Op::Load { space: Space::Global | Space::Generic, .. });
@@ -232,7 +232,7 @@ impl Run<'_> {
                         } else {
                             0.0
                         };
-                        let asking = if matches!(op, Op::Store { .. }) { Asking::Store } else { Asking::Load };
+                        let asking = if matches!(op, Op::Store { .. }) { MemoryRequest::Store } else { MemoryRequest::Load };
                         let extra = memory.slowest(lines);
                         done = done.max(memory.request(start, misses * each, cold * each, extra, asking));
                     }
@@ -252,12 +252,12 @@ mod tests {
     use super::{EVENED, Memory};
 
     #[test]
-    fn of_any_lines_the_same_part_comes_from_memory() {
+    fn every_line_set_misses_at_the_same_rate() {
         for (miss, stride) in [(0.3, 1), (0.3, 64), (0.01, 1), (0.99, 7)] {
             let mut memory = Memory { miss, ..Memory::default() };
             for line in 0..10_000 {
                 memory.comes_from_memory(line * stride, 1.0);
-                assert!((memory.first_misses - miss * memory.first_uses).abs() <= EVENED, "{line} of a part of {miss}");
+                assert!((memory.first_misses - miss * memory.first_uses).abs() <= EVENED, "{line} at a miss rate of {miss}");
             }
         }
         for (miss, all) in [(0.0, 0.0), (1.0, 1000.0)] {

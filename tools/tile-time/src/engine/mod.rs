@@ -1,7 +1,7 @@
-//! The model of time: all blocks that are resident on the multiprocessors of a cluster, instruction by instruction.
+//! The model of time: all blocks that are resident_ctas on the sms of a cluster, instruction by instruction.
 //!
 //! What each warp executes is known (`simulator::Recording`); when is computed here. A warp issues in order, when the registers it
-//! names are there, the unit is free and its part of the multiprocessor has a slot. Work that goes on by itself (copies, products of
+//! names are there, the unit is free and its smsp of the sm has a slot. Work that goes on by itself (copies, mmas of
 //! groups and in tensor memory) is given its end when it is issued, since engines serve in order; arrivals at barriers are events
 //! of their own. `memory` has the servers behind an access, `asynchronous` the engines, `barriers` what waits for others.
 
@@ -15,16 +15,16 @@ use crate::code::Code;
 use crate::cost::Unit;
 use barriers::Bars;
 use fetch::Fetch;
-use machine::Machine;
 use memory::Memory;
 pub(crate) use memory::Traffic;
+use perf_model::Machine;
 use simulator::program::{Op, Program, Space};
 use simulator::{Record, Recording, Stream};
 pub(crate) use statistics::{ENGINES, Engine, Span, Spent, Statistics, WHYS, Why};
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// How many clocks the port of shared memory may be behind before who uses it has to wait.
+/// How many cycles the port of shared memory may be behind before who uses it has to wait.
 const PORT_QUEUE: f64 = 128.0;
 
 /// What is run.
@@ -33,14 +33,14 @@ pub(crate) struct Setup<'a> {
     pub(crate) program: &'a Program,
     pub(crate) code: &'a Code,
     pub(crate) recording: &'a Recording,
-    /// Clusters that are resident at once, and how many run one after the other in each place.
-    pub(crate) resident: usize,
-    pub(crate) rounds: usize,
+    /// Clusters that are resident_ctas at once, and how many run one after the other in each cta_slot.
+    pub(crate) resident_ctas: usize,
+    pub(crate) waves_simulated: usize,
     /// Multiprocessors that share caches and memory.
     pub(crate) active: f64,
-    /// Part of the lines that come from memory, not from the second-level cache.
+    /// Smsp of the lines that come from memory, not from the second-level cache.
     pub(crate) miss: f64,
-    /// Bytes in a second that memory gives, to all multiprocessors.
+    /// Bytes in a second that memory gives, to all sms.
     pub(crate) memory: f64,
     /// Clocks in a second.
     pub(crate) frequency: f64,
@@ -56,11 +56,11 @@ pub(crate) struct Setup<'a> {
 struct Entry {
     time: f64,
     number: u64,
-    what: Happening,
+    what: SimEvent,
 }
 
 #[derive(Clone, Copy)]
-enum Happening {
+enum SimEvent {
     /// A warp may be able to issue.
     Warp(usize),
     Arrive {
@@ -92,9 +92,9 @@ impl Ord for Entry {
     }
 }
 
-/// One of the four parts of a multiprocessor.
+/// One of the four smsps of a sm.
 #[derive(Default)]
-struct Part {
+struct Smsp {
     issue: f64,
     units: [f64; 7],
     /// The light half of the multiply-add pipe.
@@ -103,8 +103,8 @@ struct Part {
 }
 
 #[derive(Default)]
-struct Multiprocessor {
-    parts: [Part; 4],
+struct Sm {
+    smsps: [Smsp; 4],
     port: f64,
     tensor: f64,
     engine: f64,
@@ -113,7 +113,7 @@ struct Multiprocessor {
 }
 
 struct Block {
-    multiprocessor: usize,
+    sm: usize,
     /// The blocks of its cluster.
     cluster: usize,
     rank: usize,
@@ -126,7 +126,7 @@ struct Block {
 
 struct Cluster {
     first_block: usize,
-    place: usize,
+    cta_slot: usize,
     /// Blocks that have not ended.
     blocks: usize,
     arrived: usize,
@@ -138,10 +138,10 @@ struct Warp<'a> {
     block: usize,
     index: usize,
     stream: &'a Stream,
-    /// The next record, in the order of execution; the piece of the stream that is reordered now, from and to; and its records as
+    /// The next record, in the order of execution; the executed_block of the stream that is reordered now, from and to; and its records as
     /// they are issued, none if they are issued as they were executed.
     next: usize,
-    piece: (usize, usize),
+    executed_block: (usize, usize),
     issued: Vec<usize>,
     ready: Vec<f64>,
     producer: Vec<Why>,
@@ -155,7 +155,7 @@ struct Warp<'a> {
     line: u32,
     copies: Groups,
     stores: Groups,
-    products: Groups,
+    mmas: Groups,
     tensor_loads: f64,
     tensor_stores: f64,
 }
@@ -200,7 +200,7 @@ pub(crate) struct Run<'a> {
     now: f64,
     number: u64,
     heap: BinaryHeap<Entry>,
-    multiprocessors: Vec<Multiprocessor>,
+    sms: Vec<Sm>,
     blocks: Vec<Block>,
     clusters: Vec<Cluster>,
     warps: Vec<Warp<'a>>,
@@ -208,7 +208,7 @@ pub(crate) struct Run<'a> {
     statistics: Statistics,
 }
 
-/// Runs the resident clusters, and those that follow in their places, to the end.
+/// Runs the resident_ctas clusters, and those that follow in their places, to the end.
 pub(crate) fn run(setup: &Setup) -> Statistics {
     let ctas = setup.recording.ctas.len();
     let mut run = Run {
@@ -216,49 +216,49 @@ pub(crate) fn run(setup: &Setup) -> Statistics {
         now: 0.0,
         number: 0,
         heap: BinaryHeap::new(),
-        multiprocessors: (0..ctas).map(|_| Multiprocessor::default()).collect(),
+        sms: (0..ctas).map(|_| Sm::default()).collect(),
         blocks: Vec::new(),
         clusters: Vec::new(),
         warps: Vec::new(),
         started: 0,
         statistics: Statistics::new(setup),
     };
-    for multiprocessor in &mut run.multiprocessors {
-        multiprocessor.memory = Memory::new(setup);
-        multiprocessor.fetch = Fetch::new(setup.machine, setup.code.line_count);
+    for sm in &mut run.sms {
+        sm.memory = Memory::new(setup);
+        sm.fetch = Fetch::new(setup.machine, setup.code.line_count);
     }
-    for place in 0..setup.resident {
-        run.start_cluster(place, place as f64 * 100.0);
+    for cta_slot in 0..setup.resident_ctas {
+        run.start_cluster(cta_slot, cta_slot as f64 * 100.0);
     }
     while let Some(entry) = run.heap.pop() {
         run.now = entry.time;
         match entry.what {
-            Happening::Warp(warp) => run.advance(warp),
-            Happening::Arrive { block, address, count } => run.arrive(block, address, count),
-            Happening::Complete { block, address, bytes } => run.complete(block, address, bytes),
+            SimEvent::Warp(warp) => run.advance(warp),
+            SimEvent::Arrive { block, address, count } => run.arrive(block, address, count),
+            SimEvent::Complete { block, address, bytes } => run.complete(block, address, bytes),
         }
     }
     run.finish()
 }
 
 impl<'a> Run<'a> {
-    fn push(&mut self, time: f64, what: Happening) {
+    fn push(&mut self, time: f64, what: SimEvent) {
         self.number += 1;
         self.heap.push(Entry { time, number: self.number, what });
     }
 
-    fn start_cluster(&mut self, place: usize, time: f64) {
+    fn start_cluster(&mut self, cta_slot: usize, time: f64) {
         let setup = self.setup;
         self.started += 1;
         let first_block = self.blocks.len();
         let ctas = &setup.recording.ctas;
         let start = time + setup.machine.launch.start;
         let number = self.clusters.len();
-        self.clusters.push(Cluster { first_block, place, blocks: ctas.len(), arrived: 0, waiting: Vec::new(), start });
+        self.clusters.push(Cluster { first_block, cta_slot, blocks: ctas.len(), arrived: 0, waiting: Vec::new(), start });
         for (rank, cta) in ctas.iter().enumerate() {
             let block = self.blocks.len();
             self.blocks.push(Block {
-                multiprocessor: rank,
+                sm: rank,
                 cluster: number,
                 rank,
                 bars: Bars::default(),
@@ -273,7 +273,7 @@ impl<'a> Run<'a> {
                     index,
                     stream,
                     next: 0,
-                    piece: (0, 0),
+                    executed_block: (0, 0),
                     issued: Vec::new(),
                     ready: vec![0.0; slots],
                     producer: vec![Why::Arithmetic; slots],
@@ -284,11 +284,11 @@ impl<'a> Run<'a> {
                     line: u32::MAX,
                     copies: Groups::default(),
                     stores: Groups::default(),
-                    products: Groups::default(),
+                    mmas: Groups::default(),
                     tensor_loads: 0.0,
                     tensor_stores: 0.0,
                 });
-                self.push(start, Happening::Warp(self.warps.len() - 1));
+                self.push(start, SimEvent::Warp(self.warps.len() - 1));
             }
         }
     }
@@ -309,7 +309,7 @@ impl<'a> Run<'a> {
             if time > self.now {
                 let later = self.heap.peek().is_some_and(|entry| entry.time < time);
                 if later {
-                    self.push(time, Happening::Warp(warp));
+                    self.push(time, SimEvent::Warp(warp));
                     return;
                 }
                 self.now = time;
@@ -325,39 +325,39 @@ impl<'a> Run<'a> {
     /// An instruction in another line than the one before may have to be waited for.
     fn fetch(&mut self, index: usize, record: usize) {
         let warp = &mut self.warps[index];
-        let multiprocessor = &mut self.multiprocessors[self.blocks[warp.block].multiprocessor];
+        let sm = &mut self.sms[self.blocks[warp.block].sm];
         let line = self.setup.code.lines[warp.stream.records[record].pc as usize];
-        if !multiprocessor.fetch.matters() || warp.line == line {
+        if !sm.fetch.matters() || warp.line == line {
             return;
         }
         warp.line = line;
-        let there = multiprocessor.fetch.line(line, self.now.max(warp.free));
+        let there = sm.fetch.line(line, self.now.max(warp.free));
         if there > warp.free {
             (warp.free, warp.why) = (there, Why::Fetch);
         }
     }
 
-    /// The record to be issued next: pieces are reordered as the assembler would.
+    /// The record to be issued next: block_starts are reordered as the assembler would.
     fn record(&mut self, warp: usize) -> usize {
         let setup = self.setup;
         let warp = &mut self.warps[warp];
-        if warp.next >= warp.piece.1 {
+        if warp.next >= warp.executed_block.1 {
             let code = &setup.code;
             let records = &warp.stream.records[warp.next..];
             let first = records[0].pc;
             warp.issued.clear();
-            warp.piece = (warp.next, warp.next + 1);
-            if let Ok(at) = code.pieces.binary_search(&first)
-                && let Some(length) = executed(records, code.pieces[at + 1], setup.program, code)
+            warp.executed_block = (warp.next, warp.next + 1);
+            if let Ok(at) = code.block_starts.binary_search(&first)
+                && let Some(length) = executed(records, code.block_starts[at + 1], setup.program, code)
             {
-                warp.piece.1 = warp.next + length;
-                let piece = &records[..length];
-                let issued = code.order[first as usize..code.pieces[at + 1] as usize].iter();
-                let places = issued.filter_map(|pc| piece.binary_search_by_key(pc, |record| record.pc).ok());
-                warp.issued.extend(places.map(|place| warp.next + place));
+                warp.executed_block.1 = warp.next + length;
+                let executed_block = &records[..length];
+                let issued = code.order[first as usize..code.block_starts[at + 1] as usize].iter();
+                let places = issued.filter_map(|pc| executed_block.binary_search_by_key(pc, |record| record.pc).ok());
+                warp.issued.extend(places.map(|cta_slot| warp.next + cta_slot));
             }
         }
-        warp.issued.get(warp.next - warp.piece.0).copied().unwrap_or(warp.next)
+        warp.issued.get(warp.next - warp.executed_block.0).copied().unwrap_or(warp.next)
     }
 
     /// What the assembler folds away only gives its operands another name.
@@ -394,41 +394,39 @@ impl<'a> Run<'a> {
                 (time, why) = (at, reason);
             }
         };
-        let multiprocessor = &self.multiprocessors[self.blocks[warp.block].multiprocessor];
-        let part = &multiprocessor.parts[warp.index % 4];
+        let sm = &self.sms[self.blocks[warp.block].sm];
+        let smsp = &sm.smsps[warp.index % 4];
         match op {
             Op::CopyWait { left } => later(warp.copies.wait(*left, false), Why::Copies),
             Op::BulkWait { left, read } => later(warp.stores.wait(Some(*left), *read), Why::Stores),
-            Op::WgmmaWait { left } => later(warp.products.wait(Some(*left), false), Why::Products),
-            Op::TensorWait { loads: true } => later(warp.tensor_loads, Why::TensorLoad),
-            Op::TensorWait { loads: false } => later(warp.tensor_stores, Why::TensorLoad),
+            Op::WgmmaWait { left } => later(warp.mmas.wait(Some(*left), false), Why::Mmas),
+            Op::TensorWait { loads: true } => later(warp.tensor_loads, Why::TmemLoad),
+            Op::TensorWait { loads: false } => later(warp.tensor_stores, Why::TmemLoad),
             Op::Load { space, .. } | Op::Store { space, .. } if *space != Space::Param => {
-                later(multiprocessor.port - PORT_QUEUE, Why::Port);
-                later(multiprocessor.memory.backlog(), Why::Memory);
+                later(sm.port - PORT_QUEUE, Why::Port);
+                later(sm.memory.backlog(), Why::Memory);
             }
-            Op::LoadMatrix { .. } | Op::StoreMatrix { .. } | Op::Shuffle { .. } => {
-                later(multiprocessor.port - PORT_QUEUE, Why::Port)
-            }
+            Op::LoadMatrix { .. } | Op::StoreMatrix { .. } | Op::Shuffle { .. } => later(sm.port - PORT_QUEUE, Why::Port),
             Op::CopyAsync { .. } => {
-                later(multiprocessor.port - PORT_QUEUE, Why::Port);
-                later(multiprocessor.memory.backlog(), Why::Memory);
+                later(sm.port - PORT_QUEUE, Why::Port);
+                later(sm.memory.backlog(), Why::Memory);
             }
             _ => {}
         }
         if setup.spills && setup.code.spills[pc] > 0.0 {
-            later(multiprocessor.port - PORT_QUEUE, Why::Port);
-            later(multiprocessor.memory.backlog(), Why::Spill);
+            later(sm.port - PORT_QUEUE, Why::Port);
+            later(sm.memory.backlog(), Why::Spill);
         }
         let cost = &setup.code.costs[pc];
         for &(unit, _) in &cost.uses {
             let free = match unit {
-                Unit::Fma => part.units[Unit::Heavy as usize].min(part.light),
-                unit => part.units[unit as usize],
+                Unit::Fma => smsp.units[Unit::Heavy as usize].min(smsp.light),
+                unit => smsp.units[unit as usize],
             };
             later(free, if unit == Unit::Tensor { Why::TensorUnit } else { Why::Unit });
         }
         if cost.slots > 0.0 {
-            later(part.issue, Why::Slot);
+            later(smsp.issue, Why::Slot);
         }
         if time > self.now {
             self.account(index, pc as u32, why, time);
@@ -457,24 +455,24 @@ impl<'a> Run<'a> {
         let cost = &setup.code.costs[pc as usize];
         let warp = &mut self.warps[index];
         self.statistics.issued(warp.index, pc, cost.slots);
-        let multiprocessor = &mut self.multiprocessors[self.blocks[warp.block].multiprocessor];
-        let part = &mut multiprocessor.parts[warp.index % 4];
-        part.issue = part.issue.max(now) + cost.slots;
-        for &(unit, clocks) in &cost.uses {
+        let sm = &mut self.sms[self.blocks[warp.block].sm];
+        let smsp = &mut sm.smsps[warp.index % 4];
+        smsp.issue = smsp.issue.max(now) + cost.slots;
+        for &(unit, cycles) in &cost.uses {
             // A pipe of both halves: whichever is free first, at twice the interval of the two.
             if unit == Unit::Fma && setup.machine.rate.f32 > 64.0 {
-                let heavy = &mut part.units[Unit::Heavy as usize];
-                let half = if part.light <= *heavy { &mut part.light } else { heavy };
-                *half = half.max(now) + 2.0 * clocks;
+                let heavy = &mut smsp.units[Unit::Heavy as usize];
+                let half = if smsp.light <= *heavy { &mut smsp.light } else { heavy };
+                *half = half.max(now) + 2.0 * cycles;
             } else {
                 let unit = if unit == Unit::Fma { Unit::Heavy } else { unit };
-                let free = &mut part.units[unit as usize];
-                *free = free.max(now) + clocks;
+                let free = &mut smsp.units[unit as usize];
+                *free = free.max(now) + cycles;
                 if setup.machine.rate.f32 <= 64.0 && unit == Unit::Heavy {
-                    part.light = *free;
+                    smsp.light = *free;
                 }
             }
-            self.statistics.unit(unit, clocks);
+            self.statistics.unit(unit, cycles);
         }
         warp.free = now + cost.slots;
         warp.why = Why::Slot;
@@ -485,7 +483,7 @@ impl<'a> Run<'a> {
         let (ready, producer) = self.effect(index, record, op, now + cost.latency);
         let warp = &mut self.warps[index];
         let following = warp.stream.records.get(record + 1).map(|next| next.pc);
-        if setup.code.skips[pc as usize] {
+        if setup.code.if_conversion[pc as usize] {
             // What is skipped is issued without effect.
             let skipped = pc as usize + 1..following.unwrap_or(0) as usize;
             warp.free += setup.code.costs.get(skipped).map_or(0.0, |costs| costs.iter().map(|cost| cost.slots).sum());
@@ -511,12 +509,12 @@ impl<'a> Run<'a> {
                 self.access(index, events, op, ready)
             }
             Op::Shuffle { .. } => {
-                let multiprocessor = &mut self.multiprocessors[self.blocks[self.warps[index].block].multiprocessor];
-                multiprocessor.port = multiprocessor.port.max(now) + 1.0;
+                let sm = &mut self.sms[self.blocks[self.warps[index].block].sm];
+                sm.port = sm.port.max(now) + 1.0;
                 self.statistics.engine(Engine::Port, 1.0);
                 (ready, Why::Shared)
             }
-            Op::Mma(_) => (ready, Why::Product),
+            Op::Mma(_) => (ready, Why::Mma),
             Op::CopyAsync { .. } | Op::CopyCommit | Op::CopyArrive { .. } | Op::Bulk(_) | Op::BulkCommit => {
                 self.copy(index, events, op);
                 (ready, Why::Arithmetic)
@@ -532,16 +530,16 @@ impl<'a> Run<'a> {
                 (ready, Why::Stores)
             }
             Op::WgmmaWait { left } => {
-                self.warps[index].products.forget(Some(*left));
-                (ready, Why::Products)
+                self.warps[index].mmas.forget(Some(*left));
+                (ready, Why::Mmas)
             }
             Op::Wgmma(_)
             | Op::WgmmaCommit
-            | Op::TensorProduct(_)
+            | Op::TensorMma(_)
             | Op::TensorCommit { .. }
             | Op::TensorCopy { .. }
-            | Op::TensorLoad { .. }
-            | Op::TensorStore { .. }
+            | Op::TmemLoad { .. }
+            | Op::TmemStore { .. }
             | Op::TensorAllocate { .. }
             | Op::TensorWait { .. } => self.tensor(index, events, op, ready),
             Op::Mbarrier { .. } | Op::CancelLaunch { .. } => self.mbarrier(index, events, op, ready),
@@ -554,9 +552,9 @@ impl<'a> Run<'a> {
                         machine.sync.fence_device
                     }
                     Some("fence" | "membar") if name.contains("cluster") && !name.contains("mbarrier_init") => {
-                        machine.sync.fence_block
+                        machine.sync.fence_cta
                     }
-                    Some("fence" | "membar") => machine.sync.fence_block,
+                    Some("fence" | "membar") => machine.sync.fence_cta,
                     _ => 0.0,
                 };
                 self.warps[index].free += extra;
@@ -591,10 +589,10 @@ impl<'a> Run<'a> {
         if self.clusters[cluster].blocks > 0 {
             return;
         }
-        let (start, place) = (self.clusters[cluster].start, self.clusters[cluster].place);
+        let (start, cta_slot) = (self.clusters[cluster].start, self.clusters[cluster].cta_slot);
         self.statistics.blocks.push((start, end));
-        if self.started < self.setup.resident * self.setup.rounds {
-            self.start_cluster(place, end + self.setup.machine.launch.next - self.setup.machine.launch.start);
+        if self.started < self.setup.resident_ctas * self.setup.waves_simulated {
+            self.start_cluster(cta_slot, end + self.setup.machine.launch.next - self.setup.machine.launch.start);
         }
     }
 
@@ -606,11 +604,11 @@ impl<'a> Run<'a> {
             .map(|warp| self.setup.program.code[warp.stream.records[warp.next].pc as usize].line)
             .collect();
         self.statistics.stuck = stuck;
-        self.statistics.traffic = self.multiprocessors.iter().map(|m| m.memory.traffic).collect();
+        self.statistics.traffic = self.sms.iter().map(|m| m.memory.traffic).collect();
         self.statistics
     }
 
-    /// Notes a piece of an engine's timeline.
+    /// Notes a executed_block of an engine's timeline.
     fn span(&mut self, engine: Engine, block: usize, start: f64, end: f64, pc: u32) {
         if self.setup.timeline {
             self.statistics.spans.push(Span { engine: Some(engine), block, warp: 0, why: Why::Slot, start, end, pc });
@@ -626,7 +624,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// How many records execute a piece of code that ends before `end` from its beginning, nothing left out but what its skips leave out;
+/// How many records execute a executed_block of code that ends before `end` from its beginning, nothing left out but what its if_conversion leave out;
 /// `None` if they leave it on the way.
 fn executed(records: &[Record], end: u32, program: &Program, code: &Code) -> Option<usize> {
     for (index, record) in records.iter().enumerate() {
@@ -634,7 +632,7 @@ fn executed(records: &[Record], end: u32, program: &Program, code: &Code) -> Opt
             return Some(index + 1);
         }
         let next = records.get(index + 1)?.pc;
-        let skipped = matches!(program.code[record.pc as usize].op, Op::Branch { target } if code.skips[record.pc as usize] && target == next);
+        let skipped = matches!(program.code[record.pc as usize].op, Op::Branch { target } if code.if_conversion[record.pc as usize] && target == next);
         if next != record.pc + 1 && !skipped {
             return None;
         }

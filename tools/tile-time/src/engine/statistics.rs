@@ -7,14 +7,14 @@ use crate::cost::{UNITS, Unit};
 /// Why a warp did not issue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Why {
-    /// Another warp of its part issued.
+    /// Another warp of its smsp issued.
     Slot,
     Arithmetic,
     Special,
     Shared,
     Global,
-    Product,
-    TensorLoad,
+    Mma,
+    TmemLoad,
     Unit,
     Port,
     TensorUnit,
@@ -23,7 +23,7 @@ pub(crate) enum Why {
     Barrier,
     Copies,
     Stores,
-    Products,
+    Mmas,
     Branch,
     Fence,
     Start,
@@ -32,13 +32,13 @@ pub(crate) enum Why {
 }
 
 pub(crate) const WHYS: [(Why, &str); 21] = [
-    (Why::Slot, "its turn to issue"),
+    (Why::Slot, "an issue slot"),
     (Why::Arithmetic, "results of arithmetic"),
     (Why::Special, "results of special functions"),
     (Why::Shared, "loads from shared memory"),
     (Why::Global, "loads from global memory"),
-    (Why::Product, "results of products"),
-    (Why::TensorLoad, "loads from tensor memory"),
+    (Why::Mma, "MMA results"),
+    (Why::TmemLoad, "loads from tensor memory"),
     (Why::Unit, "an arithmetic pipe"),
     (Why::Port, "the port of shared memory"),
     (Why::TensorUnit, "the tensor unit"),
@@ -46,8 +46,8 @@ pub(crate) const WHYS: [(Why, &str); 21] = [
     (Why::Mbarrier, "mbarriers"),
     (Why::Barrier, "barriers"),
     (Why::Copies, "cp.async copies"),
-    (Why::Stores, "the copy engine's stores"),
-    (Why::Products, "products of the warp group"),
+    (Why::Stores, "TMA stores"),
+    (Why::Mmas, "MMAs of the warp group"),
     (Why::Branch, "branches"),
     (Why::Fence, "fences"),
     (Why::Start, "the start"),
@@ -61,22 +61,22 @@ impl Why {
     }
 }
 
-/// Units that the warps of a multiprocessor share.
+/// Units that the warps of a sm share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Engine {
     Port,
     Copy,
-    /// Products in tensor memory, or of a warp group.
+    /// Mmas in tensor memory, or of a warp group.
     Tensor,
     TensorMemory,
-    /// What products read of shared memory.
+    /// What mmas read of shared memory.
     Operands,
 }
 
 pub(crate) const ENGINES: [(Engine, &str); 5] = [
     (Engine::Port, "shared memory port"),
-    (Engine::Copy, "copy engine"),
-    (Engine::Tensor, "tensor memory products"),
+    (Engine::Copy, "TMA"),
+    (Engine::Tensor, "tensor memory MMAs"),
     (Engine::TensorMemory, "tensor memory port"),
     (Engine::Operands, "operands from shared memory"),
 ];
@@ -94,7 +94,7 @@ pub(crate) struct Span {
     pub(crate) pc: u32,
 }
 
-/// The time of an instruction of a warp: clocks of issue, and of each kind of wait before.
+/// The time of an instruction of a warp: cycles of issue, and of each kind of wait before.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spent {
     pub(crate) count: u64,
@@ -159,11 +159,11 @@ impl Statistics {
             self.spans.push(Span { engine: None, block, warp, why, start, end, pc });
         }
     }
-    pub(super) fn unit(&mut self, unit: Unit, clocks: f64) {
-        self.units[unit as usize] += clocks;
+    pub(super) fn unit(&mut self, unit: Unit, cycles: f64) {
+        self.units[unit as usize] += cycles;
     }
-    pub(super) fn engine(&mut self, engine: Engine, clocks: f64) {
-        self.engines[engine as usize] += clocks;
+    pub(super) fn engine(&mut self, engine: Engine, cycles: f64) {
+        self.engines[engine as usize] += cycles;
     }
     pub(super) fn phase(&mut self, time: f64, block: usize, address: u32, number: u32) {
         if self.timeline {

@@ -4,7 +4,7 @@ use crate::support::Kernel;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// A loop of 1 + 2 + 13 + 5 clocks that moves a spilled register.
+/// A loop of 1 + 2 + 13 + 5 cycles that moves a spilled register.
 const LISTING: &str = "\t.target\tsm_90a
 .text.k:
 .L_x_1:
@@ -20,7 +20,7 @@ const LISTING: &str = "\t.target\tsm_90a
                                                                      /* 0x000fea0003800000 */
 ";
 
-/// A folder with k.ptx, its cubin, a launch, and a toolkit whose nvdisasm does what is said.
+/// A folder with k.ptx, its cubin, a launch, and a toolkit whose nvdisasm does what is reported.
 fn folder(nvdisasm: Option<&str>) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("there is room for a folder");
     let path = folder.path();
@@ -55,16 +55,16 @@ fn text(output: &Output) -> String {
 }
 
 #[test]
-fn resources_and_clocks_of_loops() {
+fn resources_and_cycles_of_loops() {
     let folder = folder(Some("cat listing"));
-    let said = text(&run(folder.path(), &["k.cubin"]));
+    let reported = text(&run(folder.path(), &["k.cubin"]));
     for words in [
         "blocks of 128 threads, limited by",
         "bytes of stack",
         "spilled registers: 1 loads, 0 stores",
-        "a round takes a warp 21 clocks",
+        "an iteration takes a warp at least 21 cycles",
     ] {
-        assert!(said.contains(words), "no '{words}' in\n{said}");
+        assert!(reported.contains(words), "no '{words}' in\n{reported}");
     }
     let json: serde_json::Value = serde_json::from_str(&text(&run(folder.path(), &["k.cubin", "--json", "-"]))).expect("JSON");
     assert_eq!(json["kernels"][0]["code"]["loops"][0]["stalls"], 21);
@@ -97,22 +97,22 @@ fn ptx_that_a_container_carries_is_timed() {
         let json: serde_json::Value = serde_json::from_str(&text(&run(path, &arguments))).expect("JSON");
         json["cycles"].as_f64().expect("a number")
     };
-    let alone = time("k.ptx");
+    let isolated = time("k.ptx");
     for file in ["zstd.fatbin", "lz4.fatbin", "g.cubin"] {
-        assert_eq!(time(file), alone, "{file}");
+        assert_eq!(time(file), isolated, "{file}");
     }
 }
 
 #[test]
-fn without_nvdisasm_the_rest_is_said() {
+fn without_nvdisasm_registers_are_reported() {
     for (script, why) in [(None, "no nvdisasm"), (Some("echo broken >&2; exit 1"), "nvdisasm refuses the file: broken")] {
-        let said = text(&run(folder(script).path(), &["k.cubin"]));
-        assert!(said.contains("registers") && said.contains(why), "{said}");
+        let reported = text(&run(folder(script).path(), &["k.cubin"]));
+        assert!(reported.contains("registers") && reported.contains(why), "{reported}");
     }
 }
 
 #[test]
-fn what_cannot_be_told_is_an_error() {
+fn unpredictable_inputs_are_errors() {
     let folder = folder(None);
     let path = folder.path();
     let cubin = std::fs::read(path.join("k.cubin")).expect("it is there");

@@ -1,5 +1,5 @@
-//! The public ladder of products on A100 that differ in how tiles lie in shared memory: rows that all begin in the same bank, rows with
-//! padding between, and permuted rows with two slots. 4096 x 4096 x 4096 in bf16, four warps, `cp.async`, `ldmatrix` and `mma.sync`.
+//! The public ladder of mmas on A100 that differ in how tiles lie in shared memory: rows that all begin in the same bank, rows with
+//! padding between, and permuted rows with two stages. 4096 x 4096 x 4096 in bf16, four warps, `cp.async`, `ldmatrix` and `mma.sync`.
 
 use crate::rates::near;
 use crate::support::{Kernel, repeat};
@@ -14,18 +14,18 @@ struct Rung {
     columns: usize,
     /// Bytes from row to row in shared memory.
     stride: usize,
-    /// Whether units of 16 bytes change places by the number of their row.
+    /// Whether units of 16 bytes change thread_offsets by the number of their row.
     permuted: bool,
-    slots: usize,
+    stages: usize,
 }
 
 impl Rung {
-    fn slot(&self) -> usize {
+    fn stage(&self) -> usize {
         (128 + self.columns) * self.stride
     }
 
     /// Where things are: %rd2, %rd3 and %r10 what a thread copies, %r11 and %r12 what it loads of A and B, for each of four steps of K.
-    fn places(&self) -> String {
+    fn thread_offsets(&self) -> String {
         let half = self.columns / 2;
         let across = (SIZE / self.columns).trailing_zeros();
         let unit = |unit: &str, row: &str| {
@@ -69,10 +69,10 @@ impl Rung {
         )
     }
 
-    /// Copies a tile of A and one of B into a slot, 16 rows by each instruction; the size of the matrix is none that the code knows.
-    fn copies(&self, slot: usize, guard: &str) -> String {
+    /// Copies a tile of A and one of B into a stage, 16 rows by each instruction; the size of the matrix is none that the code knows.
+    fn copies(&self, stage: usize, guard: &str) -> String {
         let copy = |index: usize| {
-            let to = slot * self.slot() + index * 16 * self.stride;
+            let to = stage * self.stage() + index * 16 * self.stride;
             let (from, row) = if index < 8 { ("%rd2", index) } else { ("%rd3", index - 8) };
             format!(
                 "mul.wide.s32 %rd6, %r13, {};\nadd.s64 %rd6, {from}, %rd6;\n{guard}cp.async.cg.shared.global [%r10+{to}], [%rd6], 16;",
@@ -83,9 +83,9 @@ impl Rung {
             + &format!("cp.async.commit_group;\nadd.s64 %rd2, %rd2, {};\nadd.s64 %rd3, %rd3, {};\n", 2 * DEPTH, 2 * DEPTH)
     }
 
-    /// The products of a slot, of four warps with 64 rows and half of the columns each.
-    fn products(&self, slot: usize) -> String {
-        let at = slot * self.slot();
+    /// The mmas of a stage, of four warps with 64 rows and half of the columns each.
+    fn mmas(&self, stage: usize) -> String {
+        let at = stage * self.stage();
         let parts = self.columns / 16;
         let load_b = |step: usize| match self.permuted {
             true => repeat(parts / 2, |pair| {
@@ -112,15 +112,15 @@ impl Rung {
             let a: Vec<String> = (0..4).map(|index| format!("%x{}", step % 2 * 16 + 4 * row + index)).collect();
             let a = a.join(", ");
             let load = format!("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{{a}}}, [%a{step}+{}];\n", at + row * 16 * self.stride);
-            let products = repeat(parts, |part| {
-                let sums: Vec<String> = (0..4).map(|index| format!("%c{}", 4 * (row * parts + part) + index)).collect();
-                let (sums, b) = (sums.join(", "), step % 2 * 32 + 2 * part);
+            let mmas = repeat(parts, |part| {
+                let accumulator: Vec<String> = (0..4).map(|index| format!("%c{}", 4 * (row * parts + part) + index)).collect();
+                let (accumulator, b) = (accumulator.join(", "), step % 2 * 32 + 2 * part);
                 format!(
-                    "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {{{sums}}}, {{{a}}}, {{%y{b}, %y{}}}, {{{sums}}};",
+                    "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {{{accumulator}}}, {{{a}}}, {{%y{b}, %y{}}}, {{{accumulator}}};",
                     b + 1
                 )
             });
-            load + &products
+            load + &mmas
         };
         repeat(4, |step| load_b(step) + &repeat(4, |row| multiply(step, row)))
     }
@@ -130,21 +130,19 @@ impl Rung {
         let registers =
             ".reg .b32 %i<10>;\n.reg .b32 %a<4>;\n.reg .b32 %b<4>;\n.reg .b32 %x<32>;\n.reg .b32 %y<64>;\n.reg .f32 %c<128>;\n";
         let zeros = repeat(16 * parts, |index| format!("mov.f32 %c{index}, 0f00000000;"));
-        let rounds = SIZE / DEPTH;
-        let round = match self.slots {
-            1 => {
-                self.copies(0, "") + "cp.async.wait_all;\nbar.sync 0;\n" + &self.products(0) + "bar.sync 0;\nadd.s32 %i9, %i9, 1;\n"
-            }
-            slots => repeat(slots, |slot| {
+        let iterations = SIZE / DEPTH;
+        let iteration = match self.stages {
+            1 => self.copies(0, "") + "cp.async.wait_all;\nbar.sync 0;\n" + &self.mmas(0) + "bar.sync 0;\nadd.s32 %i9, %i9, 1;\n",
+            stages => repeat(stages, |stage| {
                 format!(
-                    "bar.sync 0;\nadd.s32 %i9, %i9, 1;\nsetp.lt.s32 %p1, %i9, {rounds};\n{}cp.async.wait_group {};\nbar.sync 0;\n{}",
-                    self.copies((slot + slots - 1) % slots, "@%p1 "),
-                    slots - 1,
-                    self.products(slot)
+                    "bar.sync 0;\nadd.s32 %i9, %i9, 1;\nsetp.lt.s32 %p1, %i9, {iterations};\n{}cp.async.wait_group {};\nbar.sync 0;\n{}",
+                    self.copies((stage + stages - 1) % stages, "@%p1 "),
+                    stages - 1,
+                    self.mmas(stage)
                 )
             }),
         };
-        let first = if self.slots > 1 { self.copies(0, "") } else { String::new() };
+        let first = if self.stages > 1 { self.copies(0, "") } else { String::new() };
         let store = |index: usize| {
             let (row, part, half) = (index / 2 / parts, index / 2 % parts, index % 2);
             let sum = 4 * (row * parts + part) + 2 * half;
@@ -155,13 +153,13 @@ impl Rung {
             )
         };
         let body = format!(
-            "{first}mov.b32 %i9, 0;\nROUND:\n{round}setp.lt.s32 %p2, %i9, {rounds};\n@%p2 bra ROUND;\n{}",
+            "{first}mov.b32 %i9, 0;\nROUND:\n{iteration}setp.lt.s32 %p2, %i9, {iterations};\n@%p2 bra LOOP;\n{}",
             repeat(8 * parts, store)
         );
         Kernel::new("sm_80", 128)
-            .before(&(registers.to_string() + &self.places() + &zeros))
+            .before(&(registers.to_string() + &self.thread_offsets() + &zeros))
             .body(body)
-            .shared((self.slots * self.slot()) as u32)
+            .shared((self.stages * self.stage()) as u32)
             .grid((SIZE * SIZE / 128 / self.columns) as u32)
             .bytes(3 * SIZE * ROW)
             .flops(2.0 * (SIZE as f64).powi(3))
@@ -174,9 +172,9 @@ impl Rung {
 #[test]
 fn ladder_of_bank_conflicts() {
     let rungs = [
-        ("rows in the same banks", Rung { columns: 128, stride: 128, permuted: false, slots: 1 }, 1410, 64.9),
-        ("rows with padding", Rung { columns: 128, stride: 144, permuted: false, slots: 1 }, 1139, 166.8),
-        ("permuted rows, two slots", Rung { columns: 64, stride: 128, permuted: true, slots: 2 }, 1139, 220.8),
+        ("rows in the same banks", Rung { columns: 128, stride: 128, permuted: false, stages: 1 }, 1410, 64.9),
+        ("rows with padding", Rung { columns: 128, stride: 144, permuted: false, stages: 1 }, 1139, 166.8),
+        ("permuted rows, two stages", Rung { columns: 64, stride: 128, permuted: true, stages: 2 }, 1139, 220.8),
     ];
     let predicted = rungs.map(|(name, rung, clock, measured)| {
         let report = rung.kernel().report_with("a100-40", &["--set", &format!("chip.clock={clock}")]);

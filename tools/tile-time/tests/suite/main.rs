@@ -2,11 +2,11 @@
 
 mod cubin;
 mod ladder;
+mod multi_stage;
 mod pairs;
+mod performance_ordering;
 mod rates;
-mod rings;
 mod roofline;
 mod support;
 mod trace;
 mod waves;
-mod worth;

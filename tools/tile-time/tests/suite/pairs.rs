@@ -1,9 +1,9 @@
-//! Products of pairs of blocks, `cta_group::2`: clocks by shape, and what a pair is worth.
+//! Mmas of pairs of blocks, `cta_group::2`: cycles by shape, and what a pair is performance_ordering.
 
 use crate::rates::{each, near};
 use crate::support::Kernel;
 
-/// `count` products of a pair; the first block's first thread makes them.
+/// `count` mmas of a pair; the first block's first thread makes them.
 fn kernel(m: u32, n: u32, count: usize) -> Kernel {
     let descriptor = 1 << 4 | (n >> 3) << 17 | (m >> 4) << 24;
     let before = format!(
@@ -13,19 +13,19 @@ fn kernel(m: u32, n: u32, count: usize) -> Kernel {
          barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\nor.b32 %r7, %r3, %r6;\nsetp.ne.s32 %p1, %r7, 0;\n\
          @%p1 bra DONE;\nmbarrier.init.shared.b64 [%r2], 1;\n"
     );
-    let product = "tcgen05.mma.cta_group::2.kind::f16 [%r20], %rd8, %rd8, %r22, %p2;\n".repeat(count);
+    let mma_text = "tcgen05.mma.cta_group::2.kind::f16 [%r20], %rd8, %rd8, %r22, %p2;\n".repeat(count);
     let after = "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.b64 [%r2];\n\
          WAIT:\nmbarrier.try_wait.parity.shared.b64 %p3, [%r2], 0;\n@!%p3 bra WAIT;\nDONE:\nbar.warp.sync -1;\n\
          barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n\
          tcgen05.dealloc.cta_group::2.sync.aligned.b32 %r20, 512;\n";
-    Kernel::new("sm_100a", 32).before(&before).body(product + after).cluster(2).grid(2)
+    Kernel::new("sm_100a", 32).before(&before).body(mma_text + after).cluster(2).grid(2)
 }
 
 #[test]
-fn clocks_by_shape() {
-    for (m, n, clocks) in
+fn cycles_by_shape() {
+    for (m, n, cycles) in
         [(256, 64, 43.0), (256, 96, 49.4), (256, 128, 64.0), (256, 256, 128.0), (128, 64, 26.0), (128, 128, 32.0), (128, 256, 64.0)]
     {
-        near(&format!("pair m{m} n{n}"), each("b200", |count| kernel(m, n, count), (32, 160)), clocks, 0.04);
+        near(&format!("pair m{m} n{n}"), each("b200", |count| kernel(m, n, count), (32, 160)), cycles, 0.04);
     }
 }

@@ -1,4 +1,4 @@
-//! The model against the facts that its numbers come from: chains, streams, conflicts, products, copies. Each check runs a small
+//! The model against the facts that its numbers come from: chains, streams, conflicts, mmas, copies. Each check runs a small
 //! kernel whose time follows from one or two numbers of the machine; the tolerances are those that each part of the model is held to.
 
 use crate::support::{Kernel, repeat};
@@ -51,17 +51,17 @@ fn streams_of_arithmetic() {
         [("a100", "sm_80"), ("h100-sxm", "sm_90"), ("b200", "sm_100"), ("rtx5090", "sm_120")].into_iter().enumerate()
     {
         for (instruction, rates) in classes {
-            let clocks = each(gpu, |n| stream(target, 512, instruction, n), (64, 256));
-            near(&format!("{gpu} {instruction}"), 16.0 * 32.0 / clocks, rates[index], 0.03);
+            let cycles = each(gpu, |n| stream(target, 512, instruction, n), (64, 256));
+            near(&format!("{gpu} {instruction}"), 16.0 * 32.0 / cycles, rates[index], 0.03);
         }
     }
-    let clocks = each("b300", |n| stream("sm_103a", 512, "ex2.approx.ftz.f32 %f#, %f#;", n), (64, 256));
-    near("ex2 on b300", 512.0 / clocks, 32.0, 0.03);
+    let cycles = each("b300", |n| stream("sm_103a", 512, "ex2.approx.ftz.f32 %f#, %f#;", n), (64, 256));
+    near("ex2 on b300", 512.0 / cycles, 32.0, 0.03);
 }
 
-/// `mma.sync`: clocks between two on each of the four parts, and to the result.
+/// `mma.sync`: cycles between two on each of the four parts, and to the result.
 #[test]
-fn products_of_warps() {
+fn mma_of_warps() {
     let mma = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f#, %f#, %f#, %f#}, {%r1, %r2, %r3, %r4}, {%r5, %r6}, {%f#, %f#, %f#, %f#};";
     let small = "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f#, %f#, %f#, %f#}, {%r1, %r2}, {%r5}, {%f#, %f#, %f#, %f#};";
     let chip = [
@@ -79,15 +79,15 @@ fn products_of_warps() {
     }
 }
 
-/// A block that is too long to be executed whole is as fast as its beginning, by the products that were made.
+/// A block that is too long to be executed whole is as fast as its beginning, by the mmas that were executed_share.
 #[test]
-fn a_block_that_is_cut_off_is_told_whole() {
+fn a_truncated_cta_is_extrapolated() {
     let mma = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f#, %f#, %f#, %f#}, {%r1, %r2, %r3, %r4}, {%r5, %r6}, {%f#, %f#, %f#, %f#};";
     let kernel = stream("sm_90", 128, mma, 2000).flops(4.0 * 2000.0 * 4096.0);
     let whole = kernel.cycles("h100-sxm");
     let report = kernel.report_with("h100-sxm", &["--instruction-limit", "3200"]);
-    let made = report["made"].as_f64().expect("it was cut off");
-    assert!(report["complete"] == false && (0.3..0.5).contains(&made), "{report}");
+    let executed_share = report["executed_share"].as_f64().expect("it was cut off");
+    assert!(report["complete"] == false && (0.3..0.5).contains(&executed_share), "{report}");
     near("cut off", report["cycles"].as_f64().expect("a number"), whole, 0.05);
 }
 
@@ -120,53 +120,55 @@ fn shared_memory() {
     }
 }
 
-/// The barrier of a block with w warps takes 22 + 2w clocks.
+/// The barrier of a block with w warps takes 22 + 2w cycles.
 #[test]
 fn barriers() {
-    for (warps, clocks) in [(1, 24.0), (4, 30.0), (8, 38.0), (32, 86.0)] {
+    for (warps, cycles) in [(1, 24.0), (4, 30.0), (8, 38.0), (32, 86.0)] {
         let kernel = |n| Kernel::new("sm_100", 32 * warps).body(repeat(n, |_| "bar.sync 0;".into()));
-        near("barrier", each("b300", kernel, (16, 80)), clocks, 0.1);
+        near("barrier", each("b300", kernel, (16, 80)), cycles, 0.1);
     }
 }
 
 /// Threads of a warp that come to a barrier one after the other count one by one, and each of them waits.
 #[test]
 fn barriers_of_diverged_warps() {
-    let round = |i: usize| {
+    let iteration = |i: usize| {
         format!(
             "@%p1 bra OTHERS{i};\nadd.s32 %r9, %r9, %r9;\nbarrier.sync 1, 64;\nbra NEXT{i};\nOTHERS{i}:\nbarrier.sync 1, 64;\nNEXT{i}:"
         )
     };
     let before = "mov.u32 %r1, %tid.x;\nand.b32 %r2, %r1, 31;\nsetp.ne.s32 %p1, %r2, 0;\n";
-    let clocks = each("b300", |n| Kernel::new("sm_100", 64).before(before).body(repeat(n, round)), (16, 80));
-    assert!((26.0..80.0).contains(&clocks), "{clocks} clocks for a barrier and two branches");
+    let cycles = each("b300", |n| Kernel::new("sm_100", 64).before(before).body(repeat(n, iteration)), (16, 80));
+    assert!((26.0..80.0).contains(&cycles), "{cycles} cycles for a barrier and two branches");
 }
 
-/// `wgmma`: clocks of m64nNk16 with A in shared memory, by N.
+/// `wgmma`: cycles of m64nNk16 with A in shared memory, by N.
 #[test]
-fn products_of_warp_groups() {
-    for (n, clocks) in [(256usize, 128.0), (128, 64.0), (64, 32.0), (32, 24.0), (16, 20.0), (8, 18.0)] {
-        let sums: Vec<String> = (0..n / 2).map(|i| format!("%f{}", 100 + i)).collect();
-        let product =
-            format!("wgmma.mma_async.sync.aligned.m64n{n}k16.f32.f16.f16 {{{}}}, %rd8, %rd8, 1, 1, 1, 0, 0;", sums.join(", "));
+fn mma_of_warp_groups() {
+    for (n, cycles) in [(256usize, 128.0), (128, 64.0), (64, 32.0), (32, 24.0), (16, 20.0), (8, 18.0)] {
+        let accumulator: Vec<String> = (0..n / 2).map(|i| format!("%f{}", 100 + i)).collect();
+        let mma_text = format!(
+            "wgmma.mma_async.sync.aligned.m64n{n}k16.f32.f16.f16 {{{}}}, %rd8, %rd8, 1, 1, 1, 0, 0;",
+            accumulator.join(", ")
+        );
         let kernel = |count| {
             let body = format!(
                 "wgmma.fence.sync.aligned;\n{}wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n",
-                repeat(count, |_| product.clone())
+                repeat(count, |_| mma_text.clone())
             );
             Kernel::new("sm_90a", 128).before("mov.b64 %rd8, 4611686293305294912;").body(body)
         };
-        near(&format!("n{n}"), each("h800-pcie", kernel, (16, 80)), clocks, 0.03);
+        near(&format!("n{n}"), each("h800-pcie", kernel, (16, 80)), cycles, 0.03);
     }
 }
 
-/// `tcgen05.mma` by form, and one product with its commit and the wait for it.
+/// `tcgen05.mma` by form, and one mma_text with its commit and the wait for it.
 #[test]
-fn products_in_tensor_memory() {
+fn mma_in_tensor_memory() {
     let kernel = |m: u32, n: u32, a_in_tensor_memory: bool, count: usize| {
         let descriptor = 1 << 4 | (n >> 3) << 17 | (m >> 4) << 24;
         let a = if a_in_tensor_memory { "[%r21]" } else { "%rd8" };
-        let product = format!("tcgen05.mma.cta_group::1.kind::f16 [%r20], {a}, %rd8, %r22, %p2;\n");
+        let mma_text = format!("tcgen05.mma.cta_group::1.kind::f16 [%r20], {a}, %rd8, %r22, %p2;\n");
         let before = format!(
             "mov.u32 %r1, buffer;\nadd.s32 %r2, %r1, 8;\nmbarrier.init.shared.b64 [%r2], 1;\n\
              tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], 512;\nld.shared.b32 %r20, [%r1];\nadd.s32 %r21, %r20, 256;\n\
@@ -175,9 +177,9 @@ fn products_in_tensor_memory() {
         let after = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r2];\n\
              WAIT:\nmbarrier.try_wait.parity.shared.b64 %p3, [%r2], 0;\n@!%p3 bra WAIT;\nDONE:\nbar.warp.sync -1;\n\
              tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r20, 512;\n";
-        Kernel::new("sm_100a", 32).before(&before).body(format!("{}{after}", repeat(count, |_| product.clone())))
+        Kernel::new("sm_100a", 32).before(&before).body(format!("{}{after}", repeat(count, |_| mma_text.clone())))
     };
-    for (m, n, tensor, clocks) in [
+    for (m, n, tensor, cycles) in [
         (128, 64, false, 48.0),
         (128, 80, false, 52.0),
         (128, 96, false, 56.0),
@@ -189,15 +191,15 @@ fn products_in_tensor_memory() {
         (128, 64, true, 32.0),
         (128, 128, true, 64.0),
     ] {
-        near(&format!("m{m} n{n}"), each("b200", |count| kernel(m, n, tensor, count), (32, 160)), clocks, 0.03);
+        near(&format!("m{m} n{n}"), each("b200", |count| kernel(m, n, tensor, count), (32, 160)), cycles, 0.03);
     }
     // Issue, commit, and the mbarrier seen: 136 + N/2 with 128 rows from shared memory.
     let one = kernel(128, 256, false, 1).cycles("b200") - kernel(128, 256, false, 0).cycles("b200");
-    near("one product", one, 264.0, 0.1);
+    near("one MMA", one, 264.0, 0.1);
 }
 
-pub(crate) fn wait(label: &str, bar: usize, round: usize) -> String {
-    format!("{label}:\nmbarrier.try_wait.parity.shared.b64 %p3, [%r1+{bar}], {};\n@!%p3 bra {label};\n", round % 2)
+pub(crate) fn wait(label: &str, bar: usize, iteration: usize) -> String {
+    format!("{label}:\nmbarrier.try_wait.parity.shared.b64 %p3, [%r1+{bar}], {};\n@!%p3 bra {label};\n", iteration % 2)
 }
 
 pub(crate) fn commit(bar: usize) -> String {
@@ -207,18 +209,18 @@ pub(crate) fn commit(bar: usize) -> String {
 /// Code that a multiprocessor cannot keep comes from the second-level cache: a line of eight instructions and eight more ahead in the
 /// time of one access and of one line's issue.
 #[test]
-fn code_that_no_cache_holds() {
-    let clocks = each("b200", |n| stream("sm_100", 128, "fma.rn.f32 %f#, %f#, %f#, %f#;", n), (12_000, 20_000));
-    near("an instruction", clocks, (330.0 + 8.0) / 72.0, 0.03);
+fn code_larger_than_the_instruction_cache() {
+    let cycles = each("b200", |n| stream("sm_100", 128, "fma.rn.f32 %f#, %f#, %f#, %f#;", n), (12_000, 20_000));
+    near("an instruction", cycles, (330.0 + 8.0) / 72.0, 0.03);
 }
 
 /// Whatever a machine file says of the caches of instructions, a line holds one, and the lines end with the code.
 #[test]
 fn numbers_of_code_that_no_machine_has() {
     let kernel = stream("sm_100", 32, "fma.rn.f32 %f#, %f#, %f#, %f#;", 100);
-    for number in ["code.line=0", "code.line=1e-9", "code.cache=0", "code.ahead=1e30"] {
-        let clocks = kernel.report_with("b200", &["--set", "code.cache=0", "--set", number])["cycles"].as_f64();
-        assert!(clocks.is_some_and(|clocks| (100.0..1e6).contains(&clocks)), "{number}: {clocks:?}");
+    for number in ["code.line=0", "code.line=1e-9", "code.cache=0", "code.prefetch_lines=1e30"] {
+        let cycles = kernel.report_with("b200", &["--set", "code.cache=0", "--set", number])["cycles"].as_f64();
+        assert!(cycles.is_some_and(|cycles| (100.0..1e6).contains(&cycles)), "{number}: {cycles:?}");
     }
 }
 
@@ -231,7 +233,7 @@ fn a_launch_that_is_repeated() {
     assert_eq!((misses(&[]), misses(&["--repeated"])), (1.0, 0.0));
 }
 
-/// `cp.async` of 16 bytes by each thread of all multiprocessors, some groups under way: clocks of a group on B200.
+/// `cp.async` of 16 bytes by each thread of all multiprocessors, some groups in flight: cycles of a group on B200.
 #[test]
 fn copies_by_threads() {
     for (stages, threads, terabytes) in [(1usize, 128u32, 0.684), (1, 256, 1.352), (2, 256, 2.486), (4, 256, 4.234)] {
@@ -249,19 +251,20 @@ fn copies_by_threads() {
             let bytes = 148 * 16 * threads as usize * 40;
             Kernel::new("sm_100a", threads).before(&before).body(body).grid(148).bytes(bytes)
         };
-        let clocks = 148.0 * 16.0 * f64::from(threads) / (terabytes * 1e12) * 1.965e9;
-        near(&format!("{stages} stages of {threads} threads"), each("b200", kernel, (8, 32)), clocks, 0.10);
+        let cycles = 148.0 * 16.0 * f64::from(threads) / (terabytes * 1e12) * 1.965e9;
+        near(&format!("{stages} stages of {threads} threads"), each("b200", kernel, (8, 32)), cycles, 0.10);
     }
 }
 
-/// Boxes that all multiprocessors load from memory: some at once, all of which they wait for; clocks for each of them.
+/// Boxes that all multiprocessors load from memory: some at once, all of which they wait for; cycles for each of them.
 #[test]
-fn copies_of_the_copy_engine() {
-    let alone = [(512usize, 900.0), (1024, 927.0), (2048, 968.0), (4096, 1038.0), (8192, 1258.0), (16384, 1405.0), (32768, 1757.0)];
+fn tma_copy_rates() {
+    let isolated =
+        [(512usize, 900.0), (1024, 927.0), (2048, 968.0), (4096, 1038.0), (8192, 1258.0), (16384, 1405.0), (32768, 1757.0)];
     let several = [(4, 512, 257.0), (2, 4096, 546.0), (2, 8192, 663.0), (4, 8192, 406.0), (4, 16384, 659.0), (2, 32768, 1328.0)];
-    for (boxes, bytes, clocks) in alone.map(|(bytes, clocks)| (1, bytes, clocks)).into_iter().chain(several) {
-        let round = |index: usize| {
-            let copies: String = (0..boxes)
+    for (tma_copies, bytes, cycles) in isolated.map(|(bytes, cycles)| (1, bytes, cycles)).into_iter().chain(several) {
+        let iteration = |index: usize| {
+            let copies: String = (0..tma_copies)
                 .map(|part| {
                     format!(
                         "add.s32 %r4, %r1, {};\ncp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r4], [%rd7], {bytes}, [%r2];\n\
@@ -272,7 +275,7 @@ fn copies_of_the_copy_engine() {
                 .collect();
             format!(
                 "mbarrier.arrive.expect_tx.shared.b64 %rd9, [%r2], {};\n{copies}{}",
-                boxes * bytes,
+                tma_copies * bytes,
                 wait(&format!("WAIT{index}"), 8, index)
             )
         };
@@ -280,16 +283,16 @@ fn copies_of_the_copy_engine() {
             let before = format!(
                 "mov.u32 %r1, buffer;\nadd.s32 %r2, %r1, 8;\nmbarrier.init.shared.b64 [%r2], 1;\n\
                  mov.u32 %r5, %ctaid.x;\nmul.wide.u32 %rd6, %r5, {};\nadd.s64 %rd7, %rd1, %rd6;\n",
-                boxes * bytes * 40
+                tma_copies * bytes * 40
             );
-            let shared = (1024 + boxes * bytes) as u32;
+            let shared = (1024 + tma_copies * bytes) as u32;
             Kernel::new("sm_100a", 1)
                 .before(&before)
-                .body(repeat(count, round))
+                .body(repeat(count, iteration))
                 .shared(shared)
                 .grid(148)
-                .bytes(148 * 40 * boxes * bytes)
+                .bytes(148 * 40 * tma_copies * bytes)
         };
-        near(&format!("{boxes} of {bytes} bytes"), each("b200", kernel, (8, 32)) / boxes as f64, clocks, 0.10);
+        near(&format!("{tma_copies} of {bytes} bytes"), each("b200", kernel, (8, 32)) / tma_copies as f64, cycles, 0.10);
     }
 }

@@ -60,7 +60,7 @@ fn a_grid_that_fills_half_of_the_gpu_is_advised_to_have_more_ctas() {
     };
     let two = chain(132 * 2).report(GPU);
     let fits =
-        132 * two["resident_blocks"].as_u64().expect("a number") as u32 / two["waves"].as_f64().expect("a number").ceil() as u32;
+        132 * two["resident_ctas"].as_u64().expect("a number") as u32 / two["waves"].as_f64().expect("a number").ceil() as u32;
     assert_eq!(fits, 264, "two CTAs of 96 KiB are resident on an SM");
     // Chains wait for their own results, so twice the CTAs with half of the work each take half of the time.
     let half = of(132).expect("there is advice");

@@ -15,7 +15,7 @@ pub(crate) struct Kernel {
     /// Operations that the launch states.
     flops: f64,
     /// Boxes of tensor maps: bytes of a row, and rows.
-    boxes: Vec<(usize, usize)>,
+    tma_copies: Vec<(usize, usize)>,
     registers: u32,
     /// Blocks that stand for all.
     samples: Vec<u32>,
@@ -41,7 +41,7 @@ impl Kernel {
             cluster: 1,
             shared: 98304,
             flops: 0.0,
-            boxes: Vec::new(),
+            tma_copies: Vec::new(),
             registers: 64,
             samples: Vec::new(),
         }
@@ -77,14 +77,14 @@ impl Kernel {
         Kernel { bytes, ..self }
     }
 
-    /// Tensor maps `map0`, `map1` and so on, for boxes of rows of so many bytes, out of a matrix with rows of 256 KiB.
-    pub(crate) fn boxes(self, boxes: &[(usize, usize)]) -> Kernel {
-        Kernel { boxes: boxes.to_vec(), ..self }
+    /// Tensor maps `map0`, `map1` and so on, for tma_copies of rows of so many bytes, out of a matrix with rows of 256 KiB.
+    pub(crate) fn tma_copies(self, tma_copies: &[(usize, usize)]) -> Kernel {
+        Kernel { tma_copies: tma_copies.to_vec(), ..self }
     }
 
     /// The recipe of a tensor map, a line before the text.
     fn recipe(&self, number: usize) -> String {
-        let (bytes, rows) = self.boxes[number];
+        let (bytes, rows) = self.tma_copies[number];
         format!(
             "//!tile tensor-map (entry:\"k\",param:\"map{number}\",map:(base:param(0),element:f16,dims:[const({}),const({})],strides:[const({})],\
              extent:[{},{rows}],swizzle:bytes{bytes},tf32:false))\n",
@@ -98,10 +98,10 @@ impl Kernel {
     fn ptx(&self) -> String {
         let cluster =
             if self.cluster > 1 { format!(".explicitcluster\n.reqnctapercluster {}\n", self.cluster) } else { String::new() };
-        let recipes: String = (0..self.boxes.len()).map(|number| self.recipe(number)).collect();
+        let recipes: String = (0..self.tma_copies.len()).map(|number| self.recipe(number)).collect();
         let recipes = if recipes.is_empty() { recipes } else { format!("//!tile ptx 1 final\n{recipes}") };
         let maps: String =
-            (0..self.boxes.len()).map(|number| format!(",\n.hidden .param .align 64 .b8 map{number}[128]")).collect();
+            (0..self.tma_copies.len()).map(|number| format!(",\n.hidden .param .align 64 .b8 map{number}[128]")).collect();
         format!(
             "{recipes}.version 9.2\n.target {}\n.address_size 64\n.visible .entry k(.param .u64 .ptr .global .align 16 out{maps})\n.reqntid {}\n{cluster}{{\n\
              .reg .pred %p<10>;\n.reg .b32 %r<40>;\n.reg .b64 %rd<20>;\n.reg .f32 %f<300>;\n.shared .align 1024 .b8 buffer[{}];\n\

@@ -4,7 +4,7 @@ use crate::support::{Kernel, repeat};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Three copies under way at once, waited for one by one, a barrier of two warps.
+/// Three copies in flight at once, waited for one by one, a barrier of two warps.
 fn kernel() -> Kernel {
     let copy = |_| {
         "mbarrier.arrive.expect_tx.shared.b64 %rd9, [%r2], 4096;\n\
@@ -46,7 +46,7 @@ fn number(event: &Value, key: &str) -> f64 {
 }
 
 #[test]
-fn every_event_is_one_that_viewers_know() {
+fn trace_events_are_valid_for_viewers() {
     let events = events();
     let mut open: BTreeMap<String, f64> = BTreeMap::new();
     let mut slices: BTreeMap<(u64, u64), Vec<(f64, f64)>> = BTreeMap::new();
@@ -97,7 +97,7 @@ fn warps_engines_and_barriers_have_rows() {
     let events = events();
     let rows: BTreeSet<&str> =
         events.iter().filter(|event| event["name"] == "thread_name").filter_map(|event| event["args"]["name"].as_str()).collect();
-    for row in ["warp 0", "warp 1", "copy engine", "mbarriers"] {
+    for row in ["warp 0", "warp 1", "TMA", "mbarriers"] {
         assert!(rows.contains(row), "no row '{row}' in {rows:?}");
     }
     let copies = || events.iter().filter(|event| event["ph"] == "b");

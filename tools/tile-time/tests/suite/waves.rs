@@ -3,7 +3,7 @@
 use crate::rates::near;
 use crate::support::{Kernel, repeat};
 
-/// Blocks of which so many are on a multiprocessor at once, each busy for some 20,000 clocks by itself.
+/// Blocks of which so many are on a multiprocessor at once, each busy for some 20,000 cycles by itself.
 fn kernel(resident: u32, grid: u32) -> Kernel {
     let chain = repeat(64, |_| "add.s32 %r9, %r9, %r9;".into());
     let body = format!(
@@ -28,7 +28,7 @@ fn grids_come_in_waves() {
 
 /// A persistent kernel has one block for each place, which takes tiles one after the other: the longest has one more than the shortest.
 #[test]
-fn tiles_of_persistent_blocks_come_in_waves() {
+fn tiles_of_persistent_ctas_come_in_waves() {
     let kernel = |tiles: u32| {
         let chain = repeat(64, |_| "add.s32 %r9, %r9, %r9;".into());
         let body = format!(
@@ -45,7 +45,7 @@ fn tiles_of_persistent_blocks_come_in_waves() {
 
 /// Blocks with room for each other in shared memory wait for each other's columns of tensor memory.
 #[test]
-fn blocks_share_the_columns_of_tensor_memory() {
+fn ctas_share_tmem_columns() {
     let kernel = |columns: u32| {
         let chain = repeat(64, |_| "add.s32 %r9, %r9, %r9;".into());
         let before = format!(

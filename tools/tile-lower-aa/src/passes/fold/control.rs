@@ -3,10 +3,10 @@
 use crate::passes::edit::Edit;
 use base::Value;
 use base::ir::{Block, Op as OpId, Region};
+use core_dialect::core_ops::Core;
 use numerics::Scalar;
 use numerics::arith::Binary;
 use tileaa::{Op, Type};
-use vocabulary::core_ops::Core;
 
 pub(super) fn fold(edit: &mut Edit<'_>, op: OpId, cond: Value, then: Region, otherwise: Region) {
     let blocks = [then, otherwise].map(|region| edit.function.body.block_of(region));

@@ -4,8 +4,8 @@ use super::Folded;
 use crate::passes::edit::Edit;
 use base::Value;
 use base::ir::Op as OpId;
+use core_dialect::core_ops::Core;
 use tileaa::{Op, Type};
-use vocabulary::core_ops::Core;
 
 pub(super) fn fold(edit: &mut Edit<'_>, op: OpId, kind: Op) {
     match kind {
@@ -48,10 +48,10 @@ fn drop_access(edit: &mut Edit<'_>, op: OpId, index: usize, token: Option<Value>
 /// A join needs each token once, and none that orders nothing.
 pub(super) fn tokens(edit: &Edit<'_>, core: &Core) -> Option<Folded> {
     let Core::JoinTokens { tokens } = core else { return None };
-    let is_fresh = |token: &Value| matches!(edit.made_by(*token), Some(Core::MakeToken {}));
+    let is_zero_init = |token: &Value| matches!(edit.made_by(*token), Some(Core::MakeToken {}));
     let mut left: Vec<Value> = Vec::new();
     for token in tokens {
-        if !is_fresh(token) && !left.contains(token) {
+        if !is_zero_init(token) && !left.contains(token) {
             left.push(*token);
         }
     }

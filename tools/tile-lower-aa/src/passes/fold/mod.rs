@@ -11,12 +11,12 @@ mod shapes;
 use super::edit::Edit;
 use base::Value;
 use base::ir::Op as OpId;
+use core_dialect::core_ops::Core;
+use core_dialect::tile::{Dense, Elem, Shape};
 use tileaa::{Function, Op, Type};
-use vocabulary::core_ops::Core;
-use vocabulary::tile::{Dense, Elem, Shape};
 
 /// Folds meet folds; this many rounds are enough for what people write.
-const ROUNDS: usize = 8;
+const ITERATIONS: usize = 8;
 
 /// What an op with one result becomes.
 enum Folded {
@@ -26,7 +26,7 @@ enum Folded {
 
 pub(super) fn run(function: &mut Function) -> usize {
     let mut total = 0;
-    for _ in 0..ROUNDS {
+    for _ in 0..ITERATIONS {
         let mut edit = Edit::new(function);
         for op in edit.order() {
             one(&mut edit, op);

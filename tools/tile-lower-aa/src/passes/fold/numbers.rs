@@ -3,10 +3,10 @@
 use super::{Folded, Place, splat};
 use crate::passes::edit::Edit;
 use base::Value;
+use core_dialect::core_ops::Core;
+use core_dialect::tile::{Dense, Elem};
 use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Convert, Overflow, Predicate, Signedness};
-use vocabulary::core_ops::Core;
-use vocabulary::tile::{Dense, Elem};
 
 pub(super) fn fold(edit: &mut Edit<'_>, at: &Place, core: &Core) -> Option<Folded> {
     match *core {

@@ -3,7 +3,7 @@
 use super::{Folded, Place, splat};
 use crate::passes::edit::Edit;
 use base::Value;
-use vocabulary::core_ops::Core;
+use core_dialect::core_ops::Core;
 
 pub(super) fn fold(edit: &Edit<'_>, at: &Place, core: &Core) -> Option<Folded> {
     if let Core::Broadcast { x } | Core::Reshape { x } | Core::Permute { x, .. } | Core::Extract { x, .. } = *core {

@@ -1,0 +1,168 @@
+//! Components: ops of a function that work on tiles of their own, so that other threads could execute each component.
+//!
+//! What comes from memory, and all that is computed from it, is of the component of who loads it, and joins the components of who uses it
+//! together; places in memory do, too. What is computed from parameters and constants alone is nobody's: each component can compute it.
+
+use crate::core_ops::Core;
+use crate::region_nesting::RegionNesting;
+use crate::rules::MiddleOp;
+use base::ir::Op;
+use base::{Body, Region, Value};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What an op does beside computing, for the components.
+#[derive(Default)]
+pub struct Touched {
+    /// Names of places in memory that components have to themselves.
+    pub places: Vec<u32>,
+    /// Whether what it gives comes from memory, or from something else that is done once.
+    pub gives: bool,
+}
+
+pub struct Components(BTreeMap<Op, usize>);
+
+impl Components {
+    /// The component of an op; none of one that is nobody's.
+    pub fn of(&self, op: Op) -> Option<usize> {
+        self.0.get(&op).copied()
+    }
+}
+
+/// The components of a region, numbered in the order of their first ops. `touched` gives nothing for ops that are left out.
+pub fn components<O: MiddleOp, T>(body: &Body<O, T>, region: Region, touched: impl Fn(Op) -> Option<Touched>) -> Components {
+    let (nesting, all) = (RegionNesting::of(body, region), body.walk(region));
+    let touched: BTreeMap<Op, Touched> = all.iter().filter_map(|op| Some((*op, touched(*op)?))).collect();
+    let forwarded = forwarded_values(body, &nesting, &all);
+    let own = own(body, &touched, &forwarded);
+    if all.iter().any(|op| controls(body, *op).iter().any(|value| own.contains(value))) {
+        // Who executes what depends on it then.
+        return Components(touched.into_keys().map(|op| (op, 0)).collect());
+    }
+    let mut union_find = UnionFind::default();
+    let mut first: BTreeMap<Op, Node> = BTreeMap::new();
+    for (op, touched) in touched.iter().filter(|(op, _)| !is_control(body, **op)) {
+        let values = around_and_inside(body, *op).into_iter().chain(body.ops[*op].results.iter().copied());
+        let values = values.filter(|value| own.contains(value)).map(Node::Value);
+        let mut nodes = touched.places.iter().copied().map(Node::Place).chain(values);
+        let Some(node) = nodes.next() else { continue };
+        nodes.for_each(|other| union_find.join(node, other));
+        first.insert(*op, node);
+    }
+    for (from, to) in forwarded.into_iter().filter(|(from, to)| own.contains(from) && own.contains(to)) {
+        union_find.join(Node::Value(from), Node::Value(to));
+    }
+    let mut numbers = BTreeMap::new();
+    let component = |op: &Op| {
+        let root = union_find.root(*first.get(op)?);
+        let next = numbers.len();
+        Some((*op, *numbers.entry(root).or_insert(next)))
+    };
+    Components(all.iter().filter_map(component).collect())
+}
+
+/// Whether an op only says which others are executed, and hands on what they give.
+fn is_control<O: MiddleOp, T>(body: &Body<O, T>, op: Op) -> bool {
+    let kind = &body.ops[op].kind;
+    kind.is_terminator() || matches!(kind.core(), Some(Core::For { .. } | Core::Loop { .. } | Core::If { .. }))
+}
+
+/// What decides whether, and how often, the ops inside of an op are executed.
+fn controls<O: MiddleOp, T>(body: &Body<O, T>, op: Op) -> Vec<Value> {
+    match body.ops[op].kind.core() {
+        Some(Core::For { lower, upper, step, .. }) => vec![*lower, *upper, *step],
+        Some(Core::If { cond, .. }) => vec![*cond],
+        _ => Vec::new(),
+    }
+}
+
+/// What an op uses, with the ops inside of one that combines.
+fn around_and_inside<O: MiddleOp, T>(body: &Body<O, T>, op: Op) -> Vec<Value> {
+    let inner = body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region));
+    inner.chain([op]).flat_map(|op| body.ops[op].kind.operands()).collect()
+}
+
+/// The values that constructs hand on, and as what: into loops, iteration them, and out of regions.
+fn forwarded_values<O: MiddleOp, T>(body: &Body<O, T>, nesting: &RegionNesting, all: &[Op]) -> Vec<(Value, Value)> {
+    let mut forwarded = Vec::new();
+    for &op in all {
+        let node = &body.ops[op];
+        let given = |exit: fn(&Core) -> bool| {
+            let ends = nesting.ends(op).iter().map(|end| &body.ops[*end].kind);
+            ends.filter(move |end| end.core().is_some_and(exit)).map(|end| end.operands().to_vec())
+        };
+        let next = |core: &Core| matches!(core, Core::Continue { .. });
+        let mut pair = |from: &[Value], to: &[Value]| forwarded.extend(from.iter().copied().zip(to.iter().copied()));
+        match node.kind.core() {
+            Some(Core::For { init, body: region, .. }) => {
+                let args = &body.blocks[body.block_of(*region)].args[1..];
+                pair(init, args);
+                pair(args, &node.results);
+                given(next).for_each(|values| pair(&values, args));
+            }
+            Some(Core::Loop { init, body: region }) => {
+                let args = &body.blocks[body.block_of(*region)].args;
+                pair(init, args);
+                given(next).for_each(|values| pair(&values, args));
+                given(|core| matches!(core, Core::Break { .. })).for_each(|values| pair(&values, &node.results));
+            }
+            Some(Core::If { .. }) => {
+                given(|core| matches!(core, Core::Yield { .. })).for_each(|values| pair(&values, &node.results))
+            }
+            _ => {}
+        }
+    }
+    forwarded
+}
+
+/// The values that come from memory, or are computed from such.
+fn own<O: MiddleOp, T>(body: &Body<O, T>, touched: &BTreeMap<Op, Touched>, forwarded: &[(Value, Value)]) -> BTreeSet<Value> {
+    let mut becomes: BTreeMap<Value, Vec<Value>> = BTreeMap::new();
+    forwarded.iter().for_each(|(from, to)| becomes.entry(*from).or_default().push(*to));
+    let (mut own, mut work) = (BTreeSet::new(), Vec::new());
+    for (op, touched) in touched {
+        let results = &body.ops[*op].results;
+        if touched.gives {
+            work.extend(results.iter().copied());
+        } else if !is_control(body, *op) {
+            around_and_inside(body, *op).into_iter().for_each(|from| becomes.entry(from).or_default().extend(results));
+        }
+    }
+    while let Some(value) = work.pop() {
+        if own.insert(value) {
+            work.extend(becomes.get(&value).into_iter().flatten().copied());
+        }
+    }
+    own
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Node {
+    Value(Value),
+    Place(u32),
+}
+
+/// Sets that are union_find, the smaller to the larger.
+#[derive(Default)]
+struct UnionFind {
+    parents: BTreeMap<Node, Node>,
+    sizes: BTreeMap<Node, usize>,
+}
+
+impl UnionFind {
+    fn root(&self, mut node: Node) -> Node {
+        while let Some(parent) = self.parents.get(&node) {
+            node = *parent;
+        }
+        node
+    }
+    fn join(&mut self, a: Node, b: Node) {
+        let roots = [self.root(a), self.root(b)];
+        if roots[0] == roots[1] {
+            return;
+        }
+        let [a, b] = roots.map(|root| self.sizes.get(&root).copied().unwrap_or(1));
+        let [from, to] = if a <= b { roots } else { [roots[1], roots[0]] };
+        self.parents.insert(from, to);
+        self.sizes.insert(to, a + b);
+    }
+}

@@ -1,0 +1,198 @@
+//! The ops that mean the same in `.aa`, `.as` and `.sched`: everything but memory accesses, reductions and products.
+//!
+//! Each of those formats has an op enum with the variant `Core(Core)`, which leaves no trace in the text. Types differ from
+//! format to format (in `.as` a tile has a layout), and are those of the results.
+
+use crate::tile::{Dense, ViewKind};
+use base::ir::{Region, Value};
+use numerics::arith;
+
+base::plain_fields! { ViewKind, Fact, crate::memory::MemoryOrdering, crate::memory::AtomicMode, crate::memory::MulticastReduction,
+crate::memory::MulticastWrite, crate::memory::MemoryScope, crate::memory::Order }
+
+/// Blocks of a cluster that may share a tile block out among them.
+pub const RANKS: [u32; 2] = [2, 4];
+
+/// What an `assume` op promises of its value.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fact {
+    /// A multiple of `divisor`; for a tile at every `every`-th element along dimension `along`, with steps of one between.
+    DivBy { divisor: u64, every: Option<i64>, along: Option<i64> },
+    /// Within the bounds, both included, as signed numbers.
+    Bounded { low: Option<i64>, high: Option<i64> },
+    /// Equal within groups of these extents.
+    SameElements { groups: Vec<i64> },
+}
+
+/// What a shared op does besides computing its results. None of them touches a tile in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Effect {
+    #[default]
+    Nothing,
+    /// Orders what others do before or after it: other grids, or accesses through other mappings.
+    Orders,
+    /// May stop the kernel.
+    Stops,
+    Prints,
+    /// Takes memory until the enclosing region ends.
+    Allocates,
+    /// Executes regions, whose ops have effects of their own.
+    Branches,
+    /// Ends a region.
+    Leaves,
+}
+
+base::ops! {
+    /// The shared ops.
+    pub enum Core with Effect {
+        Constant "constant" { value: Dense } = Effect::Nothing,
+        Unary "unary" { kind: arith::Unary, x: Value } = Effect::Nothing,
+        Binary "binary" { kind: arith::Binary, lhs: Value, rhs: Value } = Effect::Nothing,
+        /// `a * b + c`, rounded once.
+        Fma "fma" { kind: arith::Fma, a: Value, b: Value, c: Value } = Effect::Nothing,
+        Compare "compare" { kind: arith::Compare, lhs: Value, rhs: Value } = Effect::Nothing,
+        /// From the operand's element type to the result's.
+        Convert "convert" { kind: arith::Convert, x: Value } = Effect::Nothing,
+        Select "select" { cond: Value, yes: Value, no: Value } = Effect::Nothing,
+        IntToPtr "int_to_ptr" { x: Value } = Effect::Nothing,
+        PtrToInt "ptr_to_int" { x: Value } = Effect::Nothing,
+        /// The same address with another pointee.
+        PtrCast "ptr_cast" { x: Value } = Effect::Nothing,
+        /// `ptr + offset * size of the pointee`; the offset is signed.
+        Offset "offset" { ptr: Value, offset: Value } = Effect::Nothing,
+        /// The value itself, of which the fact may be relied on.
+        Assume "assume" { value: Value, fact: Fact } = Effect::Nothing,
+
+        /// 0, 1, 2, … along the only dimension.
+        Iota "iota" {} = Effect::Nothing,
+        /// A scalar, or extents of 1, repeated to the result's shape.
+        Broadcast "broadcast" { x: Value } = Effect::Nothing,
+        /// The same elements, row by row, in another shape.
+        Reshape "reshape" { x: Value } = Effect::Nothing,
+        /// Result dimension `k` is operand dimension `order[k]`.
+        Permute "permute" { x: Value, order: Vec<u32> } = Effect::Nothing,
+        Cat "cat" { lhs: Value, rhs: Value, dim: u32 } = Effect::Nothing,
+        /// The slice whose number along each dimension the indices give.
+        Extract "extract" { x: Value, indices: Vec<Value> } = Effect::Nothing,
+        Insert "insert" { x: Value, into: Value, indices: Vec<Value> } = Effect::Nothing,
+        /// The bytes of a one-dimensional tile as elements of another width.
+        Reinterpret "reinterpret" { x: Value } = Effect::Nothing,
+
+        BlockId "block_id" { axis: u32 } = Effect::Nothing,
+        BlockCount "block_count" { axis: u32 } = Effect::Nothing,
+        /// Which of the blocks this is that share a tile block out among them: the rank in the cluster.
+        ClusterRank "cluster_rank" {} = Effect::Nothing,
+        /// A strided object; `sizes` and `strides` are those that its type leaves open.
+        MakeMemRef "make_memref" { base: Value, sizes: Vec<Value>, strides: Vec<Value> } = Effect::Nothing,
+        MakeView "make_view" { memref: Value } = Effect::Nothing,
+        /// The extents of a memref, one result a dimension.
+        MemRefShape "memref_shape" { memref: Value } = Effect::Nothing,
+        /// How many tiles a view has along each dimension.
+        ViewShape "view_shape" { view: Value } = Effect::Nothing,
+        /// The address of a global of the module.
+        GlobalAddress "global_address" { name: String } = Effect::Nothing,
+        /// Memory of this block for `count` elements of the result's pointee, until the enclosing region ends.
+        Alloca "alloca" { count: u64, align: u64, shareable: bool } = Effect::Allocates,
+
+        MakeToken "make_token" {} = Effect::Nothing,
+        JoinTokens "join_tokens" { tokens: Vec<Value> } = Effect::Nothing,
+        /// Orders accesses through aliased mappings.
+        AliasFence "alias_fence" { token: Value } = Effect::Orders,
+        /// Waits for the grid this one depends on.
+        GridWait "grid_wait" { token: Option<Value> } = Effect::Orders,
+        /// Lets dependent grids start.
+        GridLaunch "grid_launch" { token: Option<Value> } = Effect::Orders,
+        /// For each false element prints the message and stops the kernel.
+        Assert "assert" { cond: Value, message: String } = Effect::Stops,
+        Print "print" { format: String, args: Vec<Value>, token: Option<Value> } = Effect::Prints,
+
+        /// Both regions end in `yield` (or leave); the results are what they yield.
+        If "if" { cond: Value, then: Region, otherwise: Region } = Effect::Branches,
+        /// Runs `body(i, carried…)` for i = lower, lower + step, … below upper. The body ends in `continue`.
+        For "for" { lower: Value, upper: Value, step: Value, init: Vec<Value>, unsigned: bool, body: Region } = Effect::Branches,
+        /// Runs `body(carried…)` until `break`; the results are what break carries.
+        Loop "loop" { init: Vec<Value>, body: Region } = Effect::Branches,
+        Yield "yield" terminator { values: Vec<Value> } = Effect::Leaves,
+        Continue "continue" terminator { values: Vec<Value> } = Effect::Leaves,
+        Break "break" terminator { values: Vec<Value> } = Effect::Leaves,
+        Return "return" terminator {} = Effect::Leaves,
+
+        /// Stops the kernel where an element of `index` is neither at least 0 and below `extent` nor the smallest number, which stands
+        /// for no access. One such element is told, with the message and the extent. Both are i64.
+        CheckIndex "check_index" { index: Value, extent: Value, message: String } = Effect::Stops,
+
+        /// How many tile blocks this block works on where it takes over such as have not begun (launch control): its own, and those. A
+        /// loop goes from 0 up to it in steps of 1.
+        ClcBlockCount "clc_block_count" {} = Effect::Nothing,
+        /// The index along an axis of the tile block that is worked on in a iteration of that loop, of which this is the counter.
+        ClcBlockId "clc_block_id" { iteration: Value, axis: u32 } = Effect::Nothing,
+    }
+}
+
+impl Core {
+    /// The value of a constant.
+    pub fn constant(&self) -> Option<&Dense> {
+        match self {
+            Core::Constant { value } => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Whether the op can be dropped when nothing uses its results, and be repeated or moved freely.
+    pub fn is_pure(&self) -> bool {
+        self.effects() == Effect::Nothing
+    }
+
+    /// Ops that compute each element of the result from the elements at the same place of the operands.
+    pub fn is_elementwise(&self) -> bool {
+        match self {
+            Core::Unary { .. }
+            | Core::Binary { .. }
+            | Core::Fma { .. }
+            | Core::Compare { .. }
+            | Core::Convert { .. }
+            | Core::Select { .. }
+            | Core::IntToPtr { .. }
+            | Core::PtrToInt { .. }
+            | Core::PtrCast { .. }
+            | Core::Offset { .. }
+            | Core::Assume { .. } => true,
+            Core::Constant { .. }
+            | Core::Iota {}
+            | Core::Broadcast { .. }
+            | Core::Reshape { .. }
+            | Core::Permute { .. }
+            | Core::Cat { .. }
+            | Core::Extract { .. }
+            | Core::Insert { .. }
+            | Core::Reinterpret { .. }
+            | Core::BlockId { .. }
+            | Core::BlockCount { .. }
+            | Core::ClusterRank {}
+            | Core::ClcBlockCount {}
+            | Core::ClcBlockId { .. }
+            | Core::MakeMemRef { .. }
+            | Core::MakeView { .. }
+            | Core::MemRefShape { .. }
+            | Core::ViewShape { .. }
+            | Core::GlobalAddress { .. }
+            | Core::Alloca { .. }
+            | Core::MakeToken {}
+            | Core::JoinTokens { .. }
+            | Core::AliasFence { .. }
+            | Core::GridWait { .. }
+            | Core::GridLaunch { .. }
+            | Core::Assert { .. }
+            | Core::CheckIndex { .. }
+            | Core::Print { .. }
+            | Core::If { .. }
+            | Core::For { .. }
+            | Core::Loop { .. }
+            | Core::Yield { .. }
+            | Core::Continue { .. }
+            | Core::Break { .. }
+            | Core::Return {} => false,
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! Operand and result types of the shared ops.
+
+use super::elements::{binary_on, converts, directed, ftz_on, is_float, is_ptr, space_of, unary_on};
+use super::types::is_permutation;
+use super::{MiddleType, Rule, Seen, Uses, require};
+use crate::core_ops::{Core, Fact};
+use crate::tile::{Dense, Elem, MAX_ALIGNMENT, Space, element_count};
+use base::Value;
+use base::ir::Operation;
+use numerics::Scalar;
+use numerics::arith::{Binary, Compare};
+
+/// A broken rule about the elements an operation is defined on.
+fn wrong_element() -> String {
+    "the operation is not defined on elements of this type".into()
+}
+
+impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
+    /// The rule of a shared op.
+    pub fn core(&self, core: &Core) -> Rule {
+        match core {
+            Core::Constant { .. }
+            | Core::Unary { .. }
+            | Core::Binary { .. }
+            | Core::Fma { .. }
+            | Core::Compare { .. }
+            | Core::Convert { .. }
+            | Core::Select { .. }
+            | Core::IntToPtr { .. }
+            | Core::PtrToInt { .. }
+            | Core::PtrCast { .. }
+            | Core::Offset { .. }
+            | Core::Assume { .. } => self.elementwise(core),
+            Core::Iota {}
+            | Core::Broadcast { .. }
+            | Core::Reshape { .. }
+            | Core::Permute { .. }
+            | Core::Cat { .. }
+            | Core::Extract { .. }
+            | Core::Insert { .. }
+            | Core::Reinterpret { .. } => self.rearranged(core),
+            Core::BlockId { .. }
+            | Core::BlockCount { .. }
+            | Core::ClusterRank {}
+            | Core::ClcBlockCount {}
+            | Core::ClcBlockId { .. }
+            | Core::MakeMemRef { .. }
+            | Core::MakeView { .. }
+            | Core::MemRefShape { .. }
+            | Core::ViewShape { .. }
+            | Core::GlobalAddress { .. }
+            | Core::Alloca { .. } => self.object(core),
+            Core::If { cond, .. } => self.same(&[*cond], Seen::scalar(Scalar::I1)),
+            Core::For { lower, upper, step, .. } => {
+                self.scalar_ints(&[*lower])?;
+                self.same(&[*upper, *step], self.seen(*lower))
+            }
+            Core::Loop { .. } => Ok(()),
+            Core::Yield { .. } | Core::Continue { .. } | Core::Break { .. } | Core::Return {} => self.results(&[]),
+            Core::MakeToken {} => self.results(&[Seen::Token]),
+            Core::JoinTokens { tokens } => {
+                require(tokens.len() >= 2, || "it joins two tokens or more".into())?;
+                self.tokens(tokens.iter().copied())?;
+                self.results(&[Seen::Token])
+            }
+            Core::AliasFence { token } => {
+                self.tokens([*token])?;
+                self.results(&[Seen::Token])
+            }
+            Core::GridWait { token } | Core::GridLaunch { token } => {
+                self.tokens(*token)?;
+                self.results(&[Seen::Token])
+            }
+            Core::Assert { cond, .. } => {
+                require(self.number(*cond)?.0 == Scalar::I1, || "the condition holds i1".into())?;
+                self.results(&[])
+            }
+            Core::CheckIndex { index, extent, .. } => {
+                require(self.number(*index)?.0 == Scalar::I64, || "the index holds i64".into())?;
+                self.same(&[*extent], Seen::scalar(Scalar::I64))?;
+                self.results(&[])
+            }
+            Core::Print { args, token, .. } => {
+                args.iter().try_for_each(|arg| self.tile(*arg).map(drop))?;
+                self.tokens(*token)?;
+                if self.op.results.is_empty() { Ok(()) } else { self.results(&[Seen::Token]) }
+            }
+        }
+    }
+
+    fn elementwise(&self, core: &Core) -> Rule {
+        let (elem, shape) = self.result_tile()?;
+        let result = Seen::Tile { elem, shape };
+        match core {
+            Core::Constant { value } => {
+                let scalar = elem.scalar().ok_or("a constant holds no pointers")?;
+                let fits = match value {
+                    Dense::Splat(bits) => bits & !scalar.mask() == 0,
+                    Dense::Elements(all) => all.len() == element_count(shape) && all.iter().all(|bits| bits & !scalar.mask() == 0),
+                };
+                require(fits, || "the data has bits or a number of elements that do not fit its type".into())
+            }
+            Core::Unary { kind, x } => {
+                self.same(&[*x], result)?;
+                require(unary_on(*kind, elem), wrong_element)
+            }
+            Core::Binary { kind: Binary::PowI, lhs, rhs } => {
+                self.same(&[*lhs], result)?;
+                let (exponent, other) = self.number(*rhs)?;
+                require(is_float(elem) && exponent.is_int() && other == shape, wrong_element)
+            }
+            Core::Binary { kind, lhs, rhs } => {
+                self.same(&[*lhs, *rhs], result)?;
+                require(binary_on(*kind, elem), wrong_element)
+            }
+            Core::Fma { kind, a, b, c } => {
+                self.same(&[*a, *b, *c], result)?;
+                require(is_float(elem) && directed(kind.rounding) && ftz_on(kind.ftz, elem), wrong_element)
+            }
+            Core::Compare { kind, lhs, rhs } => {
+                self.same(&[*rhs], self.seen(*lhs))?;
+                let (compared, other) = self.number(*lhs)?;
+                let right_family = matches!(kind, Compare::Float { .. }) == compared.is_float();
+                require(right_family && other == shape && elem == Elem::Scalar(Scalar::I1), wrong_element)
+            }
+            Core::Convert { kind, x } => {
+                let (from, other) = self.number(*x)?;
+                let to = elem.scalar().ok_or_else(wrong_element)?;
+                require(other == shape && converts(*kind, from, to), wrong_element)
+            }
+            Core::Select { cond, yes, no } => {
+                let (flag, other) = self.number(*cond)?;
+                require(flag == Scalar::I1 && other == shape, || "the condition holds i1 in the shape of the result".into())?;
+                let fit = [yes, no].iter().all(|value| self.seen(**value).fits(result));
+                require(fit, || "both choices have the type of the result".into())
+            }
+            Core::IntToPtr { x } => {
+                let (from, other) = self.number(*x)?;
+                require(from == Scalar::I64 && is_ptr(elem) && other == shape, wrong_element)
+            }
+            Core::PtrToInt { x } => {
+                let (from, other) = self.tile(*x)?;
+                require(is_ptr(from) && elem == Elem::Scalar(Scalar::I64) && other == shape, wrong_element)
+            }
+            Core::PtrCast { x } => {
+                let (from, other) = self.tile(*x)?;
+                require(space_of(from).is_some() && space_of(from) == space_of(elem) && other == shape, wrong_element)
+            }
+            Core::Offset { ptr, offset } => {
+                self.same(&[*ptr], result)?;
+                let (distance, other) = self.number(*offset)?;
+                require(is_ptr(elem) && distance.is_int() && other == shape, wrong_element)
+            }
+            Core::Assume { value, fact } => {
+                self.same(&[*value], result)?;
+                self.fact(fact, elem, shape)
+            }
+            other => unreachable!("'{}' is not element-wise", other.mnemonic()),
+        }
+    }
+
+    fn fact(&self, fact: &Fact, elem: Elem, shape: &[u32]) -> Rule {
+        let is_int = elem.scalar().is_some_and(Scalar::is_int);
+        let holds = match fact {
+            Fact::DivBy { divisor, every, along } => {
+                let placed = match (every, along) {
+                    (None, None) => true,
+                    (Some(every), Some(along)) => {
+                        let extent = usize::try_from(*along).ok().and_then(|along| shape.get(along));
+                        extent.is_some_and(|extent| (0..=i64::from(*extent)).contains(every))
+                    }
+                    _ => false,
+                };
+                divisor.is_power_of_two() && placed && (is_int || is_ptr(elem))
+            }
+            Fact::Bounded { low, high } => is_int && low.zip(*high).is_none_or(|(low, high)| low <= high),
+            Fact::SameElements { groups } => {
+                let within = |(group, extent): (&i64, &u32)| (0..=i64::from(*extent)).contains(group);
+                (is_int || is_ptr(elem)) && groups.len() == shape.len() && groups.iter().zip(shape).all(within)
+            }
+        };
+        require(holds, || "the fact does not fit the value".into())
+    }
+
+    /// Ops that move elements without touching them.
+    fn rearranged(&self, core: &Core) -> Rule {
+        match core {
+            Core::Iota {} => self.result_tile().and_then(|(elem, shape)| {
+                let counts = |scalar: Scalar| scalar.is_int() && shape.len() == 1 && u64::from(shape[0]) - 1 <= scalar.mask();
+                require(elem.scalar().is_some_and(counts), || "it counts along one dimension in integers that suffice".into())
+            }),
+            Core::Broadcast { x } => self.reshaped(*x, |from, to| {
+                from.is_empty() || from.len() == to.len() && from.iter().zip(to).all(|(a, b)| a == b || *a == 1)
+            }),
+            Core::Reshape { x } => self.reshaped(*x, |from, to| element_count(from) == element_count(to)),
+            Core::Permute { x, order } => self.reshaped(*x, |from, to| {
+                is_permutation(order, from.len())
+                    && from.len() == to.len()
+                    && to.iter().zip(order).all(|(extent, dim)| *extent == from[*dim as usize])
+            }),
+            Core::Cat { lhs, rhs, dim } => self.cat(*lhs, *rhs, *dim as usize),
+            Core::Extract { x, indices } => self.reshaped(*x, |from, to| divides(to, from)).and_then(|()| {
+                let rank = self.tile(*x)?.1.len();
+                require(indices.len() == rank, || "it takes an index for each dimension".into())?;
+                self.scalar_ints(indices)
+            }),
+            Core::Insert { x, into, indices } => self.result().and_then(|result| {
+                self.same(&[*into], self.seen(result))?;
+                let (part, whole) = (self.tile(*x)?, self.tile(*into)?);
+                require(part.0 == whole.0 && divides(part.1, whole.1), || "the part does not divide the whole".into())?;
+                require(indices.len() == whole.1.len(), || "it takes an index for each dimension".into())?;
+                self.scalar_ints(indices)
+            }),
+            Core::Reinterpret { x } => self.number(*x).and_then(|(from, shape)| {
+                let (elem, other) = self.result_tile()?;
+                let bits = |scalar: Scalar, shape: &[u32]| u64::from(scalar.bits()) * element_count(shape) as u64;
+                let fits = elem.scalar().is_some_and(|to| bits(to, other) == bits(from, shape));
+                require(fits && shape.len() == 1 && other.len() == 1, || "both have one dimension and as many bytes".into())
+            }),
+            other => unreachable!("'{}' moves no elements", other.mnemonic()),
+        }
+    }
+
+    fn reshaped(&self, x: Value, fits: impl Fn(&[u32], &[u32]) -> bool) -> Rule {
+        let (from, shape) = self.tile(x)?;
+        let (to, other) = self.result_tile()?;
+        require(from == to && fits(shape, other), || "the shapes or elements of operand and result do not fit".into())
+    }
+
+    fn cat(&self, lhs: Value, rhs: Value, dim: usize) -> Rule {
+        let (elem, shape) = self.result_tile()?;
+        let ((left_elem, left), (right_elem, right)) = (self.tile(lhs)?, self.tile(rhs)?);
+        let fits = left.len() == shape.len()
+            && right.len() == shape.len()
+            && dim < shape.len()
+            && (0..shape.len()).all(|i| {
+                if i == dim { left[i].checked_add(right[i]) == Some(shape[i]) } else { left[i] == shape[i] && right[i] == shape[i] }
+            });
+        require(fits && left_elem == elem && right_elem == elem, || "the parts do not add up to the result".into())
+    }
+
+    /// Grid, memory objects and views.
+    fn object(&self, core: &Core) -> Rule {
+        match core {
+            Core::BlockId { axis } | Core::BlockCount { axis } => {
+                require(*axis < 3, || "the grid has three axes".into())?;
+                self.results(&[Seen::scalar(Scalar::I32)])
+            }
+            Core::ClusterRank {} | Core::ClcBlockCount {} => self.results(&[Seen::scalar(Scalar::I32)]),
+            Core::ClcBlockId { iteration, axis } => {
+                require(*axis < 3, || "the grid has three axes".into())?;
+                self.same(&[*iteration], Seen::scalar(Scalar::I32))?;
+                self.results(&[Seen::scalar(Scalar::I32)])
+            }
+            Core::MakeMemRef { base, sizes, strides } => {
+                let Seen::MemRef(memref) = self.seen(self.result()?) else { return Err("its result is a memref".into()) };
+                let wanted = Seen::Tile { elem: Elem::Ptr { pointee: memref.elem, space: memref.space }, shape: &[] };
+                require(self.seen(*base).fits(wanted), || "the base does not point to the memref's elements".into())?;
+                let open = |known: &[Option<u64>]| known.iter().filter(|extent| extent.is_none()).count();
+                let counted = sizes.len() == open(&memref.sizes) && strides.len() == open(&memref.strides);
+                require(counted, || "it takes the sizes and strides that its type leaves open".into())?;
+                self.scalar_ints(sizes)?;
+                self.scalar_ints(strides)
+            }
+            Core::MakeView { memref } => {
+                let Seen::View(view) = self.seen(self.result()?) else { return Err("its result is a view".into()) };
+                require(matches!(self.seen(*memref), Seen::MemRef(found) if *found == view.memref), || {
+                    "the view's type names another memref".into()
+                })
+            }
+            Core::MemRefShape { memref } => match self.seen(*memref) {
+                Seen::MemRef(memref) => self.extents(memref.sizes.len()),
+                _ => Err("it asks a memref".into()),
+            },
+            Core::ViewShape { view } => match self.seen(*view) {
+                Seen::View(view) => self.extents(view.tile.len()),
+                _ => Err("it asks a view".into()),
+            },
+            Core::GlobalAddress { name } => {
+                let global = self.globals.iter().find(|global| global.name == *name);
+                let pointee = global.ok_or_else(|| format!("there is no global '{name}'"))?.elem;
+                self.results(&[Seen::Tile { elem: Elem::Ptr { pointee, space: Space::Global }, shape: &[] }])
+            }
+            Core::Alloca { align, .. } => match self.result_tile()? {
+                (Elem::Ptr { pointee, space: Space::Local }, []) => {
+                    let aligned = align.is_power_of_two() && (u64::from(pointee.bytes())..=MAX_ALIGNMENT).contains(align);
+                    require(aligned, || {
+                        format!("the alignment is a power of two of at least the element's size, and at most {MAX_ALIGNMENT}")
+                    })
+                }
+                _ => Err("its result is a local pointer".into()),
+            },
+            other => unreachable!("'{}' makes no object", other.mnemonic()),
+        }
+    }
+
+    fn extents(&self, rank: usize) -> Rule {
+        require(self.op.results.len() == rank, || format!("it has {rank} results, one a dimension"))?;
+        self.scalar_ints(&self.op.results)
+    }
+}
+
+fn divides(part: &[u32], whole: &[u32]) -> bool {
+    part.len() == whole.len() && part.iter().zip(whole).all(|(part, whole)| whole % part == 0)
+}

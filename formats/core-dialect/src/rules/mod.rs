@@ -1,0 +1,151 @@
+//! The rules that the verifiers of `.aa`, `.as` and `.sched` share: well-formed types, structured control flow, the types of the
+//! shared ops' operands and results, and what accesses to memory and products have in common.
+//!
+//! A format describes its types by [`MiddleType`] and its ops by [`MiddleOp`]. What a tile's layout must be is no rule here.
+
+mod control;
+mod core;
+mod elements;
+mod memory;
+mod module;
+mod op_parents;
+mod types;
+
+pub use control::{MAX_NESTED, regions};
+pub use elements::is_ptr;
+pub use memory::{LOADED, STORED, STRONG, has_mma};
+pub use module::{clc_loops, cluster, names, uses_clc};
+pub use op_parents::OpParents;
+pub use types::{extents, is_permutation, well_formed};
+
+use crate::core_ops::Core;
+use crate::tile::{Elem, Global, MemRef, Space, View};
+use base::ir::{Op as OpId, OpNode, Operation};
+use base::text::TypeText;
+use base::{Body, Region, Value};
+use numerics::Scalar;
+
+/// What a rule says when it is broken.
+pub type Rule = Result<(), String>;
+
+pub fn require(holds: bool, message: impl FnOnce() -> String) -> Rule {
+    if holds { Ok(()) } else { Err(message()) }
+}
+
+/// A type as the rules see it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Seen<'a> {
+    Tile { elem: Elem, shape: &'a [u32] },
+    MemRef(&'a MemRef),
+    View(&'a View),
+    Token,
+}
+
+impl<'a> Seen<'a> {
+    pub fn scalar(scalar: Scalar) -> Self {
+        Seen::Tile { elem: Elem::Scalar(scalar), shape: &[] }
+    }
+    /// The tile that a view gives.
+    pub fn of_view(view: &'a View) -> Self {
+        Seen::Tile { elem: Elem::Scalar(view.memref.elem), shape: &view.tile }
+    }
+    /// Whether a value of this type can stand where `to` is expected: a pointer can where one of any space is.
+    pub fn fits(self, to: Seen<'_>) -> bool {
+        match (self, to) {
+            (
+                Seen::Tile { elem: Elem::Ptr { pointee, .. }, shape },
+                Seen::Tile { elem: Elem::Ptr { pointee: wanted, space: Space::Generic }, shape: other },
+            ) => pointee == wanted && shape == other,
+            _ => self == to,
+        }
+    }
+}
+
+/// A format's type.
+pub trait MiddleType: PartialEq + TypeText {
+    fn seen(&self) -> Seen<'_>;
+    /// Whether a value of this type can be passed on where one of type `to` is expected.
+    fn fits(&self, to: &Self) -> bool {
+        self.seen().fits(to.seen())
+    }
+}
+
+/// A format's op.
+pub trait MiddleOp: Operation {
+    fn core(&self) -> Option<&Core>;
+    /// Whether the op can be dropped when nothing uses its results, and be repeated or moved freely.
+    fn is_pure(&self) -> bool;
+    /// The operands and the body of an op that combines elements.
+    fn combination(&self) -> Option<(&[Value], Region)>;
+}
+
+/// One op with what it uses.
+pub struct Uses<'a, O, T> {
+    pub body: &'a Body<O, T>,
+    pub globals: &'a [Global],
+    pub op: &'a OpNode<O>,
+}
+
+impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
+    pub fn seen(&self, value: Value) -> Seen<'a> {
+        self.body.ty(value).seen()
+    }
+
+    /// The only result.
+    pub fn result(&self) -> Result<Value, String> {
+        match self.op.results[..] {
+            [result] => Ok(result),
+            _ => Err(format!("it has one result, not {}", self.op.results.len())),
+        }
+    }
+
+    pub fn results(&self, types: &[Seen<'_>]) -> Rule {
+        let results = &self.op.results;
+        let fit = results.len() == types.len() && results.iter().zip(types).all(|(result, ty)| self.seen(*result) == *ty);
+        require(fit, || "its results have the wrong types".into())
+    }
+
+    pub fn tile(&self, value: Value) -> Result<(Elem, &'a [u32]), String> {
+        match self.seen(value) {
+            Seen::Tile { elem, shape } => Ok((elem, shape)),
+            _ => Err(format!("{value} is not a tile")),
+        }
+    }
+
+    pub fn number(&self, value: Value) -> Result<(Scalar, &'a [u32]), String> {
+        let (elem, shape) = self.tile(value)?;
+        Ok((elem.scalar().ok_or_else(|| format!("{value} holds pointers"))?, shape))
+    }
+
+    pub fn result_tile(&self) -> Result<(Elem, &'a [u32]), String> {
+        self.tile(self.result()?).map_err(|_| "its result is a tile".into())
+    }
+
+    pub fn same(&self, values: &[Value], ty: Seen<'_>) -> Rule {
+        match values.iter().find(|value| self.seen(**value) != ty) {
+            Some(value) => Err(format!("{value} has another type than what it is combined with")),
+            None => Ok(()),
+        }
+    }
+
+    pub fn scalar_ints(&self, values: &[Value]) -> Rule {
+        let is_int = |value: &Value| match self.seen(*value) {
+            Seen::Tile { elem: Elem::Scalar(scalar), shape: [] } => scalar.is_int(),
+            _ => false,
+        };
+        require(values.iter().all(is_int), || "indices, sizes and strides are scalar integers".into())
+    }
+
+    pub fn tokens(&self, values: impl IntoIterator<Item = Value>) -> Rule {
+        require(values.into_iter().all(|value| self.seen(value) == Seen::Token), || "it is ordered by tokens".into())
+    }
+}
+
+/// An op as messages name it: by its first result if it has one.
+pub fn described<O: Operation, T>(body: &Body<O, T>, op: OpId) -> String {
+    let node = &body.ops[op];
+    match node.results.first() {
+        Some(result) => format!("{result} = {}", node.kind.mnemonic()),
+        None => node.kind.mnemonic().into(),
+    }
+}

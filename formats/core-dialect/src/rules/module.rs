@@ -1,0 +1,80 @@
+//! What a module's globals and functions are called, that the data of globals fits them, and how blocks share tile blocks out or take
+//! them over.
+
+use super::{MiddleOp, Rule, require};
+use crate::core_ops::{Core, RANKS};
+use crate::persistent_loops::is_clc_loop;
+use crate::tile::{Dense, Global, MAX_ALIGNMENT};
+use base::{Block, Body, Value};
+use std::collections::BTreeSet;
+
+/// Names are unique, and every global's data and alignment fit its type.
+pub fn names<'a>(globals: &'a [Global], functions: impl Iterator<Item = &'a str>) -> Rule {
+    let mut names = BTreeSet::new();
+    for name in globals.iter().map(|global| global.name.as_str()).chain(functions) {
+        require(names.insert(name), || format!("there are two things called '{name}'"))?;
+    }
+    globals.iter().try_for_each(data)
+}
+
+fn data(global: &Global) -> Rule {
+    let count_fits = match &global.value {
+        Dense::Splat(_) => true,
+        Dense::Elements(elements) => elements.len() as u64 == global.count,
+    };
+    require(count_fits, || format!("global '{}' has data that does not fit its type", global.name))?;
+    require(global.align.is_power_of_two() && global.align <= MAX_ALIGNMENT, || {
+        format!("global '{}' has alignment {}, which is no power of two up to {MAX_ALIGNMENT}", global.name, global.align)
+    })
+}
+
+/// Where a cluster shares tile blocks out it has as many blocks as it may have; where none does, nobody asks for a rank.
+pub fn cluster<O: MiddleOp, T>(body: &Body<O, T>, cluster: Option<u32>) -> Rule {
+    let [few, many] = RANKS;
+    require(cluster.is_none_or(|ranks| RANKS.contains(&ranks)), || format!("a cluster has {few} or {many} blocks"))?;
+    let asks = || body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::ClusterRank {})));
+    require(cluster.is_some() || !asks(), || "it asks for a rank, and there is no cluster".into())
+}
+
+/// Whether blocks of a function take over tile blocks that have not begun.
+pub fn uses_clc<O: MiddleOp, T>(body: &Body<O, T>) -> bool {
+    body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::ClcBlockCount {})))
+}
+
+/// Which tile block is worked on is asked in rounds of the loop over them alone. That begins with 0 and counts each up to the last, is
+/// in no other loop or condition, and is the only one of the block it is in.
+pub fn clc_loops<O: MiddleOp, T>(body: &Body<O, T>, outermost: &[Block]) -> Rule {
+    let asks = body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::ClcBlockCount {} | Core::ClcBlockId { .. })));
+    if !asks {
+        return Ok(());
+    }
+    let of = |value: Value| body.defining_op(value).and_then(|op| body.ops[op].kind.core());
+    let is_constant =
+        |value: Value, wanted: u64| of(value).and_then(Core::constant).is_some_and(|constant| *constant == Dense::Splat(wanted));
+    let goes_over_them = |op: &O| is_clc_loop(body, op.core(), O::core);
+    let mut counters = BTreeSet::new();
+    for block in outermost {
+        let ops = body.blocks[*block].ops.iter().map(|op| &body.ops[*op].kind);
+        let all: Vec<&Core> = ops.filter(|op| goes_over_them(op)).filter_map(O::core).collect();
+        require(all.len() <= 1, || "there are two loops over the tile blocks that are taken".into())?;
+        for core in all {
+            let Core::For { lower, step, body: region, .. } = core else { continue };
+            require(is_constant(*lower, 0) && is_constant(*step, 1), || {
+                "the tile blocks that are taken are counted from 0 in ones".into()
+            })?;
+            counters.extend(body.blocks[body.block_of(*region)].args.first().copied());
+        }
+    }
+    let (mut uses, mut loops) = (0, 0);
+    for op in body.ops.values() {
+        loops += usize::from(goes_over_them(&op.kind));
+        uses += op.kind.operands().into_iter().filter(|value| matches!(of(*value), Some(Core::ClcBlockCount {}))).count();
+        if let Some(Core::ClcBlockId { iteration, .. }) = op.kind.core() {
+            require(counters.contains(iteration), || "a tile block is asked for that no iteration is about".into())?;
+        }
+    }
+    let only = uses == loops && loops == counters.len();
+    require(only, || {
+        "how many tile blocks are taken is the end of the loop over them, in no other loop or condition, and nothing else".into()
+    })
+}

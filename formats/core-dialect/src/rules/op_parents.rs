@@ -1,0 +1,67 @@
+//! What is around each op of a function, and where terminators give their values.
+
+use super::MiddleOp;
+use crate::core_ops::Core;
+use base::ir::Op as OpId;
+use base::{Body, Region};
+
+/// For each op, by its id.
+pub struct OpParents {
+    /// The op whose region it is in; none at the function's own level.
+    pub parent: Vec<Option<OpId>>,
+    /// For `yield` the op around it, for `continue` the loop it goes on with, for `break` the loop it leaves.
+    pub target: Vec<Option<OpId>>,
+    /// Inside the body of a reduction or scan.
+    pub combines: Vec<bool>,
+    /// How many ops are around the innermost one.
+    pub deepest: u32,
+}
+
+/// What a block passes on to the blocks in it.
+#[derive(Clone, Copy, Default)]
+struct Around {
+    parent: Option<OpId>,
+    continued: Option<OpId>,
+    broken: Option<OpId>,
+    combines: bool,
+    depth: u32,
+}
+
+impl OpParents {
+    pub fn of<O: MiddleOp, T>(body: &Body<O, T>, root: Region) -> OpParents {
+        let mut of_op = vec![Around::default(); body.ops.len()];
+        let count = body.ops.len();
+        let mut nesting =
+            OpParents { parent: vec![None; count], target: vec![None; count], combines: vec![false; count], deepest: 0 };
+        for op in body.walk(root) {
+            let outer = of_op[op.0 as usize];
+            let parent = Some(op);
+            let inner = match body.ops[op].kind.core() {
+                Some(Core::For { .. }) => Around { parent, continued: Some(op), broken: None, ..outer },
+                Some(Core::Loop { .. }) => Around { parent, continued: Some(op), broken: Some(op), ..outer },
+                Some(Core::If { .. }) => Around { parent, ..outer },
+                _ => {
+                    let combines = outer.combines || body.ops[op].kind.combination().is_some();
+                    Around { parent, continued: None, broken: None, combines, ..outer }
+                }
+            };
+            let inner = Around { depth: outer.depth + 1, ..inner };
+            for region in body.ops[op].kind.regions() {
+                for block in &body.regions[region].blocks {
+                    body.blocks[*block].ops.iter().for_each(|op| of_op[op.0 as usize] = inner);
+                }
+            }
+            let index = op.0 as usize;
+            nesting.parent[index] = outer.parent;
+            nesting.combines[index] = outer.combines;
+            nesting.deepest = nesting.deepest.max(outer.depth);
+            nesting.target[index] = match body.ops[op].kind.core() {
+                Some(Core::Yield { .. }) => outer.parent,
+                Some(Core::Continue { .. }) => outer.continued,
+                Some(Core::Break { .. }) => outer.broken,
+                _ => None,
+            };
+        }
+        nesting
+    }
+}

@@ -1,0 +1,191 @@
+//! Machines as data: `machines/*.toml` has a file for each architecture and one for each chip, which inherits from it.
+//!
+//! A number is `name = [value, "trust", "source"]`. Trust is `A` when two measurements agree, or one with a rate of the hardware; `B`
+//! for one good microbenchmark; `C` for one source or what is inferred from one. A file of a user's own inherits from any of these
+//! and overrides what it knows better; every number is known by `section.name`, which `Machine::set` takes, too. Cycles are those of
+//! a multiprocessor.
+
+use base::diag::{Diagnostic, Result};
+use std::collections::BTreeMap;
+
+mod mma_rate;
+mod numbers;
+mod rates;
+
+pub use mma_rate::MmaRate;
+pub use numbers::Machine;
+pub use rates::{ColumnRate, Rates, rates};
+
+/// A number with where it comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Number {
+    pub value: f64,
+    pub trust: String,
+    pub source: String,
+}
+
+pub(crate) type Numbers = BTreeMap<String, Number>;
+
+/// Files that come with the project: name, aliases, text.
+const FILES: &[(&str, &[&str], &str)] = &[
+    ("sm_80", &[], include_str!("../../../machines/sm_80.toml")),
+    ("sm_86", &[], include_str!("../../../machines/sm_86.toml")),
+    ("sm_90", &[], include_str!("../../../machines/sm_90.toml")),
+    ("sm_100", &[], include_str!("../../../machines/sm_100.toml")),
+    ("sm_120", &[], include_str!("../../../machines/sm_120.toml")),
+    ("a100", &["a100-80"], include_str!("../../../machines/a100.toml")),
+    ("a100-40", &[], include_str!("../../../machines/a100-40.toml")),
+    ("h100-sxm", &["h100"], include_str!("../../../machines/h100-sxm.toml")),
+    ("h100-nvl", &[], include_str!("../../../machines/h100-nvl.toml")),
+    ("h200", &[], include_str!("../../../machines/h200.toml")),
+    ("h800-pcie", &["h800"], include_str!("../../../machines/h800-pcie.toml")),
+    ("b200", &[], include_str!("../../../machines/b200.toml")),
+    ("b300", &[], include_str!("../../../machines/b300.toml")),
+    ("rtx3090", &[], include_str!("../../../machines/rtx3090.toml")),
+    ("rtx4090", &[], include_str!("../../../machines/rtx4090.toml")),
+    ("rtx5080", &[], include_str!("../../../machines/rtx5080.toml")),
+    ("rtx5090", &[], include_str!("../../../machines/rtx5090.toml")),
+    ("rtxpro6000", &["rtx-pro-6000"], include_str!("../../../machines/rtxpro6000.toml")),
+];
+
+/// The chips that are known, without the architectures they inherit from.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    FILES.iter().map(|(name, ..)| *name).filter(|name| !name.starts_with("sm_"))
+}
+
+/// The chips that stand for a target.
+pub struct Chips {
+    /// The most common chip, for predictions.
+    pub typical: &'static str,
+    /// The chip that the stages plan for: if devices of a target differ, the one of data centres or workstations.
+    pub planned: &'static str,
+}
+
+/// A row for each target of PTX that a chip of `machines/` stands for.
+const CHIPS: &[(&str, Chips)] = &[
+    ("sm_80", Chips { typical: "a100", planned: "a100" }),
+    ("sm_86", Chips { typical: "rtx3090", planned: "rtx3090" }),
+    ("sm_87", Chips { typical: "a100", planned: "a100" }),
+    ("sm_88", Chips { typical: "rtx3090", planned: "rtx3090" }),
+    ("sm_89", Chips { typical: "rtx4090", planned: "rtx4090" }),
+    ("sm_90", Chips { typical: "h100-sxm", planned: "h100-sxm" }),
+    ("sm_100", Chips { typical: "b200", planned: "b200" }),
+    ("sm_101", Chips { typical: "b200", planned: "b200" }),
+    ("sm_103", Chips { typical: "b300", planned: "b300" }),
+    ("sm_107", Chips { typical: "b300", planned: "b300" }),
+    ("sm_110", Chips { typical: "b200", planned: "b200" }),
+    ("sm_120", Chips { typical: "rtx5090", planned: "rtxpro6000" }),
+    ("sm_121", Chips { typical: "rtx5090", planned: "rtxpro6000" }),
+];
+
+/// The chips of a target of PTX, whose name may end in the letter of specific features.
+pub fn chips(target: &str) -> Option<&'static Chips> {
+    let name = target.trim_end_matches(['a', 'f']);
+    CHIPS.iter().find(|(known, _)| *known == name).map(|(_, chips)| chips)
+}
+
+/// The chip whose times are predicted for a target of PTX.
+pub fn of_target(target: &str) -> Option<&'static str> {
+    chips(target).map(|chips| chips.typical)
+}
+
+impl Machine {
+    /// A chip of the project's files.
+    pub fn named(name: &str) -> Result<Machine> {
+        let unknown = || {
+            let names: Vec<&str> = names().collect();
+            Diagnostic::invalid("MCH001", format!("no machine is called '{name}'; there are {}", names.join(", ")))
+        };
+        let (name, _, text) = find(name).ok_or_else(unknown)?;
+        Machine::parse(name, text)
+    }
+
+    /// A chip from the text of a file.
+    pub fn parse(name: &str, text: &str) -> Result<Machine> {
+        let mut numbers = Numbers::new();
+        merge(name, text, &mut numbers, 0)?;
+        Machine::from_numbers(name, numbers)
+    }
+
+    /// Overrides a number: `section.name=value`.
+    pub fn set(&self, assignment: &str) -> Result<Machine> {
+        let wrong = |why: &str| Diagnostic::invalid("MCH002", format!("'{assignment}': {why}"));
+        let (key, value) = assignment.split_once('=').ok_or_else(|| wrong("it is not of the form section.name=value"))?;
+        let value: f64 = value.trim().parse().map_err(|_| wrong("the value is no number"))?;
+        let mut numbers = self.numbers.clone();
+        let Some(number) = numbers.get_mut(key.trim()) else { return Err(wrong("there is no such number")) };
+        *number = Number { value, trust: "-".into(), source: "given by the user".into() };
+        Machine::from_numbers(&self.name, numbers)
+    }
+}
+
+fn find(name: &str) -> Option<(&'static str, &'static [&'static str], &'static str)> {
+    FILES.iter().copied().find(|(other, aliases, _)| *other == name || aliases.contains(&name))
+}
+
+/// Puts the numbers of a file, and before them those it inherits, into `numbers`.
+fn merge(name: &str, text: &str, numbers: &mut Numbers, depth: usize) -> Result<()> {
+    let wrong = |why: String| Diagnostic::invalid("MCH003", format!("machine '{name}': {why}"));
+    let table: toml::Table = text.parse().map_err(|error| wrong(format!("{error}")))?;
+    if let Some(parent) = table.get("inherits") {
+        let parent = parent.as_str().ok_or_else(|| wrong("'inherits' is no text".into()))?;
+        let (parent, _, text) = find(parent).ok_or_else(|| wrong(format!("it inherits from '{parent}', which is unknown")))?;
+        if depth > 4 {
+            return Err(wrong("it inherits from itself".into()));
+        }
+        merge(parent, text, numbers, depth + 1)?;
+    }
+    for (section, rows) in table.iter().filter(|(key, _)| !matches!(key.as_str(), "inherits" | "about")) {
+        let rows = rows.as_table().ok_or_else(|| wrong(format!("'{section}' is no section")))?;
+        for (key, row) in rows {
+            let place = format!("{section}.{key}");
+            numbers.insert(
+                place.clone(),
+                number(row)
+                    .ok_or_else(|| wrong(format!("'{place}' is not [value, \"trust\", \"source\"] with a value of at least 0")))?,
+            );
+        }
+    }
+    Ok(())
+}
+
+fn number(row: &toml::Value) -> Option<Number> {
+    let [value, trust, source] = row.as_array()?.as_slice() else { return None };
+    let value = value.as_float().or(value.as_integer().map(|value| value as f64)).filter(|value| *value >= 0.0)?;
+    Some(Number { value, trust: trust.as_str()?.into(), source: source.as_str()?.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_is_a_machine() {
+        for (name, ..) in FILES {
+            if !name.starts_with("sm_") {
+                let machine = Machine::named(name).unwrap_or_else(|error| panic!("{name}: {}", error.message));
+                for (key, number) in &machine.numbers {
+                    assert!(["A", "B", "C"].contains(&&*number.trust) && !number.source.is_empty(), "{name}: {key}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn users_override() {
+        let machine = Machine::parse("mine", "inherits = 'h100-sxm'\n[chip]\nsms = [7, 'C', 'mine']").unwrap();
+        assert_eq!(machine.chip.sms, 7.0);
+        assert_eq!(machine.set("chip.sms=9").unwrap().chip.sms, 9.0);
+        for (text, code) in [
+            ("inherits = 'x'", "MCH003"),
+            ("[chip]\nmultiprocessors = 7", "MCH003"),
+            ("inherits = 'b200'\n[chip]\nx = [1, 'A', 'x']", "MCH004"),
+            ("", "MCH004"),
+            ("inherits = 'b200'\n[rate]\nf32 = [nan, 'A', 'x']", "MCH003"),
+        ] {
+            assert_eq!(Machine::parse("mine", text).unwrap_err().code, code, "{text}");
+        }
+        assert_eq!(machine.set("chip.x=1").unwrap_err().code, "MCH002");
+        assert_eq!(Machine::named("h1000").unwrap_err().code, "MCH001");
+    }
+}

@@ -1,0 +1,151 @@
+//! What the stages reckon with: the numbers of a target's chip, as whole results in a clock.
+//!
+//! A stage compares ways to do the same by a closed form, so a product is a rate and a copy a latency that grows with its bytes. What
+//! is one number of `machines/` is that number; nothing is said twice.
+
+use crate::{Machine, MmaRate, chips};
+use base::Target;
+use std::collections::BTreeMap;
+use std::sync::{LazyLock, OnceLock};
+
+/// What a multiprocessor does in a clock, and after how many cycles results are there.
+#[derive(Clone, Debug)]
+pub struct Rates {
+    /// Clocks of `mma.sync` for 16 rows, 8 columns and 32 bytes of K, but of f64 for 8 rows, 8 columns and 4 elements of K.
+    mma: [(MmaRate, f64); MmaRate::ALL.len()],
+    /// `wgmma`, and `tcgen05.mma` for tiles of 128 rows, on targets that have the instruction.
+    pub wgmma: Option<ColumnRate>,
+    pub tcgen05: Option<ColumnRate>,
+    /// Additions, products and multiply-adds of floats.
+    pub multiply_add: u32,
+    /// Everything else that is plain: integers, logic, comparisons, minima, conversions.
+    pub integer: u32,
+    /// Transcendental operations, and among them exponentials.
+    pub special: u32,
+    pub exponential: u32,
+    /// Bytes to and from shared memory, and from global memory as one of all sms gets it from the second-level cache.
+    pub shared: u32,
+    pub copy: u32,
+    pub mma_latency: u32,
+    pub arithmetic_latency: u32,
+    pub shared_latency: u32,
+    /// Of global memory: for the first byte, and for each KiB that is on its way.
+    copy_latency: u32,
+    copy_latency_per_kib: u32,
+}
+
+/// A rate that is measured for so many rows, one column and 32 bytes of K.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ColumnRate {
+    rows: f64,
+    cycles: f64,
+}
+
+impl ColumnRate {
+    /// Multiply-adds in a clock of an SM, for operands of so many bits.
+    pub fn of(self, bits: u32) -> u32 {
+        whole(self.rows * 256.0 / f64::from(bits) / self.cycles)
+    }
+}
+
+fn whole(number: f64) -> u32 {
+    number.round() as u32
+}
+
+impl Rates {
+    /// Multiply-adds of `mma.sync` in a clock of an SM, for operands of so many bits.
+    pub fn mma(&self, class: MmaRate, bits: u32) -> u32 {
+        let (_, cycles) = self.mma.iter().find(|(known, _)| *known == class).expect("`MmaRate::ALL` has all classes");
+        // Each of the four SM sub-partitions issues one instruction in this time.
+        match class {
+            MmaRate::F64 => whole(4.0 * 8.0 * 8.0 * 4.0 / cycles),
+            _ => ColumnRate { rows: 4.0 * 16.0 * 8.0, cycles: *cycles }.of(bits),
+        }
+    }
+    /// Clocks until a tile of so many bytes is there from global memory, while all sms read.
+    pub fn copy_latency(&self, bytes: u32) -> u32 {
+        self.copy_latency + u32::try_from(u64::from(bytes) * u64::from(self.copy_latency_per_kib) / 1024).unwrap_or(u32::MAX / 2)
+    }
+
+    fn new(machine: &Machine) -> Rates {
+        let mma = &machine.mma;
+        let cycles = |class: MmaRate| match class {
+            MmaRate::F16 => mma.f16,
+            MmaRate::F16Accumulator => mma.f16_accumulator,
+            MmaRate::Tf32 => mma.tf32,
+            MmaRate::F64 => mma.f64,
+            MmaRate::I8 => mma.i8,
+            MmaRate::F8 => mma.f8,
+            MmaRate::BlockScaled => mma.scaled,
+        };
+        let column = |rows: f64, cycles: f64| (cycles > 0.0).then_some(ColumnRate { rows, cycles });
+        Rates {
+            mma: MmaRate::ALL.map(|class| (class, cycles(class))),
+            wgmma: column(64.0, machine.wgmma.column),
+            tcgen05: column(128.0, machine.tcgen05.column),
+            multiply_add: whole(machine.rate.f32),
+            integer: whole(machine.rate.logic),
+            special: whole(machine.rate.special),
+            exponential: whole(machine.rate.ex2),
+            shared: whole(machine.shared.bytes),
+            copy: whole(machine.global.l2_bytes),
+            mma_latency: whole(mma.latency),
+            arithmetic_latency: whole(machine.plan.arithmetic),
+            shared_latency: whole(machine.shared.latency),
+            copy_latency: whole(machine.plan.copy),
+            copy_latency_per_kib: whole(machine.plan.copy_kib),
+        }
+    }
+}
+
+/// Of each target, once somebody asks: reading the machines of all takes longer than scheduling a small kernel.
+static RATES: LazyLock<BTreeMap<&'static str, OnceLock<Rates>>> =
+    LazyLock::new(|| Target::all().map(|target| (target.name, OnceLock::new())).collect());
+
+fn planned_chip(target: Target) -> &'static str {
+    chips(target.name).expect("the test `every_target_has_rates` checks that each target has a chip").planned
+}
+
+/// The rates of a target.
+pub fn rates(target: Target) -> &'static Rates {
+    RATES[target.name].get_or_init(|| Rates::new(&Machine::named(planned_chip(target)).expect("the project's files are whole")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use target_info::Feature;
+
+    fn of(name: &str) -> &'static Rates {
+        rates(Target::parse(name).unwrap())
+    }
+
+    #[test]
+    fn every_target_has_rates() {
+        for target in Target::all() {
+            let rates = rates(target);
+            for class in MmaRate::ALL {
+                assert!(rates.mma(class, 8) > 0, "{target} {class:?}");
+            }
+            assert_eq!(target.has(Feature::Wgmma), rates.wgmma.is_some(), "{target}");
+            assert_eq!(target.has(Feature::TensorMemory), rates.tcgen05.is_some(), "{target}");
+        }
+    }
+
+    /// Multiply-adds in a clock, as data sheets have them.
+    #[test]
+    fn rates_are_those_of_data_sheets() {
+        let by_warps = |target, class, bits| of(target).mma(class, bits);
+        let column = |rate: Option<ColumnRate>, bits: &[u32]| bits.iter().map(|bits| rate.unwrap().of(*bits)).collect::<Vec<_>>();
+        let of_sm_80 = [(MmaRate::I8, 8), (MmaRate::F16, 16), (MmaRate::Tf32, 32), (MmaRate::F64, 64)];
+        assert_eq!(of_sm_80.map(|(class, bits)| by_warps("sm_80", class, bits)), [2048, 1024, 512, 64]);
+        assert_eq!(column(of("sm_90").wgmma, &[8, 16, 32]), [4096, 2048, 1024]);
+        assert_eq!(column(of("sm_100").tcgen05, &[4, 8, 16, 32]), [16384, 8192, 4096, 2048]);
+        assert_eq!(by_warps("sm_120", MmaRate::F16, 16), 512);
+        // RTX PRO 6000: 2000 TFLOPS of dense FP4 by 188 SMs at 2.6 GHz.
+        assert_eq!(by_warps("sm_120", MmaRate::BlockScaled, 4), 2048);
+        assert_eq!(by_warps("sm_120", MmaRate::BlockScaled, 8), 1024);
+        assert_eq!((of("sm_80").multiply_add, of("sm_89").multiply_add, of("sm_103").exponential), (64, 128, 32));
+        assert_eq!(of("sm_90").copy_latency(16384), 900 + 16 * 36);
+    }
+}

@@ -1,0 +1,128 @@
+//! Loops of which a iteration's last mmas stand after the first reads of the next iteration: the tensor cores then have work while the next
+//! stages are waited for and their first fragments are read. `tile-sched` says of which loads that is so; the verifier holds that the order
+//! of what anyone can see is the same.
+
+use crate::{Function, Op, lazy_fragments};
+use base::ir::{Op as OpId, Operation};
+use base::{Block, Region, Value};
+use core_dialect::core_ops::Core;
+use core_dialect::persistent_loops::is_clc_loop;
+use tileas::effects::{Completes, Synchronises};
+use tileas::{MmaAtom, MmaOperand};
+
+/// What is done of the next iteration, and after what.
+#[derive(Clone, Debug)]
+pub struct Early {
+    /// What a iteration waits for before it reads.
+    pub waits: Vec<OpId>,
+    /// The loads in pieces of both operands.
+    pub loads: [OpId; 2],
+    pub mma: OpId,
+    /// What stands between the mma and the end of the iteration.
+    pub after: Vec<OpId>,
+}
+
+/// The same of the body of a loop, or why it has to wait where it does.
+pub fn of(function: &Function, block: Block) -> Result<Early, &'static str> {
+    let body = &function.body;
+    let node = &body.blocks[block];
+    let kind = |op: &OpId| &body.ops[*op].kind;
+    let mma = only_mma(function, block)?;
+    let loads = loads_of(function, block, mma)?;
+    let at = |op: OpId| node.ops.iter().position(|other| *other == op).expect("it is in the block");
+    let first = loads.into_iter().map(at).min().expect("there are two");
+    let Some((end, ops)) = node.ops.split_last() else { return Err("it has no end") };
+    if !matches!(kind(end).core(), Some(Core::Continue { .. })) {
+        return Err("a iteration ends in several places");
+    }
+    if ops.iter().any(|op| !kind(op).regions().is_empty()) {
+        return Err("a iteration has other ways through it");
+    }
+    let waits: Vec<OpId> = ops[..first].iter().copied().filter(|op| !kind(op).is_pure()).collect();
+    if waits.is_empty() || !waits.iter().all(|op| is_wait(kind(op))) {
+        return Err("something else than waits stands before its fragments are read");
+    }
+    let (beside, after) = (&ops[first..at(mma)], &ops[at(mma) + 1..]);
+    let waits_not = |op: &OpId| matches!(kind(op).effects().synchronises, None | Some(Synchronises::EndsCopies));
+    if !beside.iter().all(waits_not) {
+        return Err("something is waited for between its reads");
+    }
+    let result = body.result(mma);
+    if !after.iter().all(|op| is_ahead(kind(op)) && !kind(op).operands().contains(&result)) {
+        return Err("an op stands between its MMA and the end of an iteration");
+    }
+    let is_known = |value: Value| node.args.contains(&value) || body.defining_op(value).is_none_or(|op| !node.ops.contains(&op));
+    let asked = waits.iter().chain(&loads).flat_map(|op| kind(op).operands());
+    match asked.into_iter().all(is_known) {
+        true => Ok(Early { waits, loads, mma, after: after.to_vec() }),
+        false => Err("a stage is computed in the iteration that reads it"),
+    }
+}
+
+fn only_mma(function: &Function, block: Block) -> Result<OpId, &'static str> {
+    let is_mma = |op: &OpId| matches!(function.body.ops[*op].kind, Op::Core(tileas::Op::Mma { .. }));
+    let mut mmas = function.body.blocks[block].ops.iter().copied().filter(is_mma);
+    match (mmas.next(), mmas.next()) {
+        (Some(mma), None) => Ok(mma),
+        _ => Err("it has more than one MMA in an iteration, or none"),
+    }
+}
+
+/// The loads in pieces of both operands, in the mma's block.
+fn loads_of(function: &Function, block: Block, mma: OpId) -> Result<[OpId; 2], &'static str> {
+    let body = &function.body;
+    let Op::Core(tileas::Op::Mma {
+        lhs: MmaOperand::Registers(lhs), rhs: MmaOperand::Registers(rhs), atom: MmaAtom::Sync(_), ..
+    }) = &body.ops[mma].kind
+    else {
+        return Err("its MMA reads no fragments");
+    };
+    let per_k_step = |op: &OpId| matches!(body.ops[*op].kind, Op::Core(tileas::Op::SharedLoad { per_k_step: true, .. }));
+    let load =
+        |value: &Value| lazy_fragments::origin(function, *value).filter(|op| per_k_step(op) && body.blocks[block].ops.contains(op));
+    let [Some(lhs), Some(rhs)] = [lhs, rhs].map(load) else { return Err("its fragments are not read in pieces") };
+    Ok([lhs, rhs])
+}
+
+/// What makes sure that a stage is filled.
+fn is_wait(op: &Op) -> bool {
+    matches!(op, Op::PipelineWait { .. } | Op::CopyWait { .. } | Op::Barrier { .. } | Op::AsyncFence {})
+}
+
+/// What may as well be done before the mmas that stand before it: it computes, gives a stage back, or issues copies that are done later.
+fn is_ahead(op: &Op) -> bool {
+    let effects = op.effects();
+    let copies = effects.completes == Completes::WithItsCopies || effects.synchronises == Some(Synchronises::EndsCopies);
+    op.is_pure() || copies || matches!(op, Op::AsyncFence {} | Op::PipelineRelease { .. })
+}
+
+/// Whether the loads of a block are early.
+pub fn is_said(function: &Function, block: Block) -> bool {
+    function.body.blocks[block].ops.iter().any(|op| is_early(&function.body.ops[*op].kind))
+}
+
+fn is_early(op: &Op) -> bool {
+    matches!(op, Op::Core(tileas::Op::SharedLoad { prefetch_next: true, .. }))
+}
+
+/// The bodies of loops in a region that know before a iteration's end whether there is another one.
+pub fn bodies(function: &Function, region: Region) -> Vec<Block> {
+    let body = &function.body;
+    let of_loop = |op: OpId| match body.ops[op].kind.core() {
+        core if is_clc_loop(body, core, Op::core) => None,
+        Some(Core::For { body: region, .. }) => Some(body.block_of(*region)),
+        _ => None,
+    };
+    body.walk(region).into_iter().filter_map(of_loop).collect()
+}
+
+/// Why a load in a block cannot be early, if it cannot.
+pub(crate) fn refused(function: &Function, block: Block) -> Result<(), &'static str> {
+    if !bodies(function, function.region).contains(&block) {
+        return Err("it is in no loop");
+    }
+    let Early { loads, .. } = of(function, block)?;
+    let early = |op: &OpId| is_early(&function.body.ops[*op].kind);
+    let others = function.body.blocks[block].ops.iter().any(|op| early(op) && !loads.contains(op));
+    if loads.iter().all(early) && !others { Ok(()) } else { Err("both operands of an MMA are prefetched, and nothing else") }
+}

@@ -1,0 +1,72 @@
+//! Which ops of a function the hazard_checker looks at, and which values are accumulators of mmas that may be in flight.
+
+use crate::region_flow::forwarded_values;
+use crate::{Function, Op};
+use base::ir::{Op as OpId, Operation};
+use base::{Block, Value};
+use std::collections::{BTreeMap, BTreeSet};
+use tileas::Type;
+use tileas::effects::Completes;
+
+/// The ops of each block that matter to memory or to what loops count; empty where none matters to memory.
+pub(super) fn relevant(function: &Function, ordered: &BTreeSet<OpId>) -> BTreeMap<Block, Vec<OpId>> {
+    let body = &function.body;
+    let accumulators = accumulators(function);
+    let mut any = false;
+    let mut matters = |op: OpId| {
+        let node = &body.ops[op];
+        let effects = node.kind.effects();
+        let memory = !effects.buffers.is_empty() || effects.synchronises.is_some() || ordered.contains(&op);
+        any |= memory;
+        let counts = node.results.iter().any(|result| matches!(body.ty(*result), Type::Scalar(_)));
+        let regions = !node.kind.regions().is_empty() || node.kind.is_terminator();
+        memory || counts || regions || node.kind.operands().iter().any(|value| accumulators.contains_key(value))
+    };
+    let mut blocks = BTreeMap::new();
+    let mut regions = vec![function.region];
+    while let Some(region) = regions.pop() {
+        let block = body.block_of(region);
+        let ops: Vec<OpId> = body.blocks[block].ops.iter().copied().filter(|op| matters(*op)).collect();
+        regions.extend(ops.iter().flat_map(|op| body.ops[*op].kind.regions()));
+        blocks.insert(block, ops);
+    }
+    if any { blocks } else { BTreeMap::new() }
+}
+
+/// The values that are, or become in a loop, the accumulators of mmas that may be in flight, and which mmas'.
+pub(super) fn accumulators(function: &Function) -> BTreeMap<Value, BTreeSet<OpId>> {
+    let body = &function.body;
+    let all = body.walk(function.region);
+    let mut accumulators: BTreeMap<Value, BTreeSet<OpId>> = BTreeMap::new();
+    for &op in all.iter().filter(|op| body.ops[**op].kind.effects().completes == Completes::WithMmaGroup) {
+        accumulators.entry(body.result(op)).or_default().insert(op);
+    }
+    let mut before = 0;
+    // Until nothing new comes around a loop.
+    while before != accumulators.values().map(BTreeSet::len).sum::<usize>() {
+        before = accumulators.values().map(BTreeSet::len).sum();
+        for &op in &all {
+            for (from, to) in forwarded_values(function, op) {
+                if let Some(mmas) = accumulators.get(&from).cloned() {
+                    accumulators.entry(to).or_default().extend(mmas);
+                }
+            }
+        }
+    }
+    accumulators
+}
+
+/// The accumulators that an op uses, with the mmas that make them. Nothing but the next mma takes the accumulators of one in flight; what
+/// hands them on does not touch them.
+pub(super) fn accumulators_used<'a>(
+    accumulators: &'a BTreeMap<Value, BTreeSet<OpId>>,
+    kind: &Op,
+) -> Vec<(Value, &'a BTreeSet<OpId>)> {
+    let effects = kind.effects();
+    let next = effects.completes == Completes::WithMmaGroup;
+    let hands_on = !kind.regions().is_empty() || kind.is_terminator();
+    if accumulators.is_empty() || next || hands_on || effects.synchronises.is_some() {
+        return Vec::new();
+    }
+    kind.operands().into_iter().filter_map(|value| Some((value, accumulators.get(&value)?))).collect()
+}

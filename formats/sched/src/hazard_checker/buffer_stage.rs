@@ -1,0 +1,55 @@
+//! The stages of buffers, and what memory they take.
+
+use crate::FunctionAttrs;
+use tileas::{Buffer, BufferInfo, Space};
+
+/// A stage of a buffer, and its bytes, or its columns of tensor memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct BufferStage {
+    pub(super) buffer: Buffer,
+    pub(super) number: u32,
+    pub(super) space: Space,
+    /// The block of a cluster whose memory it is.
+    pub(super) rank: usize,
+    start: u64,
+    end: u64,
+}
+
+impl BufferStage {
+    pub(super) fn of(attrs: &FunctionAttrs, buffer: Buffer, number: u32) -> BufferStage {
+        let (place, info) = (attrs.placements[buffer], &attrs.program.buffers[buffer]);
+        let length = BufferStage::length(info);
+        let start = u64::from(place.offset) + length * u64::from(number);
+        BufferStage { buffer, number, space: info.space, rank: 0, start, end: start + length }
+    }
+    /// All stages of a buffer as one.
+    pub(super) fn staged_buffer(attrs: &FunctionAttrs, buffer: Buffer) -> BufferStage {
+        let (place, first) = (attrs.placements[buffer], BufferStage::of(attrs, buffer, 0));
+        BufferStage { end: first.start + BufferStage::length(&attrs.program.buffers[buffer]) * u64::from(place.depth), ..first }
+    }
+    /// The same one of another block of the cluster.
+    pub(super) fn of_block(self, rank: usize) -> BufferStage {
+        BufferStage { rank, ..self }
+    }
+    /// One of so many parts, of which each block of a cluster brings one.
+    pub(super) fn part(self, number: usize, of: usize) -> BufferStage {
+        let length = (self.end - self.start) / of as u64;
+        let start = self.start + length * number as u64;
+        BufferStage { start, end: start + length, ..self }
+    }
+    fn length(info: &BufferInfo) -> u64 {
+        u64::from(match info.space {
+            Space::Shared => info.bytes(),
+            Space::Tensor => info.columns(),
+        })
+    }
+    pub(super) fn meets(&self, other: &BufferStage) -> bool {
+        (self.space, self.rank) == (other.space, other.rank) && self.start < other.end && other.start < self.end
+    }
+}
+
+impl std::fmt::Display for BufferStage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "stage {} of {}", self.number, self.buffer)
+    }
+}

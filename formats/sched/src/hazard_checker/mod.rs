@@ -1,0 +1,430 @@
+//! The hazard_checker: whether a file's placements, waits, barriers and fences are what its program needs. Every reader and writer of
+//! `.sched` asks it, so that no tool takes what another refuses; it shares no decision with the stage that makes them. What both ask is the
+//! column of effects, what tokens order ([`crate::token_order`]), and how far the iterations of a loop lie apart ([`crate::iteration_distance`]).
+//!
+//! It plays every function: what each warp_role does is written out ([`event_trace`]), and played with what the others do ([`happens_before`]); a function
+//! without warp_roles is one that plays alone. Both sides of a condition are played where it is not about a loop's counter, and a loop whose
+//! bounds are not known goes iteration twice, or not at all. Where a loop ends groups of copies, as pipelined ones do, its bounds are set to each number of iterations up to
+//! twice as many as the stages, and some more. Scalars are computed as far as they depend on loop counters only; what tiles hold
+//! plays no part.
+//!
+//! | code | rule |
+//! |---|---|
+//! | SC130 | accesses that meet, in a buffer or because tokens order them, have a barrier between them, and waits where they are asynchronous; what is read is there |
+//! | SC131 | the program can be hazard_checked: it does not branch and nest so that playing it takes too long |
+//! | SC132 | a staged_buffer has a stage for every iteration that is in flight, and to itself while copies run ahead to it |
+//! | SC133 | warp_roles take the stages of pipelines in turn, fill and free them, and never wait for each other for good |
+//!
+//! Where warp_roles go through pipelines together, the numbers of iterations are those around every depth, and a condition that warp_roles have in
+//! common is played both forks, each for all of them.
+
+mod accumulators;
+mod buffer_stage;
+mod event_trace;
+mod global_order;
+mod happens_before;
+mod last_access;
+mod scalars;
+
+use crate::Op;
+use crate::module::{Function, LoopSchedule, Module, Phase};
+use base::diag::{Diagnostic, Place, Result};
+use base::ir::{Def, Op as OpId, Operation};
+use base::{Arena, Block, Envelope, Region, Value};
+use core_dialect::core_ops::Core;
+use core_dialect::tile::Dense;
+use event_trace::Program;
+use global_order::Order;
+use happens_before::{AbstractExecution, Rules};
+use numerics::Scalar;
+use numerics::arith::Binary;
+use std::collections::{BTreeMap, BTreeSet};
+use tileas::Buffer;
+use tileas::effects::Proxy;
+use tileas::layout::{Layout, LayoutId};
+
+/// Why a program is refused.
+enum Fault {
+    Broken {
+        op: OpId,
+        message: String,
+    },
+    /// What no one op is to blame for.
+    Left {
+        message: String,
+    },
+    /// Steps of pipelines depend on a condition that all warp_roles know and the hazard_checker does not: both forks are to be played.
+    Either {
+        condition: Value,
+    },
+    TooLong,
+}
+
+/// What the hazard_checker has against a function that is complete, if anything.
+pub fn refusal(function: &Function, layouts: &Arena<LayoutId, Layout>) -> Option<String> {
+    let (fault, _) = hazard_checker(function, layouts, &[], &BTreeMap::new(), true).err()?;
+    Some(match fault {
+        Fault::Broken { op, message } => format!("{}: {message}", function.body.ops[op].kind.mnemonic()),
+        Fault::Left { message } => message,
+        Fault::Either { .. } | Fault::TooLong => "it nests too deep to be hazard_checked".into(),
+    })
+}
+
+/// Judges every function of a file from phase alloc on; before, there is nothing to hazard_checker that an op does.
+pub(crate) fn module(module: &Module, phase: Phase, envelope: &Envelope) -> Result<()> {
+    if phase < Phase::Alloc {
+        return Ok(());
+    }
+    module.functions.iter().try_for_each(|function| {
+        let own: Vec<&LoopSchedule> = module.schedules.iter().filter(|schedule| schedule.function == function.name).collect();
+        let refuse = |code: &str, op: Option<OpId>, message: String, what: String| {
+            let loc = op.map_or(function.loc, |op| function.body.ops[op].loc);
+            let found = Diagnostic::invalid(code, message).at_loc(&envelope.debug, loc);
+            if found.place.is_some() { found.note(format!("in {what}")) } else { found.at(Place::Entity(what)) }
+        };
+        let ahead = if phase == Phase::Alloc { staged_buffers(function, &own) } else { Ok(BTreeMap::new()) };
+        let ahead = ahead.map_err(|message| refuse("SC132", None, message, format!("func {}", function.name)))?;
+        hazard_checker(function, &module.layouts, &own, &ahead, phase == Phase::Materialize).map_err(|(fault, trip_count)| {
+            match fault {
+                Fault::Broken { op, message } => {
+                    let kind = function.body.ops[op].kind.mnemonic();
+                    let what = trip_count.map_or(String::new(), |trip_count| format!(", {trip_count} iterations"));
+                    refuse("SC130", Some(op), format!("{kind}: {message}"), format!("func {}{what}", function.name))
+                }
+                Fault::Left { message } => {
+                    let what = trip_count.map_or(String::new(), |trip_count| format!(", {trip_count} iterations"));
+                    refuse("SC133", None, message, format!("func {}{what}", function.name))
+                }
+                Fault::Either { .. } | Fault::TooLong => {
+                    Diagnostic::unsupported("SC131", format!("'{}' nests too deep to be hazard_checked", function.name))
+                }
+            }
+        })
+    })
+}
+
+/// The faults of a function, with the number of iterations that showed it.
+fn hazard_checker(
+    function: &Function,
+    layouts: &Arena<LayoutId, Layout>,
+    schedules: &[&LoopSchedule],
+    ahead: &BTreeMap<OpId, BTreeSet<Buffer>>,
+    synchronised: bool,
+) -> std::result::Result<(), (Fault, Option<u64>)> {
+    let order = if synchronised { Order::of(function, layouts) } else { Order::none() };
+    let relevant = accumulators::relevant(function, &order.accesses);
+    if relevant.is_empty() {
+        return Ok(());
+    }
+    let program = Program { function, relevant: &relevant, order: &order, ahead };
+    if !function.attrs.warp_roles.is_empty() || !function.attrs.pipelines.is_empty() {
+        return together(&program);
+    }
+    let rules = Rules { synchronised, in_order: !schedules.is_empty() };
+    let execute = |forced: BTreeMap<Value, u64>| execute(&program, rules, forced);
+    let Some(bounds) = pipelined_bounds(function).filter(|bounds| !bounds.is_empty()) else {
+        return execute(BTreeMap::new()).map_err(|fault| (fault, None));
+    };
+    let stages = schedules.iter().map(|schedule| schedule.last_stage() + 1).max().unwrap_or(1);
+    (0..=2 * u64::from(stages)).chain([17]).try_for_each(|trip_count| {
+        let forced = bounds.iter().flat_map(|bounds| bounds.for_trip_count(trip_count, &BTreeMap::new())).collect();
+        execute(forced).map_err(|fault| (fault, Some(trip_count)))
+    })
+}
+
+/// The faults of a function whose warp_roles are played together.
+fn together(program: &Program<'_>) -> std::result::Result<(), (Fault, Option<u64>)> {
+    let function = program.function;
+    happens_before::arrivals(&function.attrs).map_err(|message| (Fault::Left { message }, None))?;
+    let execute = |forced| either_path(program, forced, MAX_CONDITIONS);
+    let loops = loops_with_pipelines(function);
+    if loops.is_empty() {
+        return execute(BTreeMap::new()).map_err(|fault| (fault, None));
+    }
+    let deepest = function.attrs.pipelines.values().map(|info| u64::from(info.depth)).max().unwrap_or(1);
+    // Each loop in turn goes iteration as often as it may matter, and the others not at all, once, or twice.
+    for own in 0..loops.len() {
+        for trip_count in (0..=2 * deepest + 1).chain([17]) {
+            for others in 0..if loops.len() > 1 { 3 } else { 1 } {
+                let times = |at: usize| if at == own { trip_count } else { others };
+                execute(forced(&loops, times)).map_err(|fault| (fault, Some(trip_count)))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Plays a function once, with these values of what is not known of its loops and conditions.
+fn execute(program: &Program<'_>, rules: Rules, forced: BTreeMap<Value, u64>) -> std::result::Result<(), Fault> {
+    let mut happens_before = AbstractExecution::new(program, rules);
+    event_trace::unroll(program, forced, &mut |warp_role, event| happens_before.add(warp_role, event))?;
+    happens_before.run()
+}
+
+/// Conditions of which both forks are played, those of loops aside.
+const MAX_CONDITIONS: u32 = 4;
+
+/// Plays what warp_roles do together, both forks where that depends on a condition that is not known.
+fn either_path(program: &Program<'_>, forced: BTreeMap<Value, u64>, conditions: u32) -> std::result::Result<(), Fault> {
+    match execute(program, Rules { synchronised: true, in_order: false }, forced.clone()) {
+        Err(Fault::Either { condition }) if conditions > 0 => [0, 1].into_iter().try_for_each(|taken| {
+            let forced = forced.iter().map(|(value, number)| (*value, *number)).chain([(condition, taken)]).collect();
+            either_path(program, forced, conditions - 1)
+        }),
+        played => played,
+    }
+}
+
+/// Whether a region has steps of pipelines in it.
+fn steps_pipelines(function: &Function, region: Region) -> bool {
+    let steps = |kind: &Op| {
+        matches!(
+            kind,
+            Op::PipelineAcquire { .. } | Op::PipelineCommit { .. } | Op::PipelineWait { .. } | Op::PipelineRelease { .. }
+        )
+    };
+    function.body.walk(region).into_iter().any(|op| steps(&function.body.ops[op].kind))
+}
+
+/// Whether nothing in a region touches memory or waits for others.
+fn only_computes(function: &Function, region: Region) -> bool {
+    let does_nothing = |op: OpId| {
+        let effects = function.body.ops[op].kind.effects();
+        effects.buffers.is_empty() && effects.global.is_none() && effects.synchronises.is_none()
+    };
+    function.body.walk(region).into_iter().all(does_nothing)
+}
+
+/// What says how often a loop goes iteration: a value from before the warp_roles' bodies, or how deep the loop is nested.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Times {
+    Of(Value),
+    Nested(usize),
+}
+
+/// The bounds with which loops go iteration so often. One that begins where another one ends does so then, too.
+fn forced(loops: &BTreeMap<Times, Vec<Bounds>>, times: impl Fn(usize) -> u64) -> BTreeMap<Value, u64> {
+    let mut forced = BTreeMap::new();
+    let mut left: Vec<(usize, (&Times, &Vec<Bounds>))> = loops.iter().enumerate().collect();
+    while !left.is_empty() {
+        let waits = |(at, (_, same)): &(usize, (&Times, &Vec<Bounds>))| {
+            let others = left.iter().filter(|(other, _)| other != at).flat_map(|(_, (_, others))| others.iter());
+            let ends: BTreeSet<Value> = others.map(|bounds| bounds.upper.0).collect();
+            same.iter().any(|bounds| bounds.lower.1.is_none() && ends.contains(&bounds.lower.0))
+        };
+        let next = left.iter().position(|one| !waits(one)).unwrap_or(0);
+        let (at, (of, same)) = left.remove(next);
+        for (value, number) in for_trip_count(of, same, times(at), &forced) {
+            forced.entry(value).or_insert(number);
+        }
+    }
+    forced
+}
+
+/// The bounds of loops that go iteration as often as each other. Of those that count to the same value the first to start makes all iterations.
+fn for_trip_count(times: &Times, same: &[Bounds], trip_count: u64, known: &BTreeMap<Value, u64>) -> Vec<(Value, u64)> {
+    let trip_count = trip_count.max(same.iter().any(Bounds::have_iteration).into());
+    let mut forced: Vec<(Value, u64)> = same.iter().flat_map(|bounds| bounds.for_trip_count(trip_count, known)).collect();
+    if let Times::Of(upper) = times {
+        let ends = forced.iter().filter(|(value, _)| value == upper).map(|(_, end)| *end).min();
+        forced.iter_mut().filter(|(value, _)| value == upper).for_each(|(_, end)| *end = ends.unwrap_or(*end));
+    }
+    forced
+}
+
+/// The loops whose number of iterations is not known, with steps of pipelines or an warp_role's own part of one; those go iteration as often as each
+/// other that have the same bound.
+fn loops_with_pipelines(function: &Function) -> BTreeMap<Times, Vec<Bounds>> {
+    let body = &function.body;
+    let entry = function.entry();
+    let blocks = body.op_blocks();
+    let is_of_all = |value: Value| match body.values[value].def {
+        Def::Argument { block, .. } => block == entry,
+        Def::Result { op, .. } => blocks[op.0 as usize] == Some(entry),
+    };
+    let mut loops: BTreeMap<Times, Vec<Bounds>> = BTreeMap::new();
+    let first_parts = first_parts(function);
+    let mut regions = vec![(function.region, 0)];
+    while let Some((region, depth)) = regions.pop() {
+        for &op in &body.blocks[body.block_of(region)].ops {
+            let kind = &body.ops[op].kind;
+            let mut inner = depth;
+            if let Some(Core::For { lower, upper, step, unsigned, body: region, .. }) = kind.core() {
+                let steps = steps_pipelines(function, *region);
+                inner += usize::from(steps);
+                let lower = first_parts.get(&op).map_or(*lower, |first| lower_of(function, *first));
+                let bounds = Bounds::of(function, [lower, *upper, *step], *unsigned);
+                let is_first = first_parts.values().any(|first| *first == op);
+                // Those that count on groups of copies count on their iterations too. An warp_role whose part of a loop only computes may hand on
+                // to what is after it that there was a iteration; what else such a loop does is played as if it might not happen.
+                let is_signal_only = !is_of_all(*upper) && bounds.upper.1.is_none() && only_computes(function, *region);
+                if (steps || is_signal_only || is_pipelined(function, op)) && !is_first && !bounds.are_few() {
+                    let times = if is_of_all(*upper) { Times::Of(*upper) } else { Times::Nested(depth) };
+                    loops.entry(times).or_default().push(bounds);
+                }
+            }
+            regions.extend(kind.regions().into_iter().map(|region| (region, inner)));
+        }
+    }
+    loops
+}
+
+fn constant(function: &Function, value: Value) -> Option<u64> {
+    match function.body.ops[function.body.defining_op(value)?].kind.core() {
+        Some(Core::Constant { value: Dense::Splat(bits) }) => Some(*bits),
+        _ => None,
+    }
+}
+
+/// The bounds of a pipelined loop, as far as they are not known.
+struct Bounds {
+    lower: (Value, Option<u64>),
+    step: (Value, Option<u64>),
+    upper: (Value, Option<u64>),
+    scalar: Scalar,
+    unsigned: bool,
+}
+
+impl Bounds {
+    fn of(function: &Function, values: [Value; 3], unsigned: bool) -> Bounds {
+        let [lower, upper, step] = values.map(|value| (value, constant(function, value)));
+        Bounds { lower, step, upper, scalar: scalars::carrier(function, lower.0), unsigned }
+    }
+    /// Whether the iterations are constant, and so few that they are played as they are.
+    fn are_few(&self) -> bool {
+        const FEW: i128 = 64;
+        self.constant().zip(self.step.1).is_some_and(|((from, to), by)| to - from <= i128::from(by) * FEW)
+    }
+    /// Whether there is a iteration, whatever is played.
+    fn have_iteration(&self) -> bool {
+        self.constant().is_some_and(|(from, to)| from < to)
+    }
+    fn constant(&self) -> Option<(i128, i128)> {
+        let order = |bits: Option<u64>| bits.map(|bits| scalars::order(self.scalar, self.unsigned, bits));
+        order(self.lower.1).zip(order(self.upper.1))
+    }
+    /// What bounds are for so many iterations, where some values are known already. A constant end stays what it is if it can, since others
+    /// may be the same constant. What is after a loop may rely on a iteration that it is known to have.
+    fn for_trip_count(&self, trip_count: u64, known: &BTreeMap<Value, u64>) -> Vec<(Value, u64)> {
+        let trip_count = trip_count.max(self.have_iteration().into());
+        let step = self.step.1.unwrap_or(1).max(1);
+        let span = trip_count.wrapping_mul(step);
+        let unknown = |(value, known): (Value, Option<u64>), number| known.is_none().then_some((value, number));
+        let step = unknown(self.step, step);
+        let first = match (self.lower.1, self.upper.1) {
+            (None, Some(end)) => [Some((self.lower.0, scalars::cut(self.scalar, end.wrapping_sub(span)))), None],
+            (start, _) => {
+                let start = start.or_else(|| known.get(&self.lower.0).copied()).unwrap_or(0);
+                [unknown(self.lower, start), Some((self.upper.0, scalars::cut(self.scalar, start.wrapping_add(span))))]
+            }
+        };
+        first.into_iter().flatten().chain(step).collect()
+    }
+}
+
+/// Whether a loop's iterations end groups of copies.
+fn is_pipelined(function: &Function, op: OpId) -> bool {
+    let body = &function.body;
+    matches!(body.ops[op].kind.core(), Some(Core::For { body: region, .. }) if ends_copies(function, *region))
+}
+
+fn ends_copies(function: &Function, region: Region) -> bool {
+    let body = &function.body;
+    body.blocks[body.block_of(region)].ops.iter().any(|op| matches!(body.ops[*op].kind, Op::CopyCommit {}))
+}
+
+/// The loop whose rest a loop does: that starts where the other one ended, and both are pipelined, or the other one ends so many iterations
+/// before this one. Another warp_role goes through the parts of a pipelined loop in this proxy, without copies of its own.
+fn first_part(function: &Function, op: OpId) -> Option<OpId> {
+    let body = &function.body;
+    let Some(Core::For { lower, upper, .. }) = body.ops[op].kind.core() else { return None };
+    let before = body.defining_op(*lower)?;
+    let Some(Core::For { lower: start, upper: end, .. }) = body.ops[before].kind.core() else { return None };
+    let made_by = |value: Value| body.defining_op(value).and_then(|op| body.ops[op].kind.core());
+    let ends_before = match made_by(*end) {
+        Some(Core::Select { yes, no, .. }) if no == start => {
+            matches!(made_by(*yes), Some(Core::Binary { kind: Binary::SubI { .. }, lhs, .. }) if lhs == upper)
+        }
+        _ => false,
+    };
+    (ends_before || is_pipelined(function, op) && is_pipelined(function, before)).then_some(before)
+}
+
+/// The loops that do the rest of another one, with that.
+fn first_parts(function: &Function) -> BTreeMap<OpId, OpId> {
+    let all = function.body.walk(function.region).into_iter();
+    all.filter_map(|op| Some((op, first_part(function, op)?))).collect()
+}
+
+fn lower_of(function: &Function, op: OpId) -> Value {
+    match function.body.ops[op].kind.core() {
+        Some(Core::For { lower, .. }) => *lower,
+        _ => unreachable!("only `for` loops have parts"),
+    }
+}
+
+/// The loops whose number of iterations is played, but for those with a few constant ones. A loop that starts where another ended
+/// does the rest of the same iterations. None without pipelined loops.
+fn pipelined_bounds(function: &Function) -> Option<Vec<Bounds>> {
+    let body = &function.body;
+    let pipelined: Vec<OpId> = body.walk(function.region).into_iter().filter(|op| is_pipelined(function, *op)).collect();
+    let bounds = |op: OpId| match body.ops[op].kind.core() {
+        Some(Core::For { lower, upper, step, unsigned, .. }) => ([*lower, *upper, *step], *unsigned),
+        _ => unreachable!("only `for` loops are pipelined"),
+    };
+    let first_parts = first_parts(function);
+    let has_rest: BTreeSet<OpId> = first_parts.values().copied().collect();
+    let of = |&op: &OpId| {
+        let ([_, upper, step], unsigned) = bounds(op);
+        let lower = lower_of(function, first_parts.get(&op).copied().unwrap_or(op));
+        let bounds = Bounds::of(function, [lower, upper, step], unsigned);
+        (!bounds.are_few()).then_some(bounds)
+    };
+    let ends = pipelined.iter().filter(|op| !has_rest.contains(op));
+    (!pipelined.is_empty()).then(|| ends.filter_map(of).collect())
+}
+
+/// For each scheduled loop the buffers to which copies run ahead; each has a stage for every iteration that is in flight.
+fn staged_buffers(
+    function: &Function,
+    schedules: &[&LoopSchedule],
+) -> std::result::Result<BTreeMap<OpId, BTreeSet<Buffer>>, String> {
+    let body = &function.body;
+    let is_loop = |op: &OpId| matches!(body.ops[*op].kind.core(), Some(Core::For { .. }));
+    let loops: Vec<OpId> = body.walk(function.region).into_iter().filter(is_loop).collect();
+    let mut staged_buffers = BTreeMap::new();
+    for schedule in schedules {
+        let Some(&at) = loops.get(schedule.index as usize) else { continue };
+        let Some(block): Option<Block> = crate::loop_body(function, schedule.index) else { continue };
+        let ops = &body.blocks[block].ops;
+        let mut own = BTreeSet::new();
+        for entry in &schedule.entries {
+            let copied = ops.get(entry.op as usize).and_then(|op| body.ops[*op].kind.effects().copied_to());
+            let ahead = schedule.last_stage() - entry.stage;
+            let Some(buffer) = copied.filter(|_| ahead > 0) else { continue };
+            // A mma in flight reads on while the next iteration computes.
+            let late = schedule.in_flight && read_by_mmas(function, block, buffer);
+            let in_flight = u64::from(ahead) + 1 + u64::from(late);
+            let depth = function.attrs.placements[buffer].depth;
+            if u64::from(depth) < in_flight {
+                return Err(format!("{buffer} has {depth} stages, but is filled {ahead} iterations ahead and needs {in_flight}"));
+            }
+            own.insert(buffer);
+        }
+        staged_buffers.insert(at, own);
+    }
+    Ok(staged_buffers)
+}
+
+/// Whether a mma reads a buffer that can stay in flight: what it gives is not used before the next iteration.
+fn read_by_mmas(function: &Function, block: Block, buffer: Buffer) -> bool {
+    let body = &function.body;
+    let Some((_, ops)) = body.blocks[block].ops.split_last() else { return false };
+    let inside = ops.iter().flat_map(|op| body.ops[*op].kind.regions()).flat_map(|region| body.walk(region));
+    let used: BTreeSet<Value> = ops.iter().copied().chain(inside).flat_map(|op| body.ops[op].kind.operands()).collect();
+    let reads = |op: &OpId| {
+        let mut accesses = body.ops[*op].kind.effects().buffers.into_iter();
+        accesses.any(|access| access.buffer == buffer && access.proxy == Proxy::Mma)
+    };
+    ops.iter().any(|op| reads(op) && !body.ops[*op].results.iter().any(|accumulators| used.contains(accumulators)))
+}

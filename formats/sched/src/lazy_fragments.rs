@@ -1,0 +1,80 @@
+//! Loads from shared memory that are made piece by piece, as the mma that they are for comes to each: few fragments are then
+//! in registers at a time. `tile-sched` says which loads those are; the verifier holds that nothing can tell the difference.
+
+use crate::{Function, Op};
+use base::ir::{Op as OpId, Operation};
+use base::{Arena, Block, Value};
+use core_dialect::core_ops::{Core, Effect};
+use tileas::CopyAtom;
+use tileas::effects::{Completes, Effects, Proxy, Synchronises};
+use tileas::layout::{Layout, LayoutId};
+use tileas::renaming::keeps_registers;
+
+/// Why a load cannot be made in pieces, if it cannot. `uses` counts those of each value, `block` is the load's. What it reads may get
+/// another shape on the proxy to the mma.
+pub fn refused(
+    function: &Function,
+    layouts: &Arena<LayoutId, Layout>,
+    uses: &[u32],
+    block: Block,
+    load: OpId,
+) -> Result<(), &'static str> {
+    let body = &function.body;
+    let Op::Core(tileas::Op::SharedLoad { atom: CopyAtom::Matrix { .. } | CopyAtom::ByteMatrix, .. }) = &body.ops[load].kind else {
+        return Err("only `ldmatrix` reads in pieces");
+    };
+    let mut value = body.result(load);
+    if uses[value.0 as usize] != 1 {
+        return Err("another op uses a per-K-step load, or no op uses it");
+    }
+    for &op in body.blocks[block].ops.iter().skip_while(|op| **op != load).skip(1) {
+        let kind = &body.ops[op].kind;
+        if kind.operands().contains(&value) {
+            if renames(function, layouts, op) && uses[body.result(op).0 as usize] == 1 {
+                value = body.result(op);
+                continue;
+            }
+            let fragments = matches!(kind, Op::Core(program) if program.fragments().is_some_and(|both| both.contains(&value)));
+            return if fragments { Ok(()) } else { Err("what is read in pieces is not multiplied") };
+        }
+        if !kind.regions().is_empty() || !passes(&kind.effects()) {
+            return Err("an op between a per-K-step load and its MMA waits or accesses memory");
+        }
+    }
+    Err("what is read in pieces is used in another block")
+}
+
+/// Whether an op gives a tile another shape, with the same registers.
+fn renames(function: &Function, layouts: &Arena<LayoutId, Layout>, op: OpId) -> bool {
+    let node = &function.body.ops[op];
+    let Some((core, x)) = node.kind.core().and_then(|core| Some((core, renamed(core)?))) else { return false };
+    let types = [x, function.body.result(op)].map(|value| function.body.ty(value));
+    let [Some(from), Some(to)] = types.map(|ty| ty.layout()) else { return false };
+    keeps_registers(core, types.map(|ty| ty.shape()), [&layouts[from], &layouts[to]])
+}
+
+fn renamed(core: &Core) -> Option<Value> {
+    match core {
+        Core::Reshape { x } | Core::Permute { x, .. } => Some(*x),
+        _ => None,
+    }
+}
+
+/// The op that a value comes from, before it got other shapes.
+pub(crate) fn origin(function: &Function, mut value: Value) -> Option<OpId> {
+    loop {
+        let op = function.body.defining_op(value)?;
+        match function.body.ops[op].kind.core().and_then(renamed) {
+            Some(x) => value = x,
+            None => return Some(op),
+        }
+    }
+}
+
+/// Whether an op may stand between: it computes, reads shared memory, or issues copies that are done later.
+fn passes(effects: &Effects<'_>) -> bool {
+    let later = effects.completes == Completes::WithItsCopies;
+    let shared = effects.buffers.iter().all(|access| !access.access_kind.writes() || access.proxy == Proxy::Copies && later);
+    let quiet = matches!(effects.synchronises, None | Some(Synchronises::EndsCopies));
+    shared && quiet && (effects.global.is_none() || later) && effects.other == Effect::Nothing
+}

@@ -1,0 +1,125 @@
+//! Arithmetic on two neighbouring registers at once: f16x2 and bf16x2 everywhere, f32x2 where the target has it. `tile-sched` says
+//! which ops are done so; the verifier holds that the target has the instruction.
+
+use crate::{Function, Op};
+use base::Target;
+use base::ir::{OpNode, Operation};
+use base::ops::Field;
+use base::{Region, Value};
+use core_dialect::core_ops::Core;
+use core_dialect::tile::Elem;
+use numerics::Scalar;
+use numerics::arith::{Binary, Fma, Rounding};
+use serde::{Deserialize, Serialize};
+use target_info::Feature;
+use tileas::layout::{Layout, LayoutId};
+use tileas::{CopyAtom, Type};
+
+/// The op that is done on pairs of registers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Paired(pub tileas::Op);
+
+impl Field for Paired {
+    fn values(&self, f: &mut dyn FnMut(Value)) {
+        self.0.for_each_operand(f);
+    }
+    fn values_mut(&mut self, f: &mut dyn FnMut(&mut Value)) {
+        self.0.for_each_operand_mut(f);
+    }
+    fn regions(&self, f: &mut dyn FnMut(Region)) {
+        self.0.for_each_region(f);
+    }
+    fn regions_mut(&mut self, f: &mut dyn FnMut(&mut Region)) {
+        self.0.for_each_region_mut(f);
+    }
+}
+
+/// An operation that the hardware has on pairs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packed {
+    Add,
+    Sub,
+    Mul,
+    Fma,
+    Max { propagate_nan: bool },
+    Min { propagate_nan: bool },
+}
+
+impl Packed {
+    /// The operation that an op is, rounded as pairs are.
+    pub fn of(op: &tileas::Op) -> Option<Packed> {
+        match op {
+            tileas::Op::Core(Core::Binary { kind, .. }) => Packed::of_binary(*kind),
+            tileas::Op::Core(Core::Fma { kind: Fma { rounding, ftz }, .. }) => is_plain(*rounding, *ftz).then_some(Packed::Fma),
+            _ => None,
+        }
+    }
+
+    pub fn of_binary(kind: Binary) -> Option<Packed> {
+        match kind {
+            Binary::AddF { rounding, ftz } if is_plain(rounding, ftz) => Some(Packed::Add),
+            Binary::SubF { rounding, ftz } if is_plain(rounding, ftz) => Some(Packed::Sub),
+            Binary::MulF { rounding, ftz } if is_plain(rounding, ftz) => Some(Packed::Mul),
+            Binary::MaxF { propagate_nan, ftz: false } => Some(Packed::Max { propagate_nan }),
+            Binary::MinF { propagate_nan, ftz: false } => Some(Packed::Min { propagate_nan }),
+            _ => None,
+        }
+    }
+
+    pub fn exists(self, elem: Elem, target: Target) -> bool {
+        let extreme = matches!(self, Packed::Max { .. } | Packed::Min { .. });
+        match elem {
+            Elem::Scalar(Scalar::F16 | Scalar::BF16) => true,
+            Elem::Scalar(Scalar::F32) => target.has(Feature::PackedF32) && !extreme,
+            _ => false,
+        }
+    }
+}
+
+/// Whether it is rounded as pairs are.
+fn is_plain(rounding: Rounding, ftz: bool) -> bool {
+    rounding == Rounding::NearestEven && !ftz
+}
+
+/// Why an op cannot be done on pairs of registers, if it cannot.
+pub fn refused(
+    function: &Function,
+    layouts: &base::Arena<LayoutId, Layout>,
+    op: &OpNode<Op>,
+    target: Target,
+) -> Result<(), String> {
+    let (Op::Core(program) | Op::Pairs { op: Paired(program) }) = &op.kind else {
+        return Err("it computes nothing on registers".into());
+    };
+    let name = program.mnemonic();
+    let packed = Packed::of(program).ok_or_else(|| format!("no '{name}' of this kind is done on pairs"))?;
+    let [result] = op.results[..] else { return Err(format!("'{name}' has one result")) };
+    let ty = function.body.ty(result);
+    let elem = ty.elem().filter(|elem| packed.exists(*elem, target));
+    elem.ok_or_else(|| format!("{target} has no '{name}' on pairs of {}", base::text::TypeText::print(ty)))?;
+    match registers(layouts, ty) {
+        2.. => Ok(()),
+        _ => Err("each thread has one register of it".into()),
+    }
+}
+
+/// Registers of each thread that a value takes.
+pub fn registers(layouts: &base::Arena<LayoutId, Layout>, ty: &Type) -> usize {
+    ty.layout().map_or(1, |layout| layouts[layout].registers())
+}
+
+/// Whether an op brings or takes neighbouring registers together.
+pub fn moves_vectors(op: &Op) -> bool {
+    use tileas::Op as Program;
+    let Op::Core(program) = op else { return false };
+    match program {
+        Program::LoadView { atom, .. }
+        | Program::StoreView { atom, .. }
+        | Program::Load { atom, .. }
+        | Program::Store { atom, .. }
+        | Program::SharedLoad { atom, .. } => matches!(atom, CopyAtom::Vector { vector_bits: 1.. }),
+        Program::SharedStore { atom, .. } => matches!(atom, CopyAtom::Vector { vector_bits: 1.. } | CopyAtom::Matrix { .. }),
+        _ => false,
+    }
+}

@@ -1,0 +1,56 @@
+//! The order of stores by tma_tiles: one thread asks for them all, and one that tokens order after others waits until those are there.
+
+use crate::{Function, Op};
+use base::ir::{Op as OpId, Operation};
+use base::{Loc, Value};
+use std::collections::BTreeSet;
+
+/// A store after which another one may be says that it waits, or one before it in its block, after the same token, has.
+pub(crate) fn are_in_order(function: &Function) -> Result<(), (Loc, String)> {
+    let body = &function.body;
+    let store = |op: &OpId| match &body.ops[*op].kind {
+        Op::Core(tileas::Op::TmaStore { token, waits, .. }) => Some((*token, *waits)),
+        _ => None,
+    };
+    let after = after_tma_stores(function);
+    for block in body.blocks.values() {
+        let mut waited: BTreeSet<Value> = BTreeSet::new();
+        for op in &block.ops {
+            let Some((Some(token), waits)) = store(op) else { continue };
+            if waits {
+                waited.insert(token);
+            } else if after.contains(&token) && !waited.contains(&token) {
+                let message = format!("tma_store: {token} orders it after another one, for which it does not wait");
+                return Err((body.ops[*op].loc, message));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The tokens after which a store by tma_tiles may be.
+fn after_tma_stores(function: &Function) -> BTreeSet<Value> {
+    let body = &function.body;
+    let all = body.walk(function.region);
+    let is_store = |op: &OpId| matches!(body.ops[*op].kind, Op::Core(tileas::Op::TmaStore { .. }));
+    let mut after: BTreeSet<Value> = BTreeSet::new();
+    if !all.iter().any(is_store) {
+        return after;
+    }
+    let inside = |op: OpId| body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region));
+    loop {
+        let before = after.len();
+        for &op in &all {
+            let node = &body.ops[op];
+            let mut own = inside(op).chain([op]);
+            if !own.any(|op| is_store(&op) || body.ops[op].kind.operands().iter().any(|value| after.contains(value))) {
+                continue;
+            }
+            after.extend(&node.results);
+            after.extend(node.kind.regions().into_iter().flat_map(|region| &body.blocks[body.block_of(region)].args));
+        }
+        if after.len() == before {
+            return after;
+        }
+    }
+}

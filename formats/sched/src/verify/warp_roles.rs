@@ -1,0 +1,235 @@
+//! Agents and pipelines: the tables, where the bodies stand, and which op may be in whose body.
+
+use super::{BARRIERS, require};
+use crate::Op;
+use crate::module::{Drain, Fill, Function, FunctionAttrs, Phase, PipelineInfo, WarpRole, WarpRoleInfo};
+use base::ir::Op as OpId;
+use base::{Loc, Target, Value};
+use core_dialect::core_ops::{Core, Effect};
+use core_dialect::rules::Rule;
+use core_dialect::tile::Elem;
+use numerics::Scalar;
+use std::collections::BTreeSet;
+use tileas::verify::ExecutedRegion;
+use tileas::{MmaAtom, Type};
+
+/// Warps that are given registers, and make mmas, together.
+const GROUP: u32 = 4;
+/// Arrivals that a barrier can count.
+const MAX_ARRIVALS: u32 = (1 << 20) - 1;
+/// Bytes likewise.
+const MAX_BYTES: u64 = (1 << 20) - 1;
+
+/// The regions that warp_roles run, with their warps.
+pub(super) fn parts(function: &Function) -> Vec<ExecutedRegion> {
+    let part = |op: &Op| match op {
+        Op::WarpRole { role: warp_role, body } => {
+            Some((*body, function.attrs.warp_roles.get(*warp_role).map_or(0, |info| info.warps)))
+        }
+        _ => None,
+    };
+    function.body.ops.values().filter_map(|op| part(&op.kind)).collect()
+}
+
+/// Of each op the warp_role in whose body it is.
+pub(super) fn who_runs(function: &Function) -> Vec<Option<WarpRole>> {
+    let mut runs = vec![None; function.body.ops.len()];
+    for op in function.body.ops.values() {
+        if let Op::WarpRole { role: warp_role, body } = &op.kind {
+            function.body.walk(*body).into_iter().for_each(|op| runs[op.0 as usize] = Some(*warp_role));
+        }
+    }
+    runs
+}
+
+pub(super) fn tables(function: &Function, phase: Phase, target: Target) -> Rule {
+    let FunctionAttrs { warp_roles, pipelines, program, .. } = &function.attrs;
+    let there = phase == Phase::Materialize || warp_roles.is_empty() && pipelines.is_empty();
+    require(there, || format!("there are no warp_roles and no pipelines in phase {}", phase.name()))?;
+    require((warp_roles.len() as u32) < BARRIERS, || {
+        format!("each warp_role has a barrier, and there are {BARRIERS} with the block's")
+    })?;
+    let mut taken = vec![false; program.warps as usize];
+    for (warp_role, info) in warp_roles.iter() {
+        require(info.warps > 0, || format!("{warp_role} has no warps"))?;
+        let end = info.first_warp.checked_add(info.warps).filter(|end| *end <= program.warps);
+        let end = end.ok_or_else(|| format!("{warp_role} has warps that the block of {} does not have", program.warps))?;
+        for warp in &mut taken[info.first_warp as usize..end as usize] {
+            require(!std::mem::replace(warp, true), || format!("{warp_role} has warps of another warp_role"))?;
+        }
+        let names = warp_roles.values().filter(|other| other.name == info.name).count();
+        require(names == 1 && !info.name.is_empty(), || format!("{warp_role} has no name of its own"))?;
+    }
+    registers(&function.attrs, target)
+}
+
+/// Registers are moved by whole groups of four warps, and no more than the block was started with.
+fn registers(attrs: &FunctionAttrs, target: Target) -> Rule {
+    let given = |warp: u32| attrs.warp_roles.values().find(|info| covers(info, warp)).and_then(|info| info.registers);
+    let warps = attrs.program.warps;
+    if (0..warps).all(|warp| given(warp).is_none()) {
+        return Ok(());
+    }
+    require(tileas::budget::has_setmaxnreg(target), || format!("the registers of {target} cannot be moved between warps"))?;
+    let mut sum = 0;
+    let launched = attrs.launch_registers(target);
+    for first in (0..warps).step_by(GROUP as usize) {
+        let group: Vec<Option<u32>> = (first..warps.min(first + GROUP)).map(given).collect();
+        let alike = group.len() == GROUP as usize && group.iter().all(|other| *other == group[0]);
+        require(alike || group.iter().all(Option::is_none), || {
+            format!("warps {first} to {} are not given as many registers as each other", first + GROUP - 1)
+        })?;
+        let own = group[0].unwrap_or(launched);
+        require(group[0].is_none() || own.is_multiple_of(8) && (24..=256).contains(&own), || {
+            format!("a thread cannot be given {own} registers, but multiples of 8 from 24 to 256")
+        })?;
+        sum += own * group.len() as u32;
+    }
+    let all = launched * warps;
+    require(sum <= all, || format!("a block is started with {launched} registers a thread, of which its warp_roles take more"))
+}
+
+fn covers(info: &WarpRoleInfo, warp: u32) -> bool {
+    (info.first_warp..info.first_warp + info.warps).contains(&warp)
+}
+
+/// Every pipeline has buffers, stages and barriers of its own; one that threads fill may have no buffers, and only tell.
+pub(super) fn pipelines(function: &Function, target: Target) -> Rule {
+    let attrs = &function.attrs;
+    let mut taken: Vec<(u64, u64)> = Vec::new();
+    if !attrs.pipelines.is_empty() {
+        let places = attrs.placements.iter().filter_map(|(buffer, place)| {
+            let bytes = u64::from(attrs.program.buffers[buffer].bytes()) * u64::from(place.depth);
+            (bytes > 0).then(|| (u64::from(place.offset), u64::from(place.offset) + bytes))
+        });
+        taken.extend(places);
+    }
+    crate::cta_pairs::refused(function).map_err(|why| format!("the blocks are no pair: {why}"))?;
+    let mut in_pipeline = BTreeSet::new();
+    for (pipeline, info) in attrs.pipelines.iter() {
+        let PipelineInfo { buffers, depth, producer, consumers, full, empty, barriers, fill, drain, multicast } = info;
+        let may_signal = *fill == Fill::Threads && *drain != Drain::Mma;
+        require((may_signal || !buffers.is_empty()) && *depth > 0, || format!("{pipeline} has no stages"))?;
+        let bytes = buffers.iter().filter_map(|buffer| attrs.program.buffers.get(*buffer)).map(|info| u64::from(info.bytes()));
+        let counted = *fill != Fill::Tma || bytes.sum::<u64>() <= MAX_BYTES;
+        require(counted, || format!("{pipeline}: a barrier counts up to {MAX_BYTES} bytes"))?;
+        let of_cta_pair = *fill == Fill::Mma || *fill == Fill::Tma && *drain == Drain::Mma && multicast.is_none();
+        require(!attrs.is_of_cta_pair(info) || of_cta_pair, || {
+            format!("{pipeline}: a pair of blocks multiplies what tma_tiles bring to each")
+        })?;
+        require(multicast.as_ref().is_none_or(|all| !all.is_empty()), || {
+            format!("{pipeline}: blocks fill none of its buffers together")
+        })?;
+        for buffer in multicast.iter().flatten() {
+            let own = require(buffers.contains(buffer), || format!("{pipeline}: {buffer} is none of its buffers"));
+            let can = own.and_then(|()| crate::multicast::refused(function, info, *buffer, target).map_err(Into::into));
+            can.map_err(|why| format!("{pipeline}: blocks do not fill {buffer} together: {why}"))?;
+        }
+        for buffer in buffers {
+            let place = attrs.placements.get(*buffer).ok_or_else(|| format!("{pipeline}: {buffer} is not in the table"))?;
+            require(place.depth == *depth, || format!("{pipeline} has {depth} stages, and {buffer} has {}", place.depth))?;
+            require(in_pipeline.insert(*buffer), || format!("{buffer} is in two pipelines"))?;
+        }
+        let known = |warp_role: &WarpRole| attrs.role_threads(*warp_role).is_some();
+        require(known(producer) && consumers.iter().all(known), || format!("{pipeline}: an warp_role is not in the table"))?;
+        let distinct = consumers.iter().collect::<BTreeSet<_>>().len() == consumers.len() && !consumers.is_empty();
+        require(distinct, || format!("{pipeline} has no consumer, or one twice"))?;
+        let counted = [full, empty].iter().all(|count| (1..=MAX_ARRIVALS).contains(*count));
+        require(counted, || format!("{pipeline}: a barrier counts 1 to {MAX_ARRIVALS} arrivals"))?;
+        let (start, end) = (u64::from(*barriers), u64::from(*barriers) + u64::from(PipelineInfo::BARRIER) * 2 * u64::from(*depth));
+        let inside = end <= u64::from(attrs.shared_bytes) && barriers.is_multiple_of(PipelineInfo::BARRIER);
+        require(inside, || format!("{pipeline}: its barriers do not fit the function's {} bytes", attrs.shared_bytes))?;
+        let apart = taken.iter().all(|(from, to)| end <= *from || *to <= start);
+        require(apart, || format!("{pipeline}: its barriers lie where something else does"))?;
+        taken.push((start, end));
+    }
+    Ok(())
+}
+
+/// The bodies stand at the end of the function, one for each warp_role, in the order of the table; what is before them computes scalars
+/// and views for all, and what is in them ends at their end.
+pub(super) fn bodies(function: &Function) -> std::result::Result<(), (Loc, String)> {
+    let (body, warp_roles) = (&function.body, &function.attrs.warp_roles);
+    let top = &body.blocks[function.entry()].ops;
+    let is_body = |op: &OpId| matches!(body.ops[*op].kind, Op::WarpRole { .. });
+    let all = body.ops.iter().filter(|(id, _)| is_body(id)).count();
+    if all == 0 && warp_roles.is_empty() {
+        return Ok(());
+    }
+    let at = |op: OpId, message: &str| (body.ops[op].loc, message.to_string());
+    let first = top.len().saturating_sub(warp_roles.len() + 1);
+    let in_place = top[first..top.len() - 1]
+        .iter()
+        .enumerate()
+        .all(|(i, op)| matches!(body.ops[*op].kind, Op::WarpRole { role: warp_role, .. } if warp_role == WarpRole(i as u32)));
+    if all != warp_roles.len() || !in_place {
+        return Err((function.loc, "the function does not end in a body for each warp_role of its table, in order".into()));
+    }
+    for op in &top[..first] {
+        if !body.ops[*op].kind.is_pure() {
+            return Err(at(*op, "before the bodies of warp_roles there is only what all of them compute"));
+        }
+    }
+    for op in &top[first..top.len() - 1] {
+        let Op::WarpRole { body: region, .. } = body.ops[*op].kind else { unreachable!("it is a body") };
+        let block = body.block_of(region);
+        if !body.blocks[block].args.is_empty() || !body.ops[*op].results.is_empty() {
+            return Err(at(*op, "the body of an warp_role takes and gives no values"));
+        }
+        let last = body.terminator(block);
+        for inner in body.walk(region) {
+            let kind = &body.ops[inner].kind;
+            let leaves = matches!(kind.core(), Some(Core::Return {}));
+            if leaves != (Some(inner) == last) {
+                return Err(at(inner, "the body of an warp_role returns at its end, and nowhere else"));
+            }
+            if kind.effects().other == Effect::Allocates {
+                return Err(at(inner, "an warp_role cannot take memory"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Mma of warp groups, and accesses to tensor memory, are made by whole groups.
+pub(super) fn program_op(attrs: &FunctionAttrs, op: &tileas::Op, warp_role: Option<WarpRole>) -> Rule {
+    let Some(warp_role) = warp_role else { return Ok(()) };
+    let whole = attrs.warp_roles[warp_role].first_warp.is_multiple_of(GROUP);
+    // Four warps together also reach all lanes of tensor memory.
+    let together = matches!(
+        op,
+        tileas::Op::Mma { atom: MmaAtom::Group(_), .. }
+            | tileas::Op::TmemLoad { .. }
+            | tileas::Op::TmemStore { .. }
+            | tileas::Op::TmemScale { .. }
+    );
+    require(whole || !together, || format!("the warps of {warp_role} are no whole warp groups"))
+}
+
+/// A step of a pipeline: by an warp_role that has that side of it, naming a stage where there are several.
+pub(super) fn pipeline_op(function: &Function, op: &Op, warp_role: Option<WarpRole>) -> Rule {
+    let number = |value: &Value| *function.body.ty(*value) == Type::Scalar(Elem::Scalar(Scalar::I32));
+    let (pipeline, stage, phase, produces) = match op {
+        Op::PipelineAcquire { pipeline, stage, phase } => (pipeline, stage, Some(phase), true),
+        Op::PipelineCommit { pipeline, stage } => (pipeline, stage, None, true),
+        Op::PipelineWait { pipeline, stage, phase } => (pipeline, stage, Some(phase), false),
+        Op::PipelineRelease { pipeline, stage } => (pipeline, stage, None, false),
+        _ => unreachable!("only steps of pipelines come here"),
+    };
+    let info = function.attrs.pipelines.get(*pipeline).ok_or_else(|| format!("{pipeline} is not in the table"))?;
+    require(stage.is_some() == (info.depth > 1), || format!("{pipeline} has {}", stages(info)))?;
+    require(stage.iter().chain(phase).all(number), || "stage and phase are 32-bit integers".into())?;
+    let warp_role = match function.attrs.warp_roles.is_empty() {
+        true => WarpRole(0),
+        false => warp_role.ok_or("it is in no warp_role's body")?,
+    };
+    let fits = if produces { info.producer == warp_role } else { info.consumers.contains(&warp_role) };
+    require(fits, || format!("{warp_role} is no {} of {pipeline}", if produces { "producer" } else { "consumer" }))
+}
+
+fn stages(info: &PipelineInfo) -> String {
+    match info.depth {
+        1 => "one stage, which has no number".into(),
+        depth => format!("{depth} stages, and the op does not say which it means"),
+    }
+}

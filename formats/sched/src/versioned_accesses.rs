@@ -1,0 +1,30 @@
+//! Accesses to tiles of a view that are written twice: once with a check of each piece, once without any for a tile that lies inside,
+//! which all threads know alike. `tile-sched` says which those are.
+
+use crate::{Function, Op};
+use base::ir::OpNode;
+use core_dialect::tile::ViewKind;
+use tileas::Type;
+
+/// Why an access cannot have two ways, if it cannot.
+pub fn refused(function: &Function, op: &OpNode<Op>) -> Result<(), &'static str> {
+    use tileas::Op as Program;
+    let Op::Core(
+        Program::LoadView { view, in_bounds, .. }
+        | Program::StoreView { view, in_bounds, .. }
+        | Program::ReduceView { view, in_bounds, .. }
+        | Program::CopyView { view, in_bounds, .. },
+    ) = &op.kind
+    else {
+        return Err("it does not access a tile of a view");
+    };
+    let Type::View(ty) = function.body.ty(*view) else { return Err("it does not access a tile of a view") };
+    let mut checked = (0..ty.tile.len()).filter(|dim| !in_bounds.get(*dim).copied().unwrap_or(false)).peekable();
+    if checked.peek().is_none() {
+        return Err("no dimension has a bounds check");
+    }
+    match checked.any(|dim| ty.kind == (ViewKind::Gather { sparse_dim: dim as u32 })) {
+        true => Err("a gather checks each row by itself"),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,9 @@
+//! `.sched` files keep the laws of all formats.
+
+use sched::Module;
+
+#[test]
+fn a_matmul_round_trips() {
+    let file = round_trip::check::<Module>(include_bytes!("sample.sched"));
+    assert_eq!(file.payload.functions.len(), 1);
+}

@@ -1,0 +1,157 @@
+//! The GPU targets, as `--gpu-name` spells them, and what each has: [`table`] is the one place that says it.
+//!
+//! A [`Target`] is a row of the table and has no number, so a stage can only ask for what it needs: a [`Feature`] or a
+//! limit. To add a target, add its row.
+
+mod table;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::hash::{Hash, Hasher};
+
+pub use table::{Capabilities, Feature, Generation};
+
+/// A GPU architecture that code is made for. Its columns are read through it: `target.shared_memory`.
+#[derive(Clone, Copy)]
+pub struct Target(&'static Capabilities);
+
+impl Target {
+    /// All targets, in the order of the table.
+    pub fn all() -> impl ExactSizeIterator<Item = Target> {
+        table::TARGETS.iter().map(Target)
+    }
+    /// The target of this name, with or without one of its architecture suffixes: `sm_90` and `sm_90a` are one target.
+    pub fn parse(name: &str) -> Option<Target> {
+        let suffix = |target: &Target| name.strip_prefix(target.name).map(|suffix| (*target, suffix));
+        let known = |(target, suffix): &(Target, &str)| suffix.is_empty() || target.suffixes.contains(suffix);
+        Target::all().filter_map(|target| suffix(&target)).find(known).map(|(target, _)| target)
+    }
+    /// The names of all targets, for messages.
+    pub fn names() -> String {
+        Target::all().map(|target| target.name).collect::<Vec<_>>().join(", ")
+    }
+    /// This target and those before it of its generation, nearest first.
+    pub fn and_before(self) -> impl Iterator<Item = Target> {
+        let before = table::TARGETS.iter().rev().map(Target).filter(move |other| *other <= self);
+        before.take_while(move |other| other.generation == self.generation)
+    }
+    pub fn has(self, feature: Feature) -> bool {
+        self.features.contains(&feature)
+    }
+}
+
+/// Name and title of every target, for tables of choices that are made when the program is compiled.
+pub const CHOICES: [(&str, &str); table::TARGETS.len()] = {
+    let mut choices = [("", ""); table::TARGETS.len()];
+    let mut i = 0;
+    while i < choices.len() {
+        choices[i] = (table::TARGETS[i].name, table::TARGETS[i].title);
+        i += 1;
+    }
+    choices
+};
+
+impl std::ops::Deref for Target {
+    type Target = Capabilities;
+    fn deref(&self) -> &Capabilities {
+        self.0
+    }
+}
+
+impl PartialEq for Target {
+    fn eq(&self, other: &Target) -> bool {
+        self.name == other.name
+    }
+}
+impl Eq for Target {}
+
+/// In the order of the table.
+impl Ord for Target {
+    fn cmp(&self, other: &Target) -> std::cmp::Ordering {
+        let place = |target: &Target| Target::all().position(|row| row == *target);
+        place(self).cmp(&place(other))
+    }
+}
+impl PartialOrd for Target {
+    fn partial_cmp(&self, other: &Target) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Hash for Target {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl Serialize for Target {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.name.serialize(serializer)
+    }
+}
+impl<'de> Deserialize<'de> for Target {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Target, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Target::parse(&name).ok_or_else(|| serde::de::Error::custom(format!("there is no target '{name}'")))
+    }
+}
+
+impl std::fmt::Debug for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_found_by_its_names_only() {
+        for target in Target::all() {
+            assert_eq!(Target::parse(target.name), Some(target));
+            assert_eq!(Target::parse(target.ptx_target), Some(target));
+        }
+        for name in ["", "80", "sm_8", "sm_080", "SM_80", "sm_75", "sm_90 ", "sm_90af", "sm_90aa", "sm_1000a"] {
+            assert!(Target::parse(name).is_none(), "{name}");
+        }
+    }
+
+    /// The names that `ptxas --help` of CUDA 13.5 lists.
+    #[test]
+    fn suffixes_are_those_of_ptxas() {
+        for target in Target::all() {
+            let known: &[&str] = match target.name {
+                "sm_80" | "sm_86" | "sm_87" | "sm_88" | "sm_89" => &[],
+                "sm_90" => &["a"],
+                _ => &["a", "f"],
+            };
+            for suffix in ["a", "f", "b", "A", "af"] {
+                let found = Target::parse(&format!("{}{suffix}", target.name));
+                assert_eq!(found, known.contains(&suffix).then_some(target), "{target}{suffix}");
+            }
+        }
+    }
+
+    #[test]
+    fn generations_stand_together() {
+        let names = |name: &str| Target::parse(name).unwrap().and_before().map(|target| target.name).collect::<Vec<_>>();
+        assert_eq!(names("sm_87"), ["sm_87", "sm_86", "sm_80"]);
+        assert_eq!(names("sm_90"), ["sm_90"]);
+        assert_eq!(names("sm_121"), ["sm_121", "sm_120"]);
+    }
+
+    #[test]
+    fn rows_are_whole() {
+        for target in Target::all() {
+            assert_eq!(Target::all().filter(|other| *other == target).count(), 1, "{target} is there twice");
+            assert_eq!(target.has(Feature::TensorMemory), target.tmem_columns > 0, "{target}");
+            assert!(target.ptx_target.starts_with(target.name), "{target}");
+        }
+    }
+}

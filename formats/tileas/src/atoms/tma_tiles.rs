@@ -1,0 +1,241 @@
+//! Copies by tma_tiles of a tensor map (TMA): how the tma_tiles of a tile lie in a buffer, and which map a view of memory has.
+//!
+//! One copy of the engine moves a box; a tile is one box or several. In the buffer a box lies row by row, the contiguous dimension
+//! first, and its 16-byte pieces change places by the number of their row as the map's swizzle says. What is longer along the
+//! contiguous dimension than a row can be goes on in further tma_tiles behind all the rows, and what has more rows than a box does before.
+
+use crate::layout::Strides;
+use crate::{BufferInfo, Space};
+use base::{Body, Value};
+use core_dialect::core_ops::Core;
+use core_dialect::memory::AtomicMode;
+use core_dialect::rules::{MiddleOp, MiddleType, Seen};
+use core_dialect::tile::{Dense, Elem, MemRef, View, ViewKind};
+use numerics::Scalar;
+use numerics::arith::{Convert, Signedness};
+use tensormap::{Element, Expr, Map, Swizzle};
+
+/// Bytes of a row of a swizzled box, and of the pieces that change places.
+const LINE: u32 = 128;
+const PIECE: u32 = 16;
+/// Elements of a box along a dimension at most.
+const MOST: u32 = 256;
+/// A box starts at a multiple of so many bytes of shared memory; a swizzle repeats after 8 rows.
+const ALIGN: u32 = 128;
+
+/// The tile's dimensions as the map orders them: the contiguous one first, then the others from the last of memory on.
+pub fn order(view: &View) -> Option<Vec<usize>> {
+    let of_memory = |dim: usize| view.dim_map.iter().position(|own| *own as usize == dim);
+    let rank = view.memref.strides.len();
+    let inner = (0..rank).rev().find(|dim| view.memref.strides[*dim] == Some(1))?;
+    let others = (0..rank).rev().filter(|dim| *dim != inner);
+    std::iter::once(inner).chain(others).map(of_memory).collect()
+}
+
+/// The box and the swizzle with which tiles of these extents, in the map's order, are copied.
+pub fn tma_tile_of(elem: Scalar, tile: &[u32]) -> Option<(Vec<u32>, Swizzle)> {
+    let bytes = elem.bits() / 8;
+    let row = (tile.first()? * bytes).min(LINE);
+    let swizzle = match row {
+        128 => Swizzle::Bytes128,
+        64 => Swizzle::Bytes64,
+        32 => Swizzle::Bytes32,
+        16 => Swizzle::None,
+        _ => return None,
+    };
+    let rows = tile[1..].iter().map(|extent| (*extent).min(MOST));
+    Some((std::iter::once(row / bytes).chain(rows).collect(), swizzle))
+}
+
+/// The same for the tiles of a view.
+pub fn tma_tiles_of(view: &View) -> Option<(Vec<u32>, Swizzle)> {
+    let tile: Vec<u32> = order(view)?.iter().map(|t| view.tile[*t]).collect();
+    tma_tile_of(view.memref.elem, &tile)
+}
+
+/// A buffer as tma_tiles of these extents fill it; none when a stage of it would not begin where a swizzle does.
+pub fn buffer(view: &View, extent: &[u32], swizzle: Swizzle) -> Option<BufferInfo> {
+    let (elem, order) = (Elem::Scalar(view.memref.elem), order(view)?);
+    let strides = Strides::of(&view.tile);
+    let low = |at: usize| (extent[at].trailing_zeros() as usize, strides.dim_bits(order[at]).map(|bit| 1u32 << bit));
+    let inside = (0..order.len()).flat_map(|at| low(at).1.take(low(at).0));
+    let behind = (1..order.len()).chain([0]).flat_map(|at| low(at).1.skip(low(at).0));
+    let mut offsets: Vec<u32> = inside.chain(behind).collect();
+    let bits_of = |length: u32| (length / elem.bytes()).ilog2() as usize;
+    let (line, piece) = (bits_of(LINE), bits_of(PIECE));
+    for bit in 0..swizzle.row().map_or(0, |row| (row / PIECE).ilog2() as usize) {
+        if line + bit < offsets.len() {
+            offsets[line + bit] ^= offsets[piece + bit];
+        }
+    }
+    let repeats = swizzle.row().map_or(ALIGN, |row| (8 * row).max(ALIGN));
+    let info = BufferInfo { elem, shape: view.tile.clone(), offsets, align: repeats, space: Space::Shared };
+    let full_tma_tiles = extent.iter().product::<u32>() * elem.bytes() >= ALIGN;
+    (full_tma_tiles && info.bytes().is_multiple_of(repeats)).then_some(info)
+}
+
+/// The dimension along which a buffer has half of a tile, if it has that.
+pub fn halved(tile: &[u32], buffer: &[u32]) -> Option<usize> {
+    let mut differ = (0..tile.len()).filter(|dim| buffer.get(*dim) != Some(&tile[*dim]));
+    let dim = differ.next().filter(|dim| buffer.get(*dim).is_some_and(|own| own * 2 == tile[*dim]))?;
+    (differ.next().is_none() && tile.len() == buffer.len()).then_some(dim)
+}
+
+/// Whether tma_tiles of these extents are the rows of others in several parts.
+pub fn are_parts(extent: &[u32], whole: &[u32]) -> bool {
+    let row = extent.first() == whole.first();
+    row && extent.len() == whole.len() && extent.iter().zip(whole).all(|(part, whole)| *part > 0 && whole.is_multiple_of(*part))
+}
+
+/// The extents of the tma_tiles that are the halves of others, and lie one behind the other where those did; none where a half would be too
+/// small, or begin within a swizzle.
+pub fn halves(extent: &[u32], bytes: u32, swizzle: Swizzle) -> Option<Vec<u32>> {
+    let last = (1..extent.len()).rfind(|at| extent[*at] > 1)?;
+    let half = bytes / 2;
+    let mut extent = extent.to_vec();
+    extent[last] /= 2;
+    half.is_multiple_of(swizzle.row().map_or(ALIGN, |row| (8 * row).max(ALIGN))).then_some(extent)
+}
+
+/// The tma_tiles of a tile, in the order in which they lie: where each begins in the tile, along the map's dimensions.
+pub fn tma_tiles(tile: &[u32], extent: &[u32]) -> Vec<Vec<u32>> {
+    let mut all = vec![vec![0; tile.len()]];
+    for at in (1..tile.len()).chain([0]) {
+        let steps = 0..tile[at] / extent[at];
+        all = steps
+            .flat_map(|step| {
+                all.iter().map(move |origin| {
+                    let mut origin = origin.clone();
+                    origin[at] = step * extent[at];
+                    origin
+                })
+            })
+            .collect();
+    }
+    all
+}
+
+/// Whether the copy engine combines such elements of a buffer with those in memory. To it all integers are unsigned.
+pub fn combines(mode: AtomicMode, elem: Scalar) -> bool {
+    match mode {
+        AtomicMode::Add | AtomicMode::And | AtomicMode::Or | AtomicMode::Xor | AtomicMode::UMax | AtomicMode::UMin => {
+            matches!(elem, Scalar::I32 | Scalar::I64)
+        }
+        AtomicMode::AddF => matches!(elem, Scalar::F16 | Scalar::BF16 | Scalar::F32),
+        AtomicMode::Max | AtomicMode::Min | AtomicMode::Xchg => false,
+    }
+}
+
+fn element(scalar: Scalar) -> Option<Element> {
+    Some(match scalar {
+        Scalar::F16 => Element::F16,
+        Scalar::BF16 => Element::Bf16,
+        Scalar::F32 | Scalar::TF32 => Element::F32,
+        Scalar::F64 => Element::F64,
+        _ => match scalar.bits() {
+            8 => Element::Byte,
+            16 => Element::Int16,
+            32 => Element::Int32,
+            64 => Element::Int64,
+            _ => return None,
+        },
+    })
+}
+
+/// The map of a view, as far as its type and the ops that made it tell; or why it has none. What a map needs of addresses, extents
+/// and strides when the kernel is launched is for the caller to prove.
+pub fn map<O: MiddleOp, T: MiddleType>(body: &Body<O, T>, params: &[Value], value: Value) -> Result<Map, &'static str> {
+    let Seen::View(view) = body.ty(value).seen() else { return Err("it is no view") };
+    if matches!(view.kind, ViewKind::Gather { .. }) {
+        return Err("its rows have an index each");
+    }
+    let maker = |value: Value| body.defining_op(value).and_then(|op| body.ops[op].kind.core());
+    let Some(Core::MakeView { memref }) = maker(value) else { return Err("where it was made is not known") };
+    let Some(Core::MakeMemRef { base, sizes, strides }) = maker(*memref) else {
+        return Err("where its memory was made is not known");
+    };
+    let known = Known { body, params };
+    let MemRef { elem, sizes: known_sizes, strides: known_strides, .. } = &view.memref;
+    let order = order(view).ok_or("no dimension is contiguous in memory")?;
+    if !(1..=5).contains(&order.len()) {
+        return Err("it has more than five dimensions");
+    }
+    let element = element(*elem).ok_or("its elements are no bytes")?;
+    let tile: Vec<u32> = order.iter().map(|t| view.tile[*t]).collect();
+    let (extent, swizzle) = tma_tile_of(*elem, &tile).ok_or("its rows are shorter than 16 bytes")?;
+    let sizes = known.extents(known_sizes, sizes).ok_or("its extents are not made of parameters")?;
+    let strides = known.extents(known_strides, strides).ok_or("its strides are not made of parameters")?;
+    let of_memory = |t: &usize| view.dim_map[*t] as usize;
+    let bytes = Expr::Const(element.bytes().into());
+    Ok(Map {
+        base: known.address(*base).ok_or("its address is not made of parameters")?,
+        element,
+        // A map has no extent of zero; nothing of such a view is inside, which the copy sees to.
+        dims: order.iter().map(|t| sizes[of_memory(t)].clone().max(1)).collect(),
+        strides: order[1..].iter().map(|t| strides[of_memory(t)].clone().product(bytes.clone())).collect(),
+        extent,
+        swizzle,
+        tf32: false,
+    })
+}
+
+/// What the values of a function are as expressions over its parameters.
+struct Known<'a, O, T> {
+    body: &'a Body<O, T>,
+    params: &'a [Value],
+}
+
+/// How long a chain of ops between a parameter and a map may be.
+const FAR: usize = 16;
+
+impl<O: MiddleOp, T: MiddleType> Known<'_, O, T> {
+    fn extents(&self, known: &[Option<u64>], open: &[Value]) -> Option<Vec<Expr>> {
+        let mut open = open.iter();
+        let extent = |known: &Option<u64>| match known {
+            Some(known) => i64::try_from(*known).ok().map(Expr::Const),
+            None => self.number(*open.next()?, 0),
+        };
+        known.iter().map(extent).collect()
+    }
+
+    fn param(&self, value: Value) -> Option<Expr> {
+        self.params.iter().position(|param| *param == value).map(|index| Expr::Param(index as u32))
+    }
+
+    fn made_by(&self, value: Value) -> Option<&Core> {
+        self.body.defining_op(value).and_then(|op| self.body.ops[op].kind.core())
+    }
+
+    /// A signed number.
+    fn number(&self, value: Value, far: usize) -> Option<Expr> {
+        if let Some(param) = self.param(value) {
+            return Some(param);
+        }
+        match self.made_by(value).filter(|_| far < FAR)? {
+            Core::Constant { value: Dense::Splat(bits) } => {
+                let Seen::Tile { elem, .. } = self.body.ty(value).seen() else { return None };
+                let shift = 64 - elem.bits();
+                Some(Expr::Const((bits << shift) as i64 >> shift))
+            }
+            Core::Assume { value, .. } => self.number(*value, far + 1),
+            Core::Convert { kind: Convert::ExtI { signedness }, x } if *signedness == Signedness::Signed => {
+                self.number(*x, far + 1)
+            }
+            _ => None,
+        }
+    }
+
+    fn address(&self, mut value: Value) -> Option<Expr> {
+        for _ in 0..FAR {
+            if let Some(param) = self.param(value) {
+                return Some(param);
+            }
+            value = match self.made_by(value)? {
+                Core::Assume { value, .. } => *value,
+                Core::PtrCast { x } => *x,
+                _ => return None,
+            };
+        }
+        None
+    }
+}

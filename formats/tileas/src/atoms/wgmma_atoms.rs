@@ -1,0 +1,228 @@
+//! Mma of warp groups (`wgmma`): which atoms there are, where accumulators and a left operand in registers live, and how an
+//! operand lies in shared memory so that a matrix descriptor can tell where.
+//!
+//! Four warps together make 64 rows of accumulators, sixteen each. The right operand is always in shared memory, the left one there or
+//! in registers. In memory the operands are rows of 32, 64 or 128 bytes along one dimension, whose pieces of 16 bytes are
+//! exclusive-ored with the row number; what is longer than 128 bytes goes on in another block behind all the rows.
+
+use super::table::GROUP_ATOMS;
+use crate::layout::Strides;
+use crate::mma_sync_atoms::Operand;
+use crate::{BufferInfo, Layout, Space};
+use base::Target;
+use core_dialect::tile::Elem;
+use numerics::Scalar;
+use target_info::Feature;
+
+pub use super::table::GroupAtom;
+
+/// Rows of an instruction, and log2 of the warps that make them.
+pub const M: u32 = 64;
+const WARP_BITS: usize = 2;
+/// Columns of an instruction.
+const MIN_COLUMNS: u32 = 8;
+pub const MAX_COLUMNS: u32 = 256;
+/// Lines of which a descriptor tells the distance from one such group to the next.
+const GROUP: u32 = 8;
+/// Swizzles repeat after so many bytes, so buffers start at a multiple of them.
+const ALIGN: u32 = 1024;
+const LINE: u32 = 128;
+const PIECE: u32 = 16;
+
+/// The atom for a mma of these types and extents; none when the mma does not divide into atoms.
+pub fn group_atom(target: Target, operand: Scalar, acc: Scalar, [m, n, k]: [u32; 3], warp_bits: u32) -> Option<&'static GroupAtom> {
+    let atom = GROUP_ATOMS.iter().find(|atom| atom.acc == acc && atom.operands.contains(&operand))?;
+    let groups = warp_bits.checked_sub(WARP_BITS as u32)?;
+    // Each group has whole atoms of rows, or else columns that are whole rows of 128 bytes.
+    let enough = m >= M << groups || m >= M && n >> groups >= 64;
+    (target.has(Feature::Wgmma) && enough && n >= MIN_COLUMNS && k >= atom.k).then_some(atom)
+}
+
+/// Whether warp groups of a target multiply elements of a type into such accumulators, if there are enough of them.
+pub fn has_mma(target: Target, operand: Scalar, acc: Scalar) -> bool {
+    let known = GROUP_ATOMS.iter().any(|atom| atom.acc == acc && atom.operands.contains(&operand));
+    known && target.has(Feature::Wgmma)
+}
+
+pub fn named(name: &str) -> Option<&'static GroupAtom> {
+    GROUP_ATOMS.iter().find(|atom| atom.name == name)
+}
+
+/// The layout of the accumulators. Groups of warps divide the rows, and the columns of what has too few.
+pub fn accumulators(rows: u32, cols: u32, warp_bits: u32) -> Layout {
+    registers([rows, cols], 1, warp_bits, true)
+}
+
+/// The layout of a left operand in registers, whose neighbours along the depth share words. Groups of warps divide the rows; where
+/// those are too few they hold copies.
+pub fn left(elem: Scalar, rows: u32, depth: u32, warp_bits: u32) -> Layout {
+    registers([rows, depth], (4 / elem.bytes()).ilog2(), warp_bits, false)
+}
+
+/// Registers of a thread for the accumulators of one instruction.
+pub fn accumulator_registers(acc: Scalar, [m, n]: [u32; 2], warp_bits: u32) -> u32 {
+    let groups = warp_bits.saturating_sub(WARP_BITS as u32);
+    let along_columns = groups.saturating_sub((m / M).checked_ilog2().unwrap_or(0));
+    (n >> along_columns).min(MAX_COLUMNS) * acc.bytes() * M / 4 / (32 << WARP_BITS)
+}
+
+/// Rows over the lanes of each warp; along the columns `1 << together` neighbours, then four lanes, then further registers.
+fn registers([rows, cols]: [u32; 2], together: u32, warp_bits: u32, divided: bool) -> Layout {
+    let [row_bits, col_bits] = [rows, cols].map(u32::trailing_zeros);
+    let (row, col) = (|i: u32| 1u32 << (col_bits + i), |i: u32| 1u32 << i);
+    let mut further_rows: Vec<u32> = (M.trailing_zeros()..row_bits).map(row).collect();
+    let mut further_cols: Vec<u32> = (together + 2..col_bits).map(col).collect();
+    let mut warp = vec![row(4), row(5)];
+    for _ in WARP_BITS..warp_bits as usize {
+        let columns = || if divided { further_cols.pop().unwrap_or(0) } else { 0 };
+        warp.push(further_rows.pop().unwrap_or_else(columns));
+    }
+    let register = (0..together).map(col).chain([row(3)]).chain(further_cols).chain(further_rows).collect();
+    Layout { register, lane: vec![col(together), col(together + 1), row(0), row(1), row(2)], warp }
+}
+
+/// A buffer for an operand of which dimension `inner`, one of the two last, is contiguous; none when its rows are too short.
+pub fn operand_buffer(elem: Elem, shape: &[u32], inner: usize) -> Option<BufferInfo> {
+    let bytes = elem.bytes();
+    let strides = Strides::of(shape);
+    if shape.len() < 2 || inner + 2 < shape.len() || inner >= shape.len() {
+        return None;
+    }
+    let width = (shape[inner] * bytes).min(LINE);
+    let bits_of = |length: u32| (length / bytes).ilog2() as usize;
+    let outer = 2 * shape.len() - 3 - inner;
+    let batched = shape[..shape.len() - 2].iter().any(|extent| *extent != 1);
+    if batched || width < 2 * PIECE || shape[outer] < 8 || !matches!(bytes, 1 | 2 | 4) {
+        return None;
+    }
+    let mut bits = strides.dim_bits(inner).map(|bit| 1u32 << bit);
+    let row: Vec<u32> = bits.by_ref().take(bits_of(width)).collect();
+    let rows = strides.dim_bits(outer).map(|bit| 1 << bit);
+    let mut offsets: Vec<u32> = row.into_iter().chain(rows).chain(bits).collect();
+    for bit in 0..(width / PIECE).ilog2() as usize {
+        offsets[bits_of(LINE) + bit] ^= offsets[bits_of(PIECE) + bit];
+    }
+    Some(BufferInfo { elem, shape: shape.into(), offsets, align: ALIGN, space: Space::Shared })
+}
+
+/// How an operand lies in a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Matrix {
+    /// Whether it is contiguous along the depth, or else along its rows or columns.
+    pub along_depth: bool,
+    /// Bytes of a row.
+    width: u32,
+    /// Bytes from one block of rows to the next.
+    block: u32,
+    bytes: u32,
+    /// Its rows or columns, whatever it is contiguous along.
+    lines: u32,
+}
+
+impl Matrix {
+    /// The operand in a buffer, which holds it transposed if `transposed`.
+    pub fn of(info: &BufferInfo, operand: Operand, transposed: bool) -> Option<Matrix> {
+        let rank = info.shape.len();
+        let known = |inner: &usize| {
+            let lies = |good: BufferInfo| good.offsets == info.offsets && good.space == info.space && info.align >= ALIGN;
+            operand_buffer(info.elem, &info.shape, *inner).is_some_and(lies)
+        };
+        let inner = (rank.checked_sub(2)?..rank).find(known)?;
+        let depth_is_last = (operand == Operand::A) != transposed;
+        let bytes = info.elem.bytes();
+        let (length, rows) = (info.shape[inner], info.shape[2 * rank - 3 - inner]);
+        let width = (length * bytes).min(LINE);
+        let along_depth = (inner == rank - 1) == depth_is_last;
+        Some(Matrix { along_depth, width, block: rows * width, bytes, lines: if along_depth { rows } else { length } })
+    }
+
+    /// Where the part of the operand starts that begins at a row or column `line` and at `depth`, in bytes.
+    pub fn start(&self, line: u32, depth: u32) -> u32 {
+        let (along, across) = if self.along_depth { (depth, line) } else { (line, depth) };
+        let along = along * self.bytes;
+        along / self.width * self.block + along % self.width + across * self.width
+    }
+
+    /// The descriptor but for the start address.
+    pub fn descriptor(&self) -> u64 {
+        let swizzle: u64 = match self.width {
+            128 => 1,
+            64 => 2,
+            _ => 3,
+        };
+        self.strides([self.block, GROUP * self.width]) | swizzle << 62
+    }
+
+    /// The same for `tcgen05`, whose instructions read the only group of lines again where they take more.
+    pub fn tensor_descriptor(&self) -> u64 {
+        let swizzle: u64 = match self.width {
+            128 => 2,
+            64 => 4,
+            _ => 6,
+        };
+        let strides = match self.lines {
+            ..=GROUP if self.along_depth => [self.block, 0],
+            ..=GROUP => [0, GROUP * self.width],
+            _ => [self.block, GROUP * self.width],
+        };
+        self.strides(strides) | 1 << 46 | swizzle << 61
+    }
+
+    fn strides(&self, [block, group]: [u32; 2]) -> u64 {
+        // The leading offset is that of blocks; along the depth an instruction takes no more than one.
+        let leading = if self.along_depth { PIECE } else { block };
+        let field = |bytes: u32| u64::from(bytes >> 4 & 0x3fff);
+        field(leading) << 16 | field(group) << 32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_cover_their_tile() {
+        for (m, n, warp_bits) in [(64, 16, 2), (128, 256, 2), (64, 128, 3), (256, 64, 3), (128, 64, 2)] {
+            accumulators(m, n, warp_bits).covers((m * n).trailing_zeros()).unwrap();
+            for elem in [Scalar::I8, Scalar::BF16, Scalar::TF32] {
+                left(elem, m, n.max(32), warp_bits).covers((m * n.max(32)).trailing_zeros()).unwrap();
+            }
+        }
+    }
+
+    /// A warp has sixteen rows of a left operand as `mma.sync` has them.
+    #[test]
+    fn a_left_operand_is_spread_as_fragments_are() {
+        for (elem, acc, k) in [(Scalar::I8, Scalar::I32, 32), (Scalar::F16, Scalar::F32, 16), (Scalar::TF32, Scalar::F32, 8)] {
+            let atom = crate::mma_sync_atoms::sync_atom(Target::parse("sm_90").unwrap(), elem, acc, [16, 8, k]).unwrap();
+            let fragment = atom.layout(Operand::A, 1, 16, k, crate::mma_sync_atoms::Cover::default(), 0);
+            let layout = left(elem, 64, k, 2);
+            assert_eq!((layout.register, layout.lane), (fragment.register, fragment.lane), "{elem}");
+        }
+    }
+
+    /// As the reference describes such operands.
+    #[test]
+    fn descriptors_are_those_of_known_layouts() {
+        let half = Elem::Scalar(Scalar::F16);
+        let matrix =
+            |shape: [u32; 2], inner, operand| Matrix::of(&operand_buffer(half, &shape, inner).unwrap(), operand, false).unwrap();
+        let a = matrix([128, 64], 1, Operand::A);
+        assert_eq!((a.along_depth, a.descriptor(), a.start(64, 16)), (true, 0x4000_0040_0001_0000, 8192 + 32));
+        assert_eq!(a.tensor_descriptor(), 0x4000_4040_0001_0000);
+        let short = matrix([128, 32], 1, Operand::A);
+        assert_eq!(short.descriptor(), 0x8000_0020_0001_0000);
+        assert_eq!(short.tensor_descriptor(), 0x8000_4020_0001_0000);
+        let b = matrix([64, 128], 1, Operand::B);
+        assert_eq!((b.along_depth, b.descriptor(), b.start(64, 16)), (false, 0x4000_0040_0200_0000, 8192 + 2048));
+    }
+
+    #[test]
+    fn a_buffer_of_another_kind_is_none() {
+        let mut info = operand_buffer(Elem::Scalar(Scalar::BF16), &[64, 64], 1).unwrap();
+        assert!(Matrix::of(&info, Operand::B, true).is_some_and(|matrix| matrix.along_depth));
+        info.offsets.swap(0, 7);
+        assert!(Matrix::of(&info, Operand::B, true).is_none());
+        assert!(operand_buffer(Elem::Scalar(Scalar::BF16), &[64, 8], 1).is_none());
+    }
+}

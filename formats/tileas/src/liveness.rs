@@ -1,0 +1,143 @@
+//! When each buffer of a function holds something, and where all of them have a place: what shared memory a function needs. The stage
+//! that makes buffers asks with one stage for each, the one that gives them places with the stages that they then have.
+
+use crate::effects::{Effects, Proxy};
+use crate::{Buffer, BufferInfo};
+use base::ir::{Body, Operation};
+use base::{Arena, Block, Region};
+use std::collections::BTreeMap;
+
+/// The ops between which a buffer holds something, by position in program order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LiveRange {
+    pub first: usize,
+    pub last: usize,
+}
+
+/// A buffer that copies in a loop fill while the loop reads it: it is in use all through the loop.
+#[derive(Clone, Copy, Debug)]
+pub struct StagedBuffer {
+    /// The loop's body.
+    pub block: Block,
+    /// Whether it is filled by an agent that does not wait for what others do with the same memory before its loop.
+    pub from_start: bool,
+}
+
+impl LiveRange {
+    /// Of a buffer that holds nothing.
+    pub const NEVER_LIVE: LiveRange = LiveRange { first: usize::MAX, last: 0 };
+
+    pub fn meets(self, other: LiveRange) -> bool {
+        self.first <= other.last && other.first <= self.last
+    }
+}
+
+/// The staged_buffers that there are even where no copy runs ahead of its iteration: those of loops in which the copy engine copies, since it
+/// fills stages of pipes.
+pub fn min_staged_buffers<O: Operation, T>(
+    (body, region): (&Body<O, T>, Region),
+    effects: for<'a> fn(&'a O) -> Effects<'a>,
+) -> BTreeMap<Buffer, StagedBuffer> {
+    let mut staged_buffers = BTreeMap::new();
+    let once = body.block_of(region);
+    for (block, node) in body.blocks.iter().filter(|(block, _)| *block != once) {
+        let accesses = node.ops.iter().flat_map(|op| effects(&body.ops[*op].kind).buffers);
+        let copies = accesses.filter(|access| matches!(access.proxy, Proxy::Copies | Proxy::Tma) && access.access_kind.writes());
+        let copies: Vec<_> = copies.collect();
+        if copies.iter().any(|access| access.proxy == Proxy::Tma) {
+            staged_buffers.extend(copies.iter().map(|access| (access.buffer, StagedBuffer { block, from_start: false })));
+        }
+    }
+    staged_buffers
+}
+
+/// The liveness of a function's buffers.
+pub fn liveness<O: Operation, T>(
+    (body, region): (&Body<O, T>, Region),
+    buffers: &Arena<Buffer, BufferInfo>,
+    effects: for<'a> fn(&'a O) -> Effects<'a>,
+    staged_buffers: &BTreeMap<Buffer, StagedBuffer>,
+) -> Arena<Buffer, LiveRange> {
+    let liveness = buffers.ids().map(|_| LiveRange::NEVER_LIVE).collect();
+    let mut walk = Walk { body, effects, staged_buffers, position: 0, liveness };
+    walk.region(region);
+    // What tma_tiles fill once may be asked for as soon as the function begins.
+    for op in &body.blocks[body.block_of(region)].ops {
+        let filled = effects(&body.ops[*op].kind)
+            .buffers
+            .into_iter()
+            .filter(|access| access.proxy == Proxy::Tma && access.access_kind.writes());
+        filled.for_each(|access| walk.liveness[access.buffer].first = 0);
+    }
+    walk.liveness
+}
+
+struct Walk<'a, O, T> {
+    body: &'a Body<O, T>,
+    effects: for<'b> fn(&'b O) -> Effects<'b>,
+    staged_buffers: &'a BTreeMap<Buffer, StagedBuffer>,
+    position: usize,
+    liveness: Arena<Buffer, LiveRange>,
+}
+
+impl<O: Operation, T> Walk<'_, O, T> {
+    fn region(&mut self, at: Region) {
+        let body = self.body;
+        for &op in &body.blocks[body.block_of(at)].ops {
+            self.position += 1;
+            let kind = &body.ops[op].kind;
+            for access in (self.effects)(kind).buffers {
+                let live_range = &mut self.liveness[access.buffer];
+                *live_range = LiveRange { first: live_range.first.min(self.position), last: live_range.last.max(self.position) };
+            }
+            let start = self.position;
+            let inner = kind.regions();
+            if inner.is_empty() {
+                continue;
+            }
+            inner.iter().for_each(|inner| self.region(*inner));
+            // What a loop reads but was written before it is read again in the next round.
+            for live_range in self.liveness.values_mut().filter(|live_range| live_range.last > start && live_range.first < start) {
+                live_range.last = self.position;
+            }
+            // A staged_buffer is filled right before its loop.
+            let fills = |staged_buffer: &StagedBuffer| inner.iter().any(|inner| body.block_of(*inner) == staged_buffer.block);
+            for (buffer, staged_buffer) in self.staged_buffers.iter().filter(|(_, staged_buffer)| fills(staged_buffer)) {
+                let live_range = &mut self.liveness[*buffer];
+                *live_range = LiveRange {
+                    first: if staged_buffer.from_start { 0 } else { live_range.first.min(start) },
+                    last: self.position,
+                };
+            }
+        }
+    }
+}
+
+/// A place in bytes for each buffer, so that none is where another one is that it `meets`, which may hold something at the same time.
+/// Large ones first: small ones fit into what is left.
+pub fn places(
+    buffers: &Arena<Buffer, BufferInfo>,
+    meets: impl Fn(Buffer, Buffer) -> bool,
+    depth: impl Fn(Buffer) -> u32,
+) -> Arena<Buffer, u32> {
+    let bytes = |buffer: Buffer| buffers[buffer].bytes().saturating_mul(depth(buffer));
+    let mut order: Vec<Buffer> = buffers.ids().collect();
+    order.sort_by_key(|buffer| (std::cmp::Reverse(bytes(*buffer)), *buffer));
+    let mut placed: Vec<(Buffer, u32)> = Vec::new();
+    for buffer in order {
+        let align = buffers[buffer].align.max(1);
+        let beside = placed.iter().filter(|(other, _)| meets(buffer, *other));
+        let mut taken: Vec<(u32, u32)> = beside.map(|(other, at)| (*at, at.saturating_add(bytes(*other)))).collect();
+        taken.sort_unstable();
+        let mut at = 0u32;
+        for (start, end) in taken {
+            if at.saturating_add(bytes(buffer)) <= start {
+                break;
+            }
+            at = at.max(end.next_multiple_of(align));
+        }
+        placed.push((buffer, at));
+    }
+    placed.sort_unstable();
+    placed.into_iter().map(|(_, at)| at).collect()
+}

@@ -1,0 +1,417 @@
+//! In `.as` a buffer is written on every way to where it is read.
+//!
+//! What is known at a place is which buffers have been written whenever it is reached; that stays so from there on. Where paths
+//! meet, what all of them know is known. A branch of an `if` knows more by its condition:
+//! - one that compares the bounds of a `for` before it says that this had a iteration;
+//! - what is forwarded on to it may say of each buffer that it was written if the written_if is false ("still zero_init"), or if it is true. A
+//!   constant says so of all buffers for what it is not; whatever is forwarded on says so of what has been written there, and what
+//!   can be one of several values says what all of them say.
+//!
+//! What a loop's iteration hands on to the next one is taken to say everything at first. The function is walked again with what came of
+//! it, until that is what was taken; from walk to walk less is said, so what one refuses stays refused. The work is linear in the
+//! function: the walks are limited, and so are the buffers that are not simply written before all else.
+//!
+//! Behind an `if` both branches count, also one that leaves, and behind a `loop` what stands behind a `break` too: the judge of
+//! `.sched` plays on there.
+//!
+//! That comes on top of `written_before_read`, which goes by program order and is all that is asked of `.sched`: there loops were
+//! split, and the judge plays the program.
+
+use crate::effects::AccessKind;
+use crate::{Buffer, FunctionAttrs, Op, Type};
+use base::ir::{Def, Op as OpId, Operation};
+use base::{Body, Loc, Region, Value};
+use core_dialect::core_ops::Core;
+use core_dialect::rules::{MiddleOp, OpParents};
+use core_dialect::tile::Dense;
+use numerics::arith::{Compare, Predicate, Signedness};
+use std::collections::BTreeMap;
+
+type Rule<T = ()> = Result<T, (Loc, String)>;
+/// Some of the buffers that are looked at together.
+type Set = u64;
+const ALL: Set = Set::MAX;
+
+/// Walks until what loops hand on to their next iteration is as it was taken to be. Each written_if that loops pass on to another may take
+/// one.
+const MAX_WALKS: usize = 16;
+/// Buffers of a function that one write does not settle.
+const MAX_UNCLEAR: usize = 1024;
+
+/// A place in the program: what has been written when it is reached, and whether it can be.
+#[derive(Clone, Copy)]
+struct Here {
+    written: Set,
+    reached: bool,
+}
+
+/// What has been written if a value is true, and if it is false; nothing is said by one that is no written_if.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct WrittenIf {
+    if_true: Set,
+    if_false: Set,
+}
+
+impl WrittenIf {
+    fn meet(self, other: WrittenIf) -> WrittenIf {
+        WrittenIf { if_true: self.if_true & other.if_true, if_false: self.if_false & other.if_false }
+    }
+}
+
+/// Ways that have come to one place, with what they hand on there.
+struct Meeting {
+    here: Here,
+    written_ifs: Vec<WrittenIf>,
+}
+
+impl Meeting {
+    /// A way on which nothing comes does not count beside one on which something does.
+    fn add(&mut self, other: Meeting) {
+        match (self.here.reached, other.here.reached) {
+            (false, true) => *self = other,
+            (true, false) => {}
+            _ => {
+                self.here.written &= other.here.written;
+                meet(&mut self.written_ifs, &other.written_ifs);
+            }
+        }
+    }
+}
+
+fn meet(own: &mut [WrittenIf], other: &[WrittenIf]) {
+    own.iter_mut().zip(other).for_each(|(own, other)| *own = own.meet(*other));
+}
+
+/// What a loop's iteration leaves to the next one.
+#[derive(Clone, PartialEq, Eq)]
+struct IterationState {
+    written: Set,
+    written_ifs: Vec<WrittenIf>,
+}
+
+/// How often a `for` goes iteration: its lower and upper bound, and whether they are unsigned.
+type Bounds = (Bound, Bound, bool);
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Bound {
+    Constant(u64),
+    Of(Value),
+}
+
+/// The operands of a `for`.
+struct For<'a> {
+    lower: Value,
+    upper: Value,
+    unsigned: bool,
+    init: &'a [Value],
+    inner: Region,
+}
+
+struct Walk<'a> {
+    body: &'a Body<Op, Type>,
+    nesting: &'a OpParents,
+    /// By buffer, its place in the sets; none for one that is not looked at.
+    sets: Vec<Set>,
+    /// By value.
+    written_ifs: Vec<WrittenIf>,
+    /// What iterations are taken to leave, what others are, and what they left in this walk.
+    taken: BTreeMap<OpId, IterationState>,
+    others: Set,
+    left: BTreeMap<OpId, IterationState>,
+    /// Ways that go on with the next iteration of a loop, and that leave an op.
+    iterations: BTreeMap<OpId, Meeting>,
+    exits: BTreeMap<OpId, Meeting>,
+    /// The loop that each counter counts.
+    counters: BTreeMap<Value, OpId>,
+    /// What was written by loops before here, if they had a iteration, and what that was before each change.
+    ran: BTreeMap<Bounds, Set>,
+    changes: Vec<(Bounds, Option<Set>)>,
+}
+
+/// On every way a buffer is written before it is read. Regions and terminators must be sound.
+pub(super) fn on_every_path(body: &Body<Op, Type>, root: Region, attrs: &FunctionAttrs) -> Rule {
+    let unclear = unclear(body, root, attrs);
+    if let Some((buffer, loc)) = unclear.get(MAX_UNCLEAR) {
+        let message = format!("{buffer} is one of more than {MAX_UNCLEAR} for which one write does not come before all else");
+        return Err((*loc, message));
+    }
+    if unclear.is_empty() {
+        return Ok(());
+    }
+    let nesting = OpParents::of(body, root);
+    unclear.chunks(Set::BITS as usize).try_for_each(|buffers| {
+        let mut sets = vec![0; attrs.buffers.len()];
+        buffers.iter().enumerate().for_each(|(bit, (buffer, _))| sets[buffer.0 as usize] = 1 << bit);
+        Walk::new(body, &nesting, sets).until_nothing_changes(root)
+    })
+}
+
+/// The buffers that are read, unless the first access writes them and the others are behind it in its block; and where that is.
+fn unclear(body: &Body<Op, Type>, root: Region, attrs: &FunctionAttrs) -> Vec<(Buffer, Loc)> {
+    let order = body.walk(root);
+    let blocks = body.op_blocks();
+    let mut at = vec![0; body.ops.len()];
+    order.iter().enumerate().for_each(|(position, op)| at[op.0 as usize] = position);
+    // Up to where each buffer is written, once there was an access.
+    let mut settled: Vec<Option<usize>> = vec![None; attrs.buffers.len()];
+    let mut unclear = BTreeMap::new();
+    for (position, op) in order.iter().enumerate() {
+        for access in body.ops[*op].kind.effects().buffers {
+            let end = || blocks[op.0 as usize].and_then(|block| body.terminator(block)).map_or(0, |last| at[last.0 as usize]);
+            let writes = !access.access_kind.needs_content();
+            let settled = settled[access.buffer.0 as usize].get_or_insert_with(|| if writes { end() } else { 0 });
+            if !writes && position >= *settled {
+                unclear.entry(access.buffer).or_insert(body.ops[*op].loc);
+            }
+        }
+    }
+    unclear.into_iter().collect()
+}
+
+impl<'a> Walk<'a> {
+    fn new(body: &'a Body<Op, Type>, nesting: &'a OpParents, sets: Vec<Set>) -> Walk<'a> {
+        Walk {
+            body,
+            nesting,
+            sets,
+            written_ifs: vec![WrittenIf::default(); body.values.len()],
+            taken: BTreeMap::new(),
+            others: ALL,
+            left: BTreeMap::new(),
+            iterations: BTreeMap::new(),
+            exits: BTreeMap::new(),
+            counters: BTreeMap::new(),
+            ran: BTreeMap::new(),
+            changes: Vec::new(),
+        }
+    }
+
+    fn until_nothing_changes(mut self, root: Region) -> Rule {
+        let start = Here { written: 0, reached: true };
+        for _ in 0..MAX_WALKS {
+            self.region(root, start)?;
+            let left = std::mem::take(&mut self.left);
+            if left == self.taken {
+                return Ok(());
+            }
+            self.taken = left;
+        }
+        // Nothing that iterations leave is relied on.
+        self.taken.clear();
+        self.others = 0;
+        self.region(root, start).map(drop)
+    }
+
+    /// Goes through a region; gives its end, which nothing reaches behind the terminator.
+    fn region(&mut self, region: Region, mut here: Here) -> Rule<Here> {
+        let (body, outside) = (self.body, self.changes.len());
+        for &op in &body.blocks[body.block_of(region)].ops {
+            let node = &body.ops[op];
+            for access in node.kind.effects().buffers {
+                self.access(access.buffer, access.access_kind, &mut here).map_err(|message| (node.loc, message))?;
+            }
+            match node.kind.core() {
+                Some(Core::If { cond, then, otherwise }) => here = self.branches(op, *cond, [*then, *otherwise], here)?,
+                Some(Core::For { lower, upper, init, unsigned, body: inner, .. }) => {
+                    let one = For { lower: *lower, upper: *upper, unsigned: *unsigned, init, inner: *inner };
+                    here = self.counted(op, &one, here)?;
+                }
+                Some(Core::Loop { init, body: inner }) => here = self.endless(op, init, *inner, here)?,
+                Some(core) if node.kind.is_terminator() => {
+                    self.leave(op, core, here);
+                    here.reached = false;
+                }
+                Some(core) => self.define(&node.results, &[self.said_by(core)]),
+                None => {}
+            }
+        }
+        while self.changes.len() > outside {
+            let Some((bounds, before)) = self.changes.pop() else { break };
+            match before {
+                Some(before) => self.ran.insert(bounds, before),
+                None => self.ran.remove(&bounds),
+            };
+        }
+        Ok(here)
+    }
+
+    fn access(&self, buffer: Buffer, access_kind: AccessKind, here: &mut Here) -> Result<(), String> {
+        let own = self.sets[buffer.0 as usize];
+        let known = match access_kind {
+            // Sums that are not zero_init have been written.
+            AccessKind::WritesIf(zero_init) => here.written | self.written_if(zero_init).if_false,
+            _ => here.written,
+        };
+        if access_kind.needs_content() && own & !known != 0 {
+            let why = "there is a path on which nothing writes it, and no condition here selects another one was taken";
+            return Err(format!("{buffer} is read where it may be that nothing was written to it: {why}"));
+        }
+        here.written |= if access_kind.writes() { own } else { 0 };
+        Ok(())
+    }
+
+    fn branches(&mut self, op: OpId, cond: Value, [then, otherwise]: [Region; 2], here: Here) -> Rule<Here> {
+        let WrittenIf { mut if_true, mut if_false } = self.written_if(cond);
+        if let Some((bounds, when)) = self.compared(cond) {
+            let ran = self.ran.get(&bounds).copied().unwrap_or(0);
+            *(if when { &mut if_true } else { &mut if_false }) |= ran;
+        }
+        let one = self.region(then, Here { written: here.written | if_true, ..here })?;
+        let other = self.region(otherwise, Here { written: here.written | if_false, ..here })?;
+        let written = one.written & other.written;
+        let met = self.exit(op, written);
+        Ok(Here { written: met.written & written, ..met })
+    }
+
+    fn counted(&mut self, op: OpId, own: &For<'_>, here: Here) -> Rule<Here> {
+        let body = self.body;
+        let first = self.forwarded_values(own.init, here);
+        let args = &body.blocks[body.block_of(own.inner)].args;
+        self.counters.insert(args[0], op);
+        self.enter(op, &args[1..], &first);
+        let end = self.region(own.inner, here)?;
+        let (last, mut results) = self.go_on(op, end, first.len());
+        let has_iteration = self.has_iteration(own);
+        let runs = has_iteration == Some(true);
+        if !runs {
+            meet(&mut results, &first);
+        }
+        if has_iteration.is_none() {
+            let bounds = (self.bound(own.lower), self.bound(own.upper), own.unsigned);
+            let before = self.ran.get(&bounds).copied();
+            self.changes.push((bounds, before));
+            self.ran.insert(bounds, before.unwrap_or(0) | last.written);
+        }
+        self.define(&body.ops[op].results, &results);
+        Ok(if runs { last } else { here })
+    }
+
+    fn endless(&mut self, op: OpId, init: &[Value], inner: Region, here: Here) -> Rule<Here> {
+        let body = self.body;
+        let first = self.forwarded_values(init, here);
+        self.enter(op, &body.blocks[body.block_of(inner)].args, &first);
+        let end = self.region(inner, here)?;
+        self.go_on(op, end, first.len());
+        let met = self.exit(op, end.written);
+        Ok(Here { written: met.written & end.written, ..met })
+    }
+
+    /// The values that a loop carries, in any of its iterations.
+    fn enter(&mut self, op: OpId, args: &[Value], first: &[WrittenIf]) {
+        let mut carried = first.to_vec();
+        match self.taken.get(&op) {
+            Some(iteration) => meet(&mut carried, &iteration.written_ifs),
+            None => meet(&mut carried, &vec![WrittenIf { if_true: self.others, if_false: self.others }; first.len()]),
+        }
+        self.define(args, &carried);
+    }
+
+    /// What a loop's iteration leaves to the next one, or hands on behind the last one.
+    fn go_on(&mut self, op: OpId, end: Here, count: usize) -> (Here, Vec<WrittenIf>) {
+        let nowhere = || Meeting { here: Here { reached: false, ..end }, written_ifs: vec![WrittenIf::default(); count] };
+        let Meeting { here, written_ifs } = self.iterations.remove(&op).unwrap_or_else(nowhere);
+        self.left.insert(op, IterationState { written: here.written, written_ifs: written_ifs.clone() });
+        (here, written_ifs)
+    }
+
+    /// Where those paths meet that leave an op; if there is none, what is behind it is not reached.
+    fn exit(&mut self, op: OpId, otherwise: Set) -> Here {
+        let results = &self.body.ops[op].results;
+        let nowhere = || Meeting {
+            here: Here { written: otherwise, reached: false },
+            written_ifs: vec![WrittenIf::default(); results.len()],
+        };
+        let Meeting { here, written_ifs } = self.exits.remove(&op).unwrap_or_else(nowhere);
+        self.define(results, &written_ifs);
+        here
+    }
+
+    fn leave(&mut self, op: OpId, core: &Core, here: Here) {
+        let (Core::Yield { values } | Core::Continue { values } | Core::Break { values }) = core else { return };
+        let Some(target) = self.nesting.target[op.0 as usize] else { return };
+        let own = Meeting { here, written_ifs: self.forwarded_values(values, here) };
+        let paths = if matches!(core, Core::Continue { .. }) { &mut self.iterations } else { &mut self.exits };
+        match paths.get_mut(&target) {
+            Some(meeting) => meeting.add(own),
+            None => _ = paths.insert(target, own),
+        }
+    }
+
+    /// Whatever a value is, what has been written where it is forwarded on has been written.
+    fn forwarded_values(&self, values: &[Value], here: Here) -> Vec<WrittenIf> {
+        let with =
+            |WrittenIf { if_true, if_false }| WrittenIf { if_true: if_true | here.written, if_false: if_false | here.written };
+        values.iter().map(|value| with(self.written_if(*value))).collect()
+    }
+
+    fn written_if(&self, value: Value) -> WrittenIf {
+        self.written_ifs[value.0 as usize]
+    }
+
+    fn define(&mut self, values: &[Value], written_ifs: &[WrittenIf]) {
+        values.iter().zip(written_ifs).for_each(|(value, written_if)| self.written_ifs[value.0 as usize] = *written_if);
+    }
+
+    fn said_by(&self, core: &Core) -> WrittenIf {
+        match core {
+            Core::Constant { value: Dense::Splat(0) } => WrittenIf { if_true: ALL, if_false: 0 },
+            Core::Constant { value: Dense::Splat(_) } => WrittenIf { if_true: 0, if_false: ALL },
+            Core::Assume { value, .. } => self.written_if(*value),
+            Core::Select { cond, yes, no } => {
+                let [cond, yes, no] = [cond, yes, no].map(|value| self.written_if(*value));
+                WrittenIf {
+                    if_true: (cond.if_true | yes.if_true) & (cond.if_false | no.if_true),
+                    if_false: (cond.if_true | yes.if_false) & (cond.if_false | no.if_false),
+                }
+            }
+            Core::Compare { kind: Compare::Int { predicate, .. }, lhs, rhs } => {
+                let before = self.before_later_iterations(*lhs, *rhs) | self.before_later_iterations(*rhs, *lhs);
+                match predicate {
+                    Predicate::Equal => WrittenIf { if_true: 0, if_false: before },
+                    Predicate::NotEqual => WrittenIf { if_true: before, if_false: 0 },
+                    _ => WrittenIf::default(),
+                }
+            }
+            _ => WrittenIf::default(),
+        }
+    }
+
+    /// What has been written in a iteration that is not the first one, if a value counts the iterations of a loop from another one on.
+    fn before_later_iterations(&self, counter: Value, from: Value) -> Set {
+        let Some(op) = self.counters.get(&counter) else { return 0 };
+        let Some(Core::For { lower, .. }) = self.body.ops[*op].kind.core() else { return 0 };
+        if self.bound(*lower) != self.bound(from) {
+            return 0;
+        }
+        self.taken.get(op).map_or(self.others, |iteration| iteration.written)
+    }
+
+    /// The bounds of which a written_if says that one is below the other, and whether it does so where it is true.
+    fn compared(&self, written_if: Value) -> Option<(Bounds, bool)> {
+        let core = self.body.ops[self.body.defining_op(written_if)?].kind.core()?;
+        let Core::Compare { kind: Compare::Int { predicate, signedness }, lhs, rhs } = core else { return None };
+        let (lower, upper, when) = match predicate {
+            Predicate::LessThan => (lhs, rhs, true),
+            Predicate::GreaterThan => (rhs, lhs, true),
+            Predicate::GreaterThanOrEqual => (lhs, rhs, false),
+            Predicate::LessThanOrEqual => (rhs, lhs, false),
+            Predicate::Equal | Predicate::NotEqual => return None,
+        };
+        Some(((self.bound(*lower), self.bound(*upper), *signedness == Signedness::Unsigned), when))
+    }
+
+    /// Whether a loop has a iteration, if that is known.
+    fn has_iteration(&self, own: &For<'_>) -> Option<bool> {
+        let (Bound::Constant(lower), Bound::Constant(upper)) = (self.bound(own.lower), self.bound(own.upper)) else { return None };
+        let scalar = self.body.ty(own.lower).elem()?.scalar()?;
+        Some(if own.unsigned { lower < upper } else { scalar.sign_extend(lower) < scalar.sign_extend(upper) })
+    }
+
+    fn bound(&self, value: Value) -> Bound {
+        let Def::Result { op, .. } = self.body.values[value].def else { return Bound::Of(value) };
+        match self.body.ops[op].kind.core() {
+            Some(Core::Constant { value: Dense::Splat(bits) }) => Bound::Constant(*bits),
+            _ => Bound::Of(value),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Whether accumulators in memory are zero_init where a mma adds to them first: then nothing need have written them before.
+
+use super::{Program, Type, Value};
+use base::ir::{Block, Def, Op as OpId};
+use base::{Body, Region};
+use core_dialect::core_ops::Core;
+use core_dialect::tile::Dense;
+use numerics::arith::{Compare, Predicate};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(super) struct ZeroInit<'a, O> {
+    body: &'a Body<O, Type>,
+    /// The op in whose region each block is.
+    parents: BTreeMap<Block, OpId>,
+    /// The values that each `loop` is left with.
+    breaks: BTreeMap<OpId, Vec<&'a [Value]>>,
+}
+
+impl<'a, O: Program> ZeroInit<'a, O> {
+    pub(super) fn new(body: &'a Body<O, Type>, root: Region) -> ZeroInit<'a, O> {
+        let mut zero_init = ZeroInit { body, parents: BTreeMap::new(), breaks: BTreeMap::new() };
+        // For each op the innermost `loop` around it; outer ops come first.
+        let mut left: BTreeMap<OpId, OpId> = BTreeMap::new();
+        for op in body.walk(root) {
+            let kind = zero_init.core(op);
+            if let (Some(Core::Break { values }), Some(around)) = (kind, left.get(&op)) {
+                zero_init.breaks.entry(*around).or_default().push(values);
+            }
+            let around = if matches!(kind, Some(Core::Loop { .. })) { Some(op) } else { left.get(&op).copied() };
+            for block in body.ops[op].kind.regions().into_iter().flat_map(|region| &body.regions[region].blocks) {
+                zero_init.parents.insert(*block, op);
+                left.extend(around.iter().flat_map(|around| body.blocks[*block].ops.iter().map(|inner| (*inner, *around))));
+            }
+        }
+        zero_init
+    }
+
+    /// Whether a written_if holds wherever what uses it comes first: it is one, or says that a loop is in its first round, or is forwarded
+    /// on to there from what does. Nothing else is taken for granted.
+    pub(super) fn holds_at_first(&self, value: Value) -> bool {
+        let (mut seen, mut work) = (BTreeSet::new(), vec![value]);
+        while let Some(value) = work.pop() {
+            if !seen.insert(value) {
+                continue;
+            }
+            let Some(sources) = self.sources(value) else { return false };
+            work.extend(sources);
+        }
+        true
+    }
+
+    /// What must hold at first so that a value does; none: it does not, or not for all that is known.
+    fn sources(&self, value: Value) -> Option<Vec<Value>> {
+        let body = self.body;
+        match body.values[value].def {
+            Def::Argument { block, index } => {
+                let index = index as usize;
+                match self.core(*self.parents.get(&block)?)? {
+                    Core::For { init, .. } => Some(vec![*init.get(index.checked_sub(1)?)?]),
+                    Core::Loop { init, .. } => Some(vec![*init.get(index)?]),
+                    _ => None,
+                }
+            }
+            Def::Result { op, index } => {
+                let index = index as usize;
+                match self.core(op)? {
+                    Core::Constant { value: Dense::Splat(1..) } => Some(Vec::new()),
+                    Core::Compare { kind: Compare::Int { predicate: Predicate::Equal, .. }, lhs, rhs } => {
+                        (self.begins_as(*lhs, *rhs) || self.begins_as(*rhs, *lhs)).then(Vec::new)
+                    }
+                    Core::Select { yes, no, .. } => Some(vec![*yes, *no]),
+                    Core::Assume { value, .. } => Some(vec![*value]),
+                    Core::If { then, otherwise, .. } => {
+                        Some([then, otherwise].map(|region| self.yields(*region, index)).into_iter().flatten().collect())
+                    }
+                    Core::For { init, .. } => Some(vec![*init.get(index)?]),
+                    Core::Loop { .. } => {
+                        let left_with = self.breaks.get(&op).into_iter().flatten();
+                        Some(left_with.filter_map(|values| values.get(index)).copied().collect())
+                    }
+                    _ => None,
+                }
+            }
+        }
+    }
+
+    /// What a region of an `if` yields, unless it leaves.
+    fn yields(&self, region: Region, index: usize) -> Option<Value> {
+        let Core::Yield { values } = self.core(self.body.terminator(self.body.block_of(region))?)? else { return None };
+        values.get(index).copied()
+    }
+
+    /// Whether a value counts the rounds of a loop from a number on.
+    fn begins_as(&self, counter: Value, number: Value) -> bool {
+        let Def::Argument { block, index: 0 } = self.body.values[counter].def else { return false };
+        let Some(Core::For { lower, .. }) = self.parents.get(&block).and_then(|op| self.core(*op)) else { return false };
+        *lower == number || self.constant(*lower).is_some_and(|lower| self.constant(number) == Some(lower))
+    }
+
+    fn constant(&self, value: Value) -> Option<u64> {
+        match self.core(self.body.defining_op(value)?)? {
+            Core::Constant { value: Dense::Splat(bits) } => Some(*bits),
+            _ => None,
+        }
+    }
+
+    fn core(&self, op: OpId) -> Option<&'a Core> {
+        self.body.ops[op].kind.core()
+    }
+}

@@ -1,0 +1,9 @@
+//! `.as` files keep the laws of all formats.
+
+use tileas::Module;
+
+#[test]
+fn a_matmul_round_trips() {
+    let file = round_trip::check::<Module>(include_bytes!("sample.as"));
+    assert_eq!(file.payload.functions.len(), 1);
+}

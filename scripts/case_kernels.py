@@ -1,0 +1,474 @@
+"""Small cuTile kernels with what they should compute, for tests/run and for the cuTile client test.
+
+Each case has a name, a kernel, its arguments (arrays, then constants), the grid, the arrays it writes with their expected
+content, and how far a result may be off. Inputs come from a fixed seed, so a case is the same every time.
+"""
+import dataclasses
+import cuda.tile as ct
+import numpy as np
+
+ConstInt = ct.Constant[int]
+
+
+@dataclasses.dataclass
+class Case:
+    name: str
+    kernel: object
+    arguments: list            # numpy arrays and integers; integers are constants of the kernel
+    grid: tuple
+    outputs: dict              # position of an argument -> expected content
+    rtol: float = 0.0
+    atol: float = 0.0
+
+
+@ct.kernel
+def vadd(a, b, c, T: ConstInt):
+    i = ct.bid(0)
+    x = ct.load(a, index=(i,), shape=(T,))
+    y = ct.load(b, index=(i,), shape=(T,))
+    ct.store(c, index=(i,), tile=x + y)
+
+
+@ct.kernel
+def vadd_padded(a, b, c, T: ConstInt):
+    i = ct.bid(0)
+    x = ct.load(a, index=(i,), shape=(T,), padding_mode=ct.PaddingMode.ZERO)
+    y = ct.load(b, index=(i,), shape=(T,), padding_mode=ct.PaddingMode.ZERO)
+    ct.store(c, index=(i,), tile=x + y)
+
+
+@ct.kernel
+def vadd_2d(a, b, c, M: ConstInt, N: ConstInt):
+    i, j = ct.bid(0), ct.bid(1)
+    x = ct.load(a, index=(i, j), shape=(M, N))
+    y = ct.load(b, index=(i, j), shape=(M, N))
+    ct.store(c, index=(i, j), tile=x + y)
+
+
+@ct.kernel
+def polynomial(a, c, T: ConstInt):
+    i = ct.bid(0)
+    x = ct.load(a, index=(i,), shape=(T,))
+    ct.store(c, index=(i,), tile=(x * x - 3.0) * x + 0.5)
+
+
+@ct.kernel
+def divide(a, b, c, T: ConstInt):
+    i = ct.bid(0)
+    x = ct.load(a, index=(i,), shape=(T,))
+    y = ct.load(b, index=(i,), shape=(T,))
+    ct.store(c, index=(i,), tile=x / y)
+
+
+@ct.kernel
+def clamp(a, c, T: ConstInt):
+    i = ct.bid(0)
+    x = ct.load(a, index=(i,), shape=(T,))
+    ct.store(c, index=(i,), tile=ct.minimum(ct.maximum(x, -0.5), 0.5))
+
+
+@ct.kernel
+def absolute(a, c, T: ConstInt):
+    i = ct.bid(0)
+    x = ct.load(a, index=(i,), shape=(T,))
+    ct.store(c, index=(i,), tile=ct.where(x < 0.0, -x, x))
+
+
+@ct.kernel
+def exponential(a, c, T: ConstInt):
+    i = ct.bid(0)
+    x = ct.load(a, index=(i,), shape=(T,))
+    ct.store(c, index=(i,), tile=ct.exp(x))
+
+
+@ct.kernel
+def root(a, c, T: ConstInt):
+    i = ct.bid(0)
+    x = ct.load(a, index=(i,), shape=(T,))
+    ct.store(c, index=(i,), tile=ct.sqrt(x))
+
+
+@ct.kernel
+def integers(a, b, c, T: ConstInt):
+    i = ct.bid(0)
+    x = ct.load(a, index=(i,), shape=(T,))
+    y = ct.load(b, index=(i,), shape=(T,))
+    ct.store(c, index=(i,), tile=((x * y) ^ x) + (y & 255) - (x | 1))
+
+
+@ct.kernel
+def row_sum(a, c, N: ConstInt):
+    i = ct.bid(0)
+    x = ct.load(a, index=(i, 0), shape=(1, N))
+    ct.store(c, index=(i,), tile=ct.sum(x, axis=1))
+
+
+@ct.kernel
+def softmax(a, c, N: ConstInt):
+    i = ct.bid(0)
+    x = ct.load(a, index=(i, 0), shape=(1, N))
+    e = ct.exp(x - ct.max(x, axis=1, keepdims=True))
+    ct.store(c, index=(i, 0), tile=e / ct.sum(e, axis=1, keepdims=True))
+
+
+@ct.kernel
+def transpose(a, c, M: ConstInt, N: ConstInt):
+    i, j = ct.bid(0), ct.bid(1)
+    x = ct.load(a, index=(i, j), shape=(M, N))
+    ct.store(c, index=(j, i), tile=ct.transpose(x))
+
+
+@ct.kernel
+def matmul(a, b, c, M: ConstInt, N: ConstInt, K: ConstInt):
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.full((M, N), 0.0, dtype=ct.float32)
+    for k in range(ct.num_tiles(a, axis=1, shape=(M, K))):
+        x = ct.load(a, index=(i, k), shape=(M, K), padding_mode=ct.PaddingMode.ZERO)
+        y = ct.load(b, index=(k, j), shape=(K, N), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(x, y, total)
+    ct.store(c, index=(i, j), tile=total)
+
+
+@ct.kernel
+def matmul_dequantised(a, b, c, M: ConstInt, N: ConstInt, K: ConstInt):
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.full((M, N), 0.0, dtype=ct.float32)
+    for k in range(ct.num_tiles(a, axis=1, shape=(M, K))):
+        x = ct.load(a, index=(i, k), shape=(M, K), padding_mode=ct.PaddingMode.ZERO)
+        y = ct.load(b, index=(k, j), shape=(K, N), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(x, ct.astype(y, ct.float16) * 0.125, total)
+    ct.store(c, index=(i, j), tile=total)
+
+
+@ct.kernel
+def matmul_gathered(a, rows, b, c, M: ConstInt, N: ConstInt, K: ConstInt):
+    i, j = ct.bid(0), ct.bid(1)
+    row = ct.load(rows, index=(i,), shape=(M,))
+    total = ct.full((M, N), 0.0, dtype=ct.float32)
+    for k in range(ct.num_tiles(a, axis=1, shape=(M, K))):
+        columns = k * K + ct.arange(K, dtype=ct.int32)
+        x = ct.gather(a, (row[:, None], columns[None, :]))
+        y = ct.load(b, index=(k, j), shape=(K, N), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(x, y, total)
+    ct.store(c, index=(i, j), tile=total)
+
+
+@ct.kernel
+def matmul_bytes(a, b, c, M: ConstInt, N: ConstInt, K: ConstInt):
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.full((M, N), 0, dtype=ct.int32)
+    for k in range(ct.num_tiles(a, axis=0, shape=(K, M))):
+        x = ct.transpose(ct.load(a, index=(k, i), shape=(K, M)))
+        y = ct.load(b, index=(k, j), shape=(K, N))
+        total = ct.mma(x, y, total)
+    ct.store(c, index=(i, j), tile=total)
+
+
+@ct.kernel
+def matmul_small_floats(a, b, c, M: ConstInt, N: ConstInt, K: ConstInt):
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.full((M, N), 0.0, dtype=ct.float32)
+    for k in range(ct.num_tiles(a, axis=0, shape=(K, M))):
+        x = ct.transpose(ct.bitcast(ct.load(a, index=(k, i), shape=(K, M)), ct.float8_e4m3fn))
+        y = ct.bitcast(ct.load(b, index=(k, j), shape=(K, N)), ct.float8_e4m3fn)
+        total = ct.mma(x, y, total)
+    ct.store(c, index=(i, j), tile=total)
+
+
+@ct.kernel
+def matmul_turned(a, b, c, M: ConstInt, N: ConstInt, K: ConstInt):
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.full((M, N), 0.0, dtype=ct.float32)
+    for k in range(ct.num_tiles(a, axis=0, shape=(K, M))):
+        x = ct.transpose(ct.load(a, index=(k, i), shape=(K, M), padding_mode=ct.PaddingMode.ZERO))
+        y = ct.transpose(ct.load(b, index=(j, k), shape=(N, K), padding_mode=ct.PaddingMode.ZERO))
+        total = ct.mma(x, y, total)
+    ct.store(c, index=(i, j), tile=total)
+
+
+@ct.kernel
+def weighted(q, k, v, c, M: ConstInt, N: ConstInt, D: ConstInt):
+    i = ct.bid(0)
+    x = ct.load(q, index=(i, 0), shape=(M, D))
+    total = ct.full((M, D), 0.0, dtype=ct.float32)
+    for j in range(ct.num_tiles(k, axis=0, shape=(N, D))):
+        scores = ct.mma(x, ct.transpose(ct.load(k, index=(j, 0), shape=(N, D))), ct.full((M, N), 0.0, dtype=ct.float32))
+        weights = ct.astype(ct.maximum(scores, 0.0) * 0.0625, ct.float16)
+        total = ct.mma(weights, ct.load(v, index=(j, 0), shape=(N, D)), total)
+    ct.store(c, index=(i, 0), tile=total)
+
+
+@ct.kernel
+def paged(q, keys, values, table, c, L: ConstInt, G: ConstInt, P: ConstInt, D: ConstInt):
+    # Attention over pages, each found by a number in a table.
+    query = ct.load(q, index=(0, 0), shape=(G, D))
+    top = ct.full((G, 1), -1e30, dtype=ct.float32)
+    weight = ct.zeros((G, 1), dtype=ct.float32)
+    total = ct.zeros((G, D), dtype=ct.float32)
+    for t in range(ct.cdiv(L, P)):
+        page = ct.load(table, index=(t,), shape=())
+        k = ct.load(keys, index=(page, 0, 0), shape=(1, P, D)).reshape((P, D))
+        v = ct.load(values, index=(page, 0, 0), shape=(1, P, D)).reshape((P, D))
+        s = ct.mma(query, ct.transpose(k), ct.zeros((G, P), dtype=ct.float32)) * 0.125
+        s = ct.where(t * P + ct.arange(P, dtype=ct.int32)[None, :] < L, s, -1e30)
+        higher = ct.maximum(top, ct.max(s, axis=1, keepdims=True))
+        p, fade = ct.exp(s - higher), ct.exp(top - higher)
+        weight = weight * fade + ct.sum(p, axis=1, keepdims=True)
+        total = ct.mma(ct.astype(p, ct.float16), v, total * fade)
+        top = higher
+    ct.store(c, index=(0, 0), tile=total / weight)
+
+
+@ct.kernel
+def difference(q, k, v, c, M: ConstInt, N: ConstInt, D: ConstInt):
+    i = ct.bid(0)
+    first = ct.reshape(ct.load(q, index=(0, i, 0), shape=(1, M, D)), (M, D))
+    second = ct.reshape(ct.load(q, index=(1, i, 0), shape=(1, M, D)), (M, D))
+    none = ct.full((M, N), 0.0, dtype=ct.float32)
+    most1 = ct.full((M, 1), -np.inf, dtype=ct.float32)
+    most2 = ct.full((M, 1), -np.inf, dtype=ct.float32)
+    total1 = ct.full((M, 1), 0.0, dtype=ct.float32)
+    total2 = ct.full((M, 1), 0.0, dtype=ct.float32)
+    acc1 = ct.full((M, 2 * D), 0.0, dtype=ct.float32)
+    acc2 = ct.full((M, 2 * D), 0.0, dtype=ct.float32)
+    for j in range(ct.num_tiles(k, axis=1, shape=(1, N, D))):
+        values = ct.load(v, index=(j, 0), shape=(N, 2 * D))
+        scores = ct.mma(first, ct.transpose(ct.reshape(ct.load(k, index=(0, j, 0), shape=(1, N, D)), (N, D))), none)
+        now = ct.maximum(most1, ct.max(scores, axis=1, keepdims=True))
+        weights, fade, most1 = ct.exp(scores - now), ct.exp(most1 - now), now
+        total1 = total1 * fade + ct.sum(weights, axis=1, keepdims=True)
+        acc1 = ct.mma(ct.astype(weights, ct.float16), values, acc1 * fade)
+        scores = ct.mma(second, ct.transpose(ct.reshape(ct.load(k, index=(1, j, 0), shape=(1, N, D)), (N, D))), none)
+        now = ct.maximum(most2, ct.max(scores, axis=1, keepdims=True))
+        weights, fade, most2 = ct.exp(scores - now), ct.exp(most2 - now), now
+        total2 = total2 * fade + ct.sum(weights, axis=1, keepdims=True)
+        acc2 = ct.mma(ct.astype(weights, ct.float16), values, acc2 * fade)
+    ct.store(c, index=(i, 0), tile=acc1 / total1 - 0.5 * (acc2 / total2))
+
+
+@ct.kernel
+def linear_attention(q, k, v, fades, c, T: ConstInt, D: ConstInt):
+    state = ct.full((D, D), 0.0, dtype=ct.float32)
+    for t in range(ct.num_tiles(q, axis=0, shape=(T, D))):
+        queries, keys = ct.load(q, index=(t, 0), shape=(T, D)), ct.load(k, index=(t, 0), shape=(T, D))
+        values, fade = ct.load(v, index=(t, 0), shape=(T, D)), ct.load(fades, index=(t,), shape=(1,))
+        scores = ct.mma(queries, ct.transpose(keys), ct.full((T, T), 0.0, dtype=ct.float32))
+        number = ct.arange(T, dtype=ct.int32)
+        scores = ct.where(number[:, None] >= number[None, :], scores, 0.0)
+        out = ct.mma(ct.astype(scores, ct.float16), values, ct.full((T, D), 0.0, dtype=ct.float32))
+        ct.store(c, index=(t, 0), tile=ct.mma(queries, ct.astype(state, ct.float16), out))
+        state = ct.mma(ct.transpose(keys), values, state * ct.reshape(fade, (1, 1)))
+
+
+@ct.kernel
+def both_ways(g, a, b, da, db, M: ConstInt, N: ConstInt, K: ConstInt):
+    right = ct.load(b, index=(0, 0), shape=(K, N))
+    total = ct.full((K, N), 0.0, dtype=ct.float32)
+    for m in range(ct.num_tiles(g, axis=0, shape=(M, N))):
+        x = ct.load(g, index=(m, 0), shape=(M, N), padding_mode=ct.PaddingMode.ZERO)
+        left = ct.load(a, index=(m, 0), shape=(M, K), padding_mode=ct.PaddingMode.ZERO)
+        ct.store(da, index=(m, 0), tile=ct.mma(x, ct.transpose(right), ct.full((M, K), 0.0, dtype=ct.float32)))
+        total = ct.mma(ct.transpose(left), x, total)
+    ct.store(db, index=(0, 0), tile=total)
+
+
+@ct.kernel
+def layers(a, w, M: ConstInt, N: ConstInt):
+    for t in range(ct.num_tiles(w, axis=0, shape=(1, N, N))):
+        for i in range(ct.num_tiles(a, axis=0, shape=(M, N))):
+            x = ct.load(a, index=(i, 0), shape=(M, N), padding_mode=ct.PaddingMode.ZERO)
+            y = ct.reshape(ct.load(w, index=(t, 0, 0), shape=(1, N, N)), (N, N))
+            y = ct.mma(x, y, ct.full((M, N), 0.0, dtype=ct.float32))
+            ct.store(a, index=(i, 0), tile=ct.astype(ct.maximum(y, 0.0), ct.float16))
+
+
+@ct.kernel
+def running_sum(a, c, T: ConstInt):
+    total = ct.full((T,), 0.0, dtype=ct.float32)
+    for k in range(ct.num_tiles(a, axis=0, shape=(T,))):
+        total = total + ct.load(a, index=(k,), shape=(T,))
+        ct.store(c, index=(k,), tile=total)
+
+
+@ct.kernel
+def persistent_rows(x, scale, bias, y, acc, R: ConstInt, N: ConstInt):
+    """Each block goes round tiles of rows: they, and their factors, come through views, and what is added through pointers."""
+    block = ct.bid(0)
+    total = ct.full((1, N), 0.0, ct.float32)
+    for i in range(block, ct.num_tiles(x, axis=0, shape=(R, N)), ct.num_blocks(0)):
+        rows = ct.load(x, index=(i, 0), shape=(R, N), padding_mode=ct.PaddingMode.ZERO)
+        factors = ct.load(scale, index=(i,), shape=(R,), padding_mode=ct.PaddingMode.ZERO)
+        added = ct.gather(bias, i * N + ct.arange(N, dtype=ct.int32))
+        out = rows * ct.reshape(factors, (R, 1)) + ct.reshape(added, (1, N))
+        ct.store(y, index=(i, 0), tile=out - ct.sum(out, axis=1, keepdims=True))
+        total = total + ct.sum(out, axis=0, keepdims=True)
+    ct.store(acc, index=(block, 0), tile=total)
+
+
+@ct.kernel
+def scaled(a, c, T: ConstInt):
+    i = ct.bid(0)
+    x = ct.load(a, index=(i,), shape=(T,))
+    ct.store(c, index=(i,), tile=ct.astype(ct.astype(x, ct.float32) * 0.5, ct.float16))
+
+
+@ct.kernel
+def row_max(a, c, N: ConstInt):
+    i = ct.bid(0)
+    x = ct.load(a, index=(i, 0), shape=(1, N))
+    ct.store(c, index=(i,), tile=ct.max(x, axis=1))
+
+
+@ct.kernel
+def outer(a, b, c, T: ConstInt):
+    i, j = ct.bid(0), ct.bid(1)
+    x = ct.load(a, index=(i,), shape=(T,))
+    y = ct.load(b, index=(j,), shape=(T,))
+    ct.store(c, index=(i, j), tile=ct.reshape(x, (T, 1)) * ct.reshape(y, (1, T)))
+
+
+def cases():
+    random = np.random.default_rng(1)
+    normal = lambda *shape: random.standard_normal(shape, dtype=np.float32)
+    empty = lambda *shape, dtype=np.float32: np.full(shape, 7, dtype)
+    f32 = np.float32
+    a, b = normal(1024), normal(1024)
+    yield Case('vadd', vadd, [a, b, empty(1024), 256], (4, 1, 1), {2: a + b})
+    yield Case('vadd_tile32', vadd, [a, b, empty(1024), 32], (32, 1, 1), {2: a + b})
+    t, u = normal(1000), normal(1000)
+    yield Case('vadd_tail', vadd_padded, [t, u, empty(1000), 256], (4, 1, 1), {2: t + u})
+    m, n = normal(32, 64), normal(32, 64)
+    yield Case('vadd_2d', vadd_2d, [m, n, empty(32, 64), 16, 32], (2, 2, 1), {2: m + n})
+    x = normal(512)
+    yield Case('polynomial', polynomial, [x, empty(512), 128], (4, 1, 1), {1: (x * x - f32(3)) * x + f32(0.5)}, 1e-6, 1e-6)
+    y = normal(512)
+    yield Case('divide', divide, [x, y, empty(512), 128], (4, 1, 1), {2: x / y}, 1e-6, 0)
+    yield Case('clamp', clamp, [x, empty(512), 128], (4, 1, 1), {1: np.minimum(np.maximum(x, f32(-0.5)), f32(0.5))})
+    yield Case('absolute', absolute, [x, empty(512), 128], (4, 1, 1), {1: np.abs(x)})
+    yield Case('exponential', exponential, [x, empty(512), 128], (4, 1, 1), {1: np.exp(x)}, 1e-5, 0)
+    yield Case('root', root, [np.abs(x), empty(512), 128], (4, 1, 1), {1: np.sqrt(np.abs(x))}, 1e-6, 0)
+    p, q = (random.integers(-2**31, 2**31, 512, dtype=np.int32) for _ in range(2))
+    with np.errstate(over='ignore'):
+        yield Case('integers', integers, [p, q, empty(512, dtype=np.int32), 128], (4, 1, 1), {2: ((p * q) ^ p) + (q & 255) - (p | 1)})
+    r = normal(8, 128)
+    yield Case('row_sum', row_sum, [r, empty(8), 128], (8, 1, 1), {1: r.sum(1)}, 1e-5, 1e-5)
+    e = np.exp(r - r.max(1, keepdims=True))
+    yield Case('softmax', softmax, [r, empty(8, 128), 128], (8, 1, 1), {1: e / e.sum(1, keepdims=True)}, 1e-5, 1e-7)
+    yield Case('transpose', transpose, [m, empty(64, 32), 16, 32], (2, 2, 1), {1: np.ascontiguousarray(m.T)})
+    for dtype, name in ((np.float16, 'matmul_f16'), (np.float32, 'matmul_f32')):
+        g, h = normal(64, 48).astype(dtype), normal(48, 64).astype(dtype)
+        product = g.astype(f32) @ h.astype(f32)
+        yield Case(name, matmul, [g, h, empty(64, 64), 32, 32, 16], (2, 2, 1), {2: product}, 1e-4 if dtype == np.float16 else 4e-3, 4e-3)
+    s = normal(512)
+    yield Case('running_sum', running_sum, [s, empty(512), 128], (1, 1, 1), {1: np.cumsum(s.reshape(4, 128), 0, dtype=f32).ravel()}, 1e-6, 1e-6)
+
+
+    h = normal(512).astype(np.float16)
+    yield Case('scaled', scaled, [h, empty(512, dtype=np.float16), 128], (4, 1, 1), {1: (h.astype(f32) * f32(0.5)).astype(np.float16)})
+    yield Case('row_max', row_max, [r, empty(8), 128], (8, 1, 1), {1: r.max(1)})
+    v, w = normal(64), normal(64)
+    yield Case('outer', outer, [v, w, empty(64, 64), 16], (4, 4, 1), {2: np.outer(v, w)})
+    # Rows with an index each, some of them outside.
+    g, h = normal(24, 80).astype(np.float16), normal(80, 32).astype(np.float16)
+    rows = random.integers(0, 30, 32, dtype=np.int32)
+    picked = np.where(rows[:, None] < 24, g[np.minimum(rows, 23)], np.float16(0)).astype(f32)
+    yield Case('matmul_gathered', matmul_gathered, [g, rows, h, empty(32, 32), 32, 32, 16], (1, 1, 1), {3: picked @ h.astype(f32)}, 1e-4, 4e-3)
+    # Weights of eight bits, made halves in the loop.
+    g, h = normal(32, 144).astype(np.float16), random.integers(-8, 8, (144, 64), dtype=np.int8)
+    yield Case('matmul_dequantised', matmul_dequantised, [g, h, empty(32, 64), 32, 64, 16], (1, 1, 1),
+               {2: g.astype(f32) @ (h.astype(f32) * f32(0.125))}, 1e-4, 4e-3)
+    # Operands that take more than their share of shared memory.
+    g, h = normal(16, 2048).astype(np.float16), normal(2048, 16).astype(np.float16)
+    yield Case('matmul_long', matmul, [g, h, empty(16, 16), 16, 16, 2048], (1, 1, 1), {2: g.astype(f32) @ h.astype(f32)}, 1e-4, 4e-3)
+    # Products for warp groups: operands that lie in memory in each way, and one that another product gives.
+    g, h = normal(80, 128).astype(np.float16), normal(64, 80).astype(np.float16)
+    yield Case('matmul_turned', matmul_turned, [g, h, empty(128, 64), 128, 64, 32], (1, 1, 1), {2: g.T.astype(f32) @ h.T.astype(f32)}, 1e-4, 4e-3)
+    q, k, v = (normal(n, 64).astype(np.float16) for n in (64, 96, 96))
+    weights = (np.maximum(q.astype(f32) @ k.T.astype(f32), 0) * f32(0.0625)).astype(np.float16).astype(f32)
+    yield Case('weighted', weighted, [q, k, v, empty(64, 64), 64, 32, 64], (1, 1, 1), {3: weights @ v.astype(f32)}, 2e-3, 2e-3)
+    # Bytes of which both operands must be transposed, as integers and as floats.
+    g, h = (random.integers(-128, 128, (96, 64), dtype=np.int8) for _ in range(2))
+    yield Case('matmul_bytes', matmul_bytes, [g, h, empty(64, 64, dtype=np.int32), 32, 32, 32], (2, 2, 1),
+               {2: g.T.astype(np.int32) @ h.astype(np.int32)})
+    g, h = (random.integers(0, 0x40, (96, 64), dtype=np.int8) | random.integers(-1, 1, (96, 64), dtype=np.int8) & np.int8(-128)
+            for _ in range(2))
+    yield Case('matmul_small_floats', matmul_small_floats, [g, h, empty(64, 64), 32, 32, 32], (2, 2, 1), {2: e4m3(g).T @ e4m3(h)}, 1e-5, 1e-5)
+    # Two acc that are scaled in one loop, and more of tensor memory than two blocks have.
+    few = lambda *shape: (normal(*shape) * f32(0.3)).astype(np.float16)
+    q, k, v = few(2, 64, 64), few(2, 128, 64), few(128, 128)
+    def attend(head):
+        weights = np.exp(q[head].astype(f32) @ k[head].astype(f32).T)
+        return weights / weights.sum(1, keepdims=True) @ v.astype(f32)
+    yield Case('difference', difference, [q, k, v, empty(64, 128), 64, 64, 64], (1, 1, 1), {3: attend(0) - f32(0.5) * attend(1)}, 2e-3, 2e-3)
+    # Sums that are an operand of a product in the same round, before more is added.
+    q, k, v = few(128, 64), few(128, 64), few(128, 64)
+    fades, state, expected = np.array([0.5, 0.75], f32), np.zeros((64, 64), f32), empty(128, 64)
+    for t in range(2):
+        x, y, z = (each[64 * t:64 * t + 64].astype(f32) for each in (q, k, v))
+        expected[64 * t:64 * t + 64] = np.tril(x @ y.T).astype(np.float16).astype(f32) @ z + x @ state.astype(np.float16).astype(f32)
+        state = state * fades[t] + y.T @ z
+    yield Case('linear_attention', linear_attention, [q, k, v, fades, empty(128, 64), 64, 64], (1, 1, 1), {4: expected}, 2e-3, 4e-3)
+    # A tile that two products read, each the other way round.
+    g, a, b = few(100, 64), few(100, 64), few(64, 64)
+    yield Case('both_ways', both_ways, [g, a, b, empty(100, 64), empty(64, 64), 64, 64, 64], (1, 1, 1),
+               {3: g.astype(f32) @ b.astype(f32).T, 4: a.astype(f32).T @ g.astype(f32)}, 1e-4, 2e-3)
+    # What a product is stored over is an operand of the next.
+    a, w = few(96, 64), few(2, 64, 64)
+    first = np.maximum(a.astype(f32) @ w[0].astype(f32), 0).astype(np.float16).astype(f32)
+    yield Case('layers', layers, [a, w, 64, 64], (1, 1, 1), {0: np.maximum(first @ w[1].astype(f32), 0).astype(np.float16)}, 4e-3, 4e-3)
+    # Pages of keys and values in any order, the last one in part.
+    q, keys, values = normal(64, 64).astype(np.float16), normal(6, 16, 64).astype(np.float16), normal(6, 16, 64).astype(np.float16)
+    table = np.array([4, 0, 5, 2], np.int32)
+    k, v = (pages[table].reshape(64, 64)[:50].astype(f32) for pages in (keys, values))
+    e = np.exp(q.astype(f32) @ k.T * f32(0.125))
+    yield Case('paged', paged, [q, keys, values, table, empty(64, 64), 50, 64, 16, 64], (1, 1, 1), {4: e @ v / e.sum(1, keepdims=True)}, 2e-3, 2e-3)
+    # Few rows, and few columns: instructions that have more compute the others for nothing.
+    g, h = normal(16, 48).astype(np.float16), normal(48, 64).astype(np.float16)
+    yield Case('matmul_few_rows', matmul, [g, h, empty(16, 64), 8, 32, 16], (2, 2, 1), {2: g.astype(f32) @ h.astype(f32)}, 1e-4, 4e-3)
+    g, h = normal(4, 96).astype(np.float16), normal(96, 8).astype(np.float16)
+    yield Case('matmul_small', matmul, [g, h, empty(4, 8), 2, 4, 32], (2, 2, 1), {2: g.astype(f32) @ h.astype(f32)}, 1e-4, 4e-3)
+    # More tiles than blocks, and fewer; the rows of the last one are cut.
+    for name, count, blocks in (('persistent_rows', 43, 3), ('persistent_few', 7, 3)):
+        whole = lambda *shape: random.integers(-4, 5, shape).astype(f32)
+        x, scale, tiles = whole(count, 128), whole(count), -(-count // 4)
+        bias = whole(tiles * 128)
+        padded, factors = np.pad(x, ((0, tiles * 4 - count), (0, 0))), np.pad(scale, (0, tiles * 4 - count))
+        out = padded * factors[:, None] + np.repeat(bias.reshape(tiles, 128), 4, axis=0)
+        acc = np.stack([out.reshape(tiles, 4, 128)[block::blocks].sum((0, 1)) for block in range(blocks)])
+        yield Case(name, persistent_rows, [x, scale, bias, empty(count, 128), empty(blocks, 128), 4, 128], (blocks, 1, 1),
+                   {3: (out - out.sum(1, keepdims=True))[:count], 4: acc})
+
+
+def e4m3(codes):
+    """The numbers that bytes stand for, as 8-bit floats with a sign, four bits of exponent and three of fraction."""
+    codes = codes.view(np.uint8).astype(np.int32)
+    exponent, fraction = codes >> 3 & 15, codes & 7
+    value = np.where(exponent == 0, fraction * 2.0**-9, (8 + fraction) * 2.0 ** (exponent - 10))
+    return np.where(codes >= 128, -value, value).astype(np.float32)
+
+
+def signature(case):
+    """The constraints that cuTile would derive from arrays like these: contiguous rows, 16-byte aligned."""
+    from cuda.tile.compilation import ArrayConstraint, ConstantConstraint, KernelSignature
+    from cuda.tile.compilation import CallingConvention
+    types = {np.dtype(np.float32): ct.float32, np.dtype(np.float16): ct.float16, np.dtype(np.int32): ct.int32, np.dtype(np.int8): ct.int8}
+    parameters = []
+    for argument in case.arguments:
+        if not isinstance(argument, np.ndarray):
+            parameters.append(ConstantConstraint(argument))
+            continue
+        rank, per16 = argument.ndim, 16 // argument.dtype.itemsize
+        parameters.append(ArrayConstraint(
+            types[argument.dtype], rank, index_dtype=ct.int32, stride_lower_bound_incl=0, alias_groups=[], may_alias_internally=False,
+            stride_constant=[None] * (rank - 1) + [1], stride_divisible_by=[per16] * (rank - 1) + [1],
+            shape_divisible_by=[per16 if d % per16 == 0 else 1 for d in argument.shape], base_addr_divisible_by=16))
+    return KernelSignature(parameters, CallingConvention.cutile_python_v1())
+
+
+def flattened(case):
+    """The parameters as the compiled kernel takes them: for an array its address, shape and strides."""
+    for index, argument in enumerate(case.arguments):
+        if isinstance(argument, np.ndarray):
+            yield {'ptr': f'arg{index}'}
+            yield from ({'i32': d} for d in argument.shape)
+            yield from ({'i32': s // argument.itemsize} for s in argument.strides)

@@ -1,0 +1,169 @@
+//! Products of blocks that take over others of the launch: right in every executor, order and delivery, whoever asks and whoever reads, and
+//! broken in each execution that there is, which `tile-sim` sees.
+
+use base::File;
+use tests::cluster_matmul::ClusterMatmul;
+use tests::scheduled::{all_executions_leave, edited, executions, hazard_checked, is_detected, written};
+use tests::{for_each, root, run, temporary};
+
+const MATMUL: ClusterMatmul = ClusterMatmul { kernel: "cluster_matmul", rows: 128, columns: 64 };
+const PAIR: ClusterMatmul = ClusterMatmul { kernel: "cluster_pair", rows: 256, columns: 128 };
+/// More tile blocks along one axis than along the other.
+const TILES: [usize; 2] = [2, 3];
+/// None; fewer than slots; many times around the ring.
+const STEPS: [usize; 3] = [0, 1, 9];
+
+/// A program, a target, and the options of `tile-lower-as` and of `tile-sched`.
+type Execution = (ClusterMatmul, &'static str, &'static [&'static str], &'static [&'static str]);
+
+const ALONE: &str = "--cluster=1";
+const TOGETHER: &str = "--cluster=2";
+const EXECUTIONS: [Execution; 8] = [
+    (MATMUL, "sm_100", &[ALONE], &[]),
+    (MATMUL, "sm_100", &[ALONE], &["--roles=off"]),
+    (MATMUL, "sm_110", &[ALONE, "--tma=off"], &[]),
+    (MATMUL, "sm_120", &[ALONE, "--tma=on"], &["--roles=on"]),
+    (MATMUL, "sm_120", &[ALONE], &["--roles=off"]),
+    (MATMUL, "sm_100", &[TOGETHER], &["--multicast=on"]),
+    (PAIR, "sm_100", &[TOGETHER], &["--cta-pairs=on"]),
+    (PAIR, "sm_100", &[TOGETHER], &["--multicast=off", "--cta-pairs=off"]),
+];
+
+fn text((product, target, lowering, scheduling): Execution) -> String {
+    product.scheduled(target, &[lowering, &["--clc=on"]].concat(), scheduling)
+}
+
+#[test]
+fn ctas_steal_work() {
+    let cases: Vec<(Execution, usize)> =
+        EXECUTIONS.into_iter().flat_map(|execution| STEPS.map(|steps| (execution, steps))).collect();
+    for_each(&cases, |(execution, steps)| {
+        let (folder, text) = (temporary(), text(*execution));
+        hazard_checked(&text)?;
+        let expected = execution.0.launch_tiles(folder.path(), *steps, TILES);
+        all_executions_leave(folder.path(), &text, &expected, executions(3))
+            .map_err(|reported| format!("{execution:?}, {steps} steps: {reported}"))
+    });
+}
+
+/// One tile block more or less, and blocks that find none to take over.
+#[test]
+fn any_number_of_tile_blocks_is_right() {
+    for_each(&[[1, 1], [2, 1], [1, 5]], |tiles| {
+        for execution in [EXECUTIONS[0], EXECUTIONS[6]] {
+            let folder = temporary();
+            let expected = execution.0.launch_tiles(folder.path(), STEPS[1], *tiles);
+            let told = |reported| format!("{execution:?}, {tiles:?} tile blocks: {reported}");
+            all_executions_leave(folder.path(), &text(execution), &expected, executions(3)).map_err(told)?;
+        }
+        Ok(())
+    });
+}
+
+/// What only PTX says is for `tile-sim` to see.
+#[test]
+fn answers_are_waited_for_and_read_by_all() {
+    for_each(&[EXECUTIONS[0], EXECUTIONS[1], EXECUTIONS[6]], |execution| {
+        let folder = temporary();
+        let expected = execution.0.launch_tiles(folder.path(), STEPS[1], [4, 4]);
+        written(folder.path(), &text(*execution));
+        let ptx = std::fs::read_to_string(folder.path().join("k.ptx")).expect("tile-ptx has written it");
+        let mut mutants = vec![
+            (
+                "the bytes that come",
+                ptx.replace("mbarrier.arrive.expect_tx.shared.b64 state, [", "mbarrier.arrive.shared.b64 state, [")
+                    .replace("], 16; }", "]; }"),
+            ),
+            ("all that read", fewer_readers(&ptx)),
+        ];
+        if ptx.contains("bytes.multicast::cluster::all") {
+            mutants.push(("the answer for both blocks", ptx.replace("bytes.multicast::cluster::all", "bytes")));
+            mutants.push(("the block that asks", ptx.replace("mapa.shared::cluster.u32 there, there, 0; setp", "setp")));
+        }
+        for (what, mutant) in mutants {
+            assert!(mutant != ptx, "{execution:?}: without {what} it is the same");
+            if !is_detected(folder.path(), &mutant, &expected) {
+                return Err(format!("{execution:?}: tile-sim sees nothing without {what}"));
+            }
+        }
+        Ok(())
+    });
+}
+
+/// A slot of an answer counts as read before all have read it.
+fn fewer_readers(ptx: &str) -> String {
+    let fewer = |line: &str| {
+        let (start, count) = line.strip_prefix("\tmbarrier.init")?.strip_suffix(';')?.rsplit_once("], ")?;
+        let count: u32 = count.parse().ok().filter(|count| *count > 1)?;
+        Some(format!("\tmbarrier.init{start}], {};", count - 1))
+    };
+    ptx.lines().map(|line| fewer(line).unwrap_or_else(|| line.into()) + "\n").collect()
+}
+
+/// The memory of answers is theirs alone.
+#[test]
+fn answers_lie_apart() {
+    let text = text(EXECUTIONS[0]);
+    let line = text.lines().find(|line| line.contains("shared_bytes: ")).expect("it says how much shared memory it takes");
+    let bytes: u32 = line.trim().trim_start_matches("shared_bytes: ").trim_end_matches(',').parse().expect("a number");
+    let of = |text: &str, bytes: u32| edited(text, line, &format!("  shared_bytes: {bytes},"));
+    let broken = [
+        (of(&text, bytes - 8), "from a multiple of 16"),
+        (of(&text, bytes - 16), "something else lies where the answers of launch control are"),
+        (edited(&self::text(EXECUTIONS[4]), "//!tile target sm_120", "//!tile target sm_89"), "takes over others"),
+    ];
+    for (text, message) in broken {
+        let reported = hazard_checked(&text).err().unwrap_or_default();
+        assert!(reported.contains(message), "the verifier says '{reported}', not '{message}'");
+    }
+}
+
+/// Which tile block it is, is asked in rounds of the one loop over them.
+#[test]
+fn stolen_blocks_are_requested_per_iteration() {
+    const HEAD: &str = "//!tile tileaa 4 lowered\n//!tile option opt-level=3\n//!tile producer test\n//!tile input 0\n";
+    const BODY: &str = "func \"f\"(%p: ptr<i32>) () {
+  %zero = constant(0) : i32
+  %one = constant(1) : i32
+  %all = clc_block_count : i32
+  for(lower: %zero, upper: %all, step: %one) {
+    (%round: i32)
+    %x = clc_block_id(round: %round, axis: 0) : i32
+    continue
+  }
+  return
+}
+";
+    let again = "  for(lower: %zero, upper: %all, step: %one) {\n    (%other: i32)\n    continue\n  }\n  return\n";
+    let nested =
+        "    (%round: i32)\n    for(lower: %zero, upper: %all, step: %one) {\n      (%other: i32)\n      continue\n    }\n";
+    let refused = |from: &str, to: &str, message: &str| {
+        let text = format!("{HEAD}{}", edited(BODY, from, to));
+        let reported = File::<tileaa::Module>::read(text.as_bytes(), "case").err().map(|error| error.message).unwrap_or_default();
+        assert!(reported.contains(message), "'{reported}' instead of '{message}':\n{text}");
+    };
+    File::<tileaa::Module>::read(format!("{HEAD}{BODY}").as_bytes(), "case").expect("nothing is wrong with it");
+    refused("lower: %zero", "lower: %one", "counted from 0 in ones");
+    refused("step: %one", "step: %all", "counted from 0 in ones");
+    refused("upper: %all", "upper: %one", "that no round is about");
+    refused("round: %round", "round: %one", "that no round is about");
+    refused("axis: 0", "axis: 3", "the grid has three axes");
+    refused("  return\n", again, "there are two loops");
+    refused("    (%round: i32)\n", nested, "and nothing else");
+    refused("    continue\n", "    %more = binary(kind: xor, lhs: %all, rhs: %one) : i32\n    continue\n", "and nothing else");
+}
+
+/// Where something must happen once, or a target cannot, the option is refused.
+#[test]
+fn side_effects_that_happen_once_are_not_stolen() {
+    for (kernel, target, message) in [
+        ("run/cluster_matmul/kernel.tile", "sm_90", "sm_90 has no launch control"),
+        ("fault-injection/atomics.tileir", "sm_100", "must happen once"),
+    ] {
+        let (folder, source) = (temporary(), root().join("tests").join(kernel).display().to_string());
+        let bytecode = folder.path().join("k.tileirbc").display().to_string();
+        run("tile-write", &[&source, "-o", &bytecode], b"").ok("tile-write");
+        let ran = run("tileiras", &["--gpu-name", target, "--clc=on", "--emit=as", &bytecode, "-o", "-"], b"");
+        assert!(ran.code != Some(0) && ran.stderr.contains(message), "{kernel} for {target}: {:?} {}", ran.code, ran.stderr);
+    }
+}

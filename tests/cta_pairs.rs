@@ -1,0 +1,126 @@
+//! Kernels whose blocks are pairs: right in every executor, order and delivery, on each target that has them, and broken in each way that
+//! there is, which the judge, the verifier or the executors see.
+
+use tests::cluster_matmul::{ClusterMatmul, lines_without};
+use tests::scheduled::{detected_by_both, edited, executed, executions, file_for, hazard_checked, written};
+use tests::{for_each, temporary};
+
+const MATMUL: ClusterMatmul = ClusterMatmul { kernel: "cluster_pair", rows: 256, columns: 128 };
+/// None; fewer than slots; more, and many times around the ring.
+const STEPS: [usize; 4] = [0, 1, 3, 24];
+const TARGETS: [&str; 4] = ["sm_100", "sm_103", "sm_107", "sm_110"];
+
+fn text(target: &str) -> String {
+    MATMUL.text(target, &["--cta-pairs=on"])
+}
+
+#[test]
+fn a_cta_pair_computes_the_mma_together() {
+    let cases: Vec<(&str, usize)> = TARGETS.into_iter().flat_map(|target| STEPS.map(|steps| (target, steps))).collect();
+    for_each(&cases, |(target, steps)| {
+        let (folder, text) = (temporary(), text(target));
+        hazard_checked(&text)?;
+        let expected = MATMUL.launch(folder.path(), *steps);
+        written(folder.path(), &text);
+        for (tool, options) in executions(if *target == "sm_100" { 4 } else { 1 }) {
+            let left = executed(folder.path(), tool, file_for(tool), &options)?;
+            if left != expected {
+                return Err(format!("{target}: {tool} {options:?} computes something else in {steps} steps"));
+            }
+        }
+        Ok(())
+    });
+}
+
+/// What either block waits for and tells is for the judge to see, and what they have in common for the verifier.
+#[test]
+fn the_hazard_checker_executes_both_ctas() {
+    let text = text("sm_100");
+    let of_accumulator = text.lines().find(|line| line.contains("fill: mma")).expect("a pipe has sums");
+    let half = of_accumulator.replace("empty: 8", "empty: 4");
+    assert_ne!(half, of_accumulator, "two blocks leave the sums");
+    let broken = edited(&text, of_accumulator, &half);
+    let reported = hazard_checked(&broken).expect_err("one block leaves the sums before the other");
+    assert!(reported.contains("8 threads free a slot of pipeline1"), "{reported}");
+    let rank = text.lines().find_map(|line| line.trim().split_once(" = cluster_rank")).expect("blocks have a rank").0.to_string();
+    let right = text.lines().find(|line| line.contains("tma_load") && line.contains("buffer: 1")).expect("it is copied");
+    let (before, after) = right.split_once("index: [").expect("a tile has an index");
+    let (index, after) = after.split_once(']').expect("it ends");
+    let step = index.split(", ").next().expect("it has two numbers");
+    let own = format!("{before}index: [{step}, {rank}]{after}");
+    for (broken, message) in [
+        (edited(&text, right, &own), "the blocks are no pair: each block copies tiles of its own"),
+        (edited(&text, "    cta_pair: true,\n", ""), "is not as the boxes of map1 fill it"),
+        (edited(&text, "    cluster: 2,\n", ""), "a rank"),
+    ] {
+        let reported = hazard_checked(&broken).expect_err(message);
+        assert!(reported.contains(message), "the verifier says '{reported}', not '{message}'");
+    }
+}
+
+/// What products read is there, and what their sums replace was taken up.
+#[test]
+fn the_hazard_checker_requires_the_mma_barriers() {
+    let text = text("sm_100");
+    let of = |what: &str| text.lines().find(|line| line.trim().starts_with(what)).unwrap_or_else(|| panic!("{what}")).to_string();
+    let (filled, left) = (of("pipeline_wait(pipe: 0"), of("pipeline_release(pipe: 0"));
+    for (step, message) in [(filled, "outside wait and release of pipeline0"), (left, "it never goes on")] {
+        let broken = edited(&text, &(step + "\n"), "");
+        let reported = hazard_checked(&broken).err().unwrap_or_default();
+        assert!(reported.contains(message), "the hazard checker reports '{reported}', not '{message}'");
+        let folder = temporary();
+        let expected = MATMUL.launch(folder.path(), STEPS[3]);
+        written(folder.path(), &broken);
+        detected_by_both(folder.path(), &expected, &reported).unwrap_or_else(|message| panic!("{message}"));
+    }
+}
+
+/// What only PTX says is for `tile-sim` to see.
+#[test]
+fn signals_between_the_ctas_of_a_pair_are_needed() {
+    let folder = temporary();
+    let expected = MATMUL.launch(folder.path(), STEPS[3]);
+    written(folder.path(), &text("sm_100"));
+    let path = folder.path().join("k.ptx");
+    let ptx = std::fs::read_to_string(&path).expect("tile-ptx has written it");
+    let line = |what: &str| ptx.lines().find(|line| line.contains(what)).unwrap_or_else(|| panic!("{what} is not in\n{ptx}"));
+    let bytes = line("expect_tx.shared.b64").rsplit_once("], ").expect("it says how many bytes will come").1.trim_end_matches(';');
+    let half = bytes.parse::<u32>().expect("a number") / 2;
+    let commits: Vec<&str> = ptx.lines().filter(|line| line.contains("tcgen05.commit")).collect();
+    let to_one = |commit: &str| {
+        let alone = commit.replace(".multicast::cluster", "");
+        let alone = alone.split_once("],").expect("it has a mask").0.to_string() + "];";
+        ptx.replace(commit, &alone)
+    };
+    let mapped = line("mapa.shared::cluster.u32 %r");
+    let mutants = [
+        (
+            "the barrier at the start",
+            lines_without(&ptx, "barrier.cluster.arrive.aligned").replace("barrier.cluster.wait.aligned", "bar.sync 0"),
+        ),
+        ("the barrier at the end", lines_without(&lines_without(&ptx, "barrier.cluster.arrive;"), "barrier.cluster.wait;")),
+        ("the bytes of the second block", ptx.replace(&format!("], {bytes};"), &format!("], {half};"))),
+        ("that a slot is free told to the second block", to_one(commits[0])),
+        ("the sums told to the second block", to_one(commits[1])),
+        (
+            "boxes told to the first block",
+            ptx.replace(mapped, &mapped.replace("mapa.shared::cluster.u32", "mov.u32").replace(", 0;", ";")),
+        ),
+        ("one group of blocks for all", ptx.replace("tcgen05.alloc.cta_group::2", "tcgen05.alloc.cta_group::1")),
+        (
+            "the group of a copy whose barrier is another block's",
+            ptx.replace("complete_tx::bytes.cta_group::2", "complete_tx::bytes"),
+        ),
+        ("a product of the second block", ptx.replace("tcgen05.mma.cta_group::2", "tcgen05.mma.cta_group::1")),
+    ];
+    for (what, mutant) in mutants {
+        assert_ne!(mutant, ptx, "{what}");
+        std::fs::write(&path, mutant).expect("the folder takes files");
+        let found = executions(0).into_iter().find_map(|(tool, options)| match executed(folder.path(), tool, "k.ptx", &options) {
+            Ok(left) => (left != expected).then(|| "another result".to_string()),
+            Err(reported) => Some(reported.lines().next().unwrap_or_default().to_string()),
+        });
+        println!("{what}: {}", found.as_deref().unwrap_or("unseen"));
+        assert!(found.is_some(), "tile-sim sees nothing without {what}");
+    }
+}

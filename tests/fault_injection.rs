@@ -1,0 +1,180 @@
+//! Faults that are planted in the stages, one at a time, and what finds each: `tile-validate`, on a kernel that keeps the rule that is
+//! broken. In builds for tests the stages ask `common::planted` whether they are to break a rule.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::Command;
+use tests::{Ran, files_below, finish, for_each, root, temporary, tool};
+
+/// The fault, whose name begins with its stage; the rule that it breaks; a kernel, of this folder's `planted` or of `run`; the target.
+const FAULTS: &[(&str, &str, &str, &str)] = &[
+    ("aa.bound", "a loop ends at its upper bound", "loops", "sm_80"),
+    ("aa.cat", "the first operand of a concatenation comes first", "slices", "sm_80"),
+    ("aa.compare", "a comparison keeps its sides", "numbers", "sm_80"),
+    ("aa.counter", "what a loop counts begins with the loop", "loops", "sm_80"),
+    ("aa.dead", "what has an effect stays", "loops", "sm_80"),
+    ("aa.dimensions", "a view says which dimension of a tile is which of the array", "views", "sm_80"),
+    ("aa.direction", "a scan goes forwards or backwards", "recurrence", "sm_80"),
+    ("aa.exchange", "compare-and-swap writes only where it finds what is expected", "atomics", "sm_80"),
+    ("aa.extension", "a number is extended with its sign", "pointers", "sm_80"),
+    ("aa.extreme", "of two ranges that do not meet the lesser has the minimum", "numbers", "sm_80"),
+    ("aa.index", "an index is of its dimension", "matmul_f16", "sm_80"),
+    ("aa.invariant", "what a loop changes stays in it", "loops", "sm_80"),
+    ("aa.mask", "a store leaves alone what its mask excludes", "pointers", "sm_80"),
+    ("aa.outside", "outside of an array is what the view says", "padding", "sm_80"),
+    ("aa.padding", "where a mask excludes a load there is another value", "pointers", "sm_80"),
+    ("aa.print", "a message has all its values", "loops", "sm_80"),
+    ("aa.promise", "only what is promised to lie inside is not checked", "views", "sm_80"),
+    ("aa.quotient", "a quotient is rounded as is reported", "numbers", "sm_80"),
+    ("aa.range", "a comparison is decided only where the ranges do not meet", "numbers", "sm_80"),
+    ("aa.scope", "a value is used where it is defined", "loops", "sm_80"),
+    ("aa.select", "a selection takes the first where the condition holds", "numbers", "sm_80"),
+    ("aa.sides", "operands keep their sides", "numbers", "sm_80"),
+    ("aa.signs", "factors are signed or not, each by itself", "matmul_bytes", "sm_80"),
+    ("aa.start", "what a loop counts begins with its first value", "loops", "sm_80"),
+    ("aa.token", "an access comes after what its token is of", "order", "sm_80"),
+    ("as.carried", "each carried value has its own first value", "loops", "sm_80"),
+    ("as.cat", "the halves of a concatenation keep their places", "slices", "sm_80"),
+    ("as.halves", "a large tile is moved in both its halves", "sums", "sm_120"),
+    ("as.insert", "what is put into a tile is there", "slices", "sm_80"),
+    ("as.lanes", "a reduction is over all lanes", "row_sum", "sm_80"),
+    ("as.mask", "what a mask can cut is not accessed together", "pointers", "sm_80"),
+    ("as.padding", "where a mask excludes a load there is another value", "pointers", "sm_80"),
+    ("as.promise", "only what is promised to lie inside is not checked", "views", "sm_80"),
+    ("as.reverse", "a scan goes forwards or backwards", "last_nonzero", "sm_80"),
+    ("as.scales", "each run of elements has its own scale", "scales", "sm_80"),
+    ("as.signs", "factors are signed or not, each by itself", "matmul_bytes", "sm_80"),
+    ("as.slice", "slices are as far apart as they are wide", "slices", "sm_80"),
+    ("as.transposed", "an operand is read the way it lies", "matmul_turned", "sm_90"),
+    ("as.warps", "a reduction is over all warps", "row_sum", "sm_80"),
+    ("as.whole", "a piece that reaches over a bound is cut", "product", "sm_80"),
+    ("as.width", "an access begins at a multiple of its size", "views", "sm_80"),
+    ("ptx.told", "of what one thread found it alone tells the others", "atomics", "sm_80"),
+    ("ptx.atomic", "a maximum minds signs", "atomics", "sm_80"),
+    ("ptx.bound", "the first element outside is outside", "views", "sm_80"),
+    ("ptx.box", "each box has its own origin", "matmul_turned", "sm_100"),
+    ("ptx.bytes", "of what another block brings it is reported how much will come", "cluster_tiles", "sm_90"),
+    ("ptx.cat", "the halves of a concatenation keep their places", "slices", "sm_80"),
+    ("ptx.compare", "a comparison minds signs", "numbers", "sm_80"),
+    ("ptx.cut", "a copy ends at the bound", "product", "sm_80"),
+    ("ptx.commit", "both blocks of a pair are told when products are complete", "cluster_pair", "sm_100"),
+    ("ptx.descriptor", "each step of a product has its own operands", "groups_tf32", "sm_90"),
+    ("ptx.early", "what the next round reads early is waited for", "matmul_early", "sm_80"),
+    ("ptx.end", "a block ends when no other one reaches it any more", "cluster_tiles", "sm_90"),
+    ("ptx.exponential", "the base of an exponential is e", "numbers", "sm_80"),
+    ("ptx.first", "before the first element of a scan there is none", "recurrence", "sm_80"),
+    ("ptx.fragment", "each step of a product has its own operands", "matmul_f16", "sm_80"),
+    ("ptx.lane", "each lane reads from the one that has the element", "lanes", "sm_80"),
+    ("ptx.lanes", "lanes exchange with all others of their group", "row_sum", "sm_80"),
+    ("ptx.last", "a loop ends before its upper bound", "loops", "sm_80"),
+    ("ptx.leader", "the first block of a pair is told of the boxes of both", "cluster_pair", "sm_100"),
+    ("ptx.matrix", "fragments are transposed where the operand lies so", "matmul_f16", "sm_80"),
+    ("ptx.nan", "what is no number stays so where that is asked for", "numbers", "sm_80"),
+    ("ptx.offset", "each register has its place in shared memory", "slices", "sm_80"),
+    ("ptx.once", "an atomic operation is done once for each element", "atomics", "sm_80"),
+    ("ptx.padding", "outside of an array is what the view says", "views", "sm_80"),
+    ("ptx.pairs", "registers of a pair keep their places", "polynomial", "sm_100"),
+    ("ptx.part", "each block brings its own part", "cluster_tiles", "sm_90"),
+    ("ptx.quotient", "a quotient is rounded as is reported", "numbers", "sm_80"),
+    ("ptx.reach", "a scan doubles its reach", "recurrence", "sm_80"),
+    ("ptx.rows", "each gathered row has its own index", "views", "sm_80"),
+    ("ptx.select", "a selection takes the first where the condition holds", "numbers", "sm_80"),
+    ("ptx.shift", "a shift to the right keeps the sign", "numbers", "sm_80"),
+    ("ptx.sides", "all lanes of a group get what the first has", "reduce_sides", "sm_80"),
+    ("ptx.slice", "a slice begins at its place", "slices", "sm_80"),
+    ("ptx.slot", "each access is to its own slot", "matmul_f16", "sm_80"),
+    ("ptx.step", "tiles of a view are as far apart as it says", "views", "sm_80"),
+    ("ptx.table", "each element of a constant has its own value", "slices", "sm_80"),
+    ("ptx.wait", "what is copied is waited for", "matmul_f16", "sm_80"),
+    ("ptx.whole", "a tile is accessed without checks only where all of it is inside", "views", "sm_80"),
+    ("ptx.widen", "of two neighbouring bf16 each is widened by itself", "rows_ahead", "sm_80"),
+    ("sched.around", "behind the last slot of a ring comes the first", "matmul_f16", "sm_80"),
+    ("sched.arrays", "a token orders accesses to two arrays, which may be one memory", "one_memory_twice", "sm_80"),
+    ("sched.barrier", "a barrier stands between accesses of different threads", "matmul_f16", "sm_80"),
+    ("sched.commit", "each copy is committed", "matmul_f16", "sm_80"),
+    ("sched.depth", "a ring has a slot for each iteration that copies run ahead", "matmul_f16", "sm_80"),
+    ("sched.distance", "what is copied ahead is for the iteration that will read it", "matmul_f16", "sm_80"),
+    ("sched.fence", "matrix units see what threads wrote behind a fence", "groups_bytes", "sm_90"),
+    ("sched.flight", "products in flight are waited for before their operands change", "both_ways", "sm_90"),
+    ("sched.follower", "each agent waits for the operands that it multiplies with", "attention_latent", "sm_100"),
+    ("sched.lives", "buffers that are in use together do not overlap", "matmul_f16", "sm_80"),
+    ("sched.multicast", "what blocks bring each other is free when all have left it", "cluster_tiles", "sm_90"),
+    ("sched.order", "a barrier stands where a token orders accesses of different threads", "order", "sm_80"),
+    ("sched.prologue", "the first copies are for the first iterations", "matmul_f16", "sm_80"),
+    ("sched.release", "what has been read may be filled again", "groups_e4m3", "sm_100"),
+    ("sched.rounds", "what a token orders after an earlier round of a loop waits for other threads", "stores_in_order", "sm_80"),
+    ("sched.wait", "a copy is waited for before it is read", "matmul_f16", "sm_80"),
+];
+
+fn kernel(name: &str) -> PathBuf {
+    let places =
+        [format!("fault-injection/{name}.tileir"), format!("run/{name}/kernel.tileirbc"), format!("run/{name}/kernel.tile")];
+    let mut paths = places.iter().map(|place| root().join("tests").join(place));
+    paths.find(|path| path.exists()).unwrap_or_else(|| panic!("no kernel is called {name}"))
+}
+
+fn validate(kernel_name: &str, target: &str, fault: Option<&str>) -> Ran {
+    let folder = temporary();
+    let mut command = Command::new(tool("tile-validate"));
+    command.arg(kernel(kernel_name)).args(["--gpu-name", target, "--keep=kept"]).current_dir(folder.path());
+    command.env("TMPDIR", folder.path()).envs(fault.map(|fault| ("TILEWORKS_INJECT_FAULT", fault)));
+    finish(command, b"")
+}
+
+fn need_tools() {
+    for name in ["tile-lower-aa", "tile-lower-as", "tile-sched", "tile-ptx", "tile-run", "tile-sim", "tile-validate"] {
+        tool(name);
+    }
+}
+
+/// Stages of a release build break no rule, so that there is nothing to find.
+#[test]
+#[cfg_attr(not(debug_assertions), ignore = "faults can be planted in builds with debug assertions only")]
+fn each_injected_fault_is_found() {
+    need_tools();
+    for_each(FAULTS, |(fault, rule, kernel, target)| {
+        let ran = validate(kernel, target, Some(fault));
+        let first = ran.stderr.lines().next().unwrap_or_default();
+        println!("{fault:16} {rule:70} {kernel:14} {target:7} {first}");
+        match ran.code {
+            Some(1) if first.contains("VAL001") => Ok(()),
+            code => Err(format!("{fault}, '{rule}', on {kernel} for {target}: {code:?} {first}")),
+        }
+    });
+}
+
+#[test]
+fn without_a_fault_nothing_is_found() {
+    need_tools();
+    let kernels: BTreeSet<_> = FAULTS.iter().map(|(.., kernel, target)| (*kernel, *target)).collect();
+    let kernels: Vec<_> = kernels.into_iter().collect();
+    for_each(&kernels, |(kernel, target)| match validate(kernel, target, None) {
+        Ran { code: Some(0), .. } => Ok(()),
+        ran => Err(format!("{kernel} for {target}: {:?} {}", ran.code, ran.stderr)),
+    });
+}
+
+#[test]
+fn the_stages_check_exactly_the_faults_of_the_table() {
+    let table: BTreeSet<String> = FAULTS.iter().map(|(fault, ..)| fault.to_string()).collect();
+    let sources = files_below(&root().join("tools")).into_iter().filter(|path| path.extension().is_some_and(|end| end == "rs"));
+    let mut asked = BTreeSet::new();
+    for path in sources {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let names: Vec<&str> = text.split("fault_injected(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        let stage = names.iter().all(|name| {
+            let tool = match name.split_once('.').map(|(stage, _)| stage) {
+                Some("aa") => "tile-lower-aa",
+                Some("as") => "tile-lower-as",
+                Some("sched") => "tile-sched",
+                Some("ptx") => "tile-ptx",
+                _ => return false,
+            };
+            path.starts_with(root().join("tools").join(tool))
+        });
+        assert!(stage, "{}: {names:?}", path.display());
+        asked.extend(names.into_iter().map(str::to_string));
+    }
+    assert_eq!(asked, table);
+    assert!(table.len() >= 50);
+}

@@ -1,0 +1,68 @@
+//! What holds for any input whatever: a reader gives a file or an error, what was read is written and read back equal, and what a
+//! verifier takes the stages behind it compile or call unsupported. A target panics where that is not so.
+//!
+//! `fuzz/` gives the targets to libFuzzer, with the inputs of `corpus/NAME` and [`Target::seeds`] to begin with; the test of this
+//! crate gives them the same inputs, and edits of them ([`mutate`]).
+
+pub mod mutate;
+mod readers;
+mod stages;
+
+use mutate::Form;
+use std::path::{Path, PathBuf};
+
+pub struct Target {
+    pub name: &'static str,
+    /// What its inputs look like, for who edits them.
+    pub form: Form,
+    /// Files of the repository to begin with: folders, and how the names of files in them end.
+    pub seeds: &'static [(&'static str, &'static str)],
+    pub run: fn(&[u8]),
+}
+
+const fn target(name: &'static str, form: Form, seeds: &'static [(&'static str, &'static str)], run: fn(&[u8])) -> Target {
+    Target { name, form, seeds, run }
+}
+
+pub const TARGETS: &[Target] = &[
+    target("bytecode", Form::Bytes, &[("tests/run", "tileirbc")], readers::bytecode),
+    target("text", Form::Lines, &[("tests/fault-injection", "tileir"), ("formats/tileir/tests/programs", "")], readers::text),
+    target("tile", Form::Stage, &[("tests/run", "tile")], stages::tile),
+    target("aa", Form::Stage, &[], stages::aa),
+    target("as", Form::Stage, &[("formats/tileas/tests", "as")], stages::atoms),
+    target("sched", Form::Stage, &[("formats/sched/tests", "sched")], stages::sched),
+    target("ptx", Form::Lines, &[("formats/ptx/tests", "ptx"), ("tools/lib/simulator/tests/seeds", "ptx")], readers::ptx),
+    target("cubin", Form::Bytes, &[], readers::cubin),
+    target("launch", Form::Lines, &[("tests/run", "launch.json")], readers::launch),
+    target("machine", Form::Lines, &[("machines", "toml")], readers::machine),
+    target("pipeline", Form::Lines, &[("pipeline.toml", "")], readers::pipeline),
+    target("words", Form::Lines, &[], readers::words),
+];
+
+/// Inputs larger than this only take time.
+pub const MOST_BYTES: usize = 32 << 10;
+
+impl Target {
+    pub fn named(name: &str) -> Option<&'static Target> {
+        TARGETS.iter().find(|target| target.name == name)
+    }
+
+    /// The inputs to begin with, in the order of their paths.
+    pub fn inputs(&self) -> Vec<PathBuf> {
+        let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+        let own = (format!("tests/fuzz-targets/corpus/{}", self.name), "");
+        let folders = self.seeds.iter().map(|(folder, end)| (folder.to_string(), *end)).chain([own]);
+        let mut found: Vec<PathBuf> = folders.flat_map(|(folder, end)| below(&root.join(folder), end)).collect();
+        found.retain(|path| std::fs::metadata(path).is_ok_and(|data| data.len() <= MOST_BYTES as u64));
+        found.sort();
+        found
+    }
+}
+
+fn below(path: &Path, end: &str) -> Vec<PathBuf> {
+    if path.is_dir() {
+        return std::fs::read_dir(path).into_iter().flatten().flatten().flat_map(|entry| below(&entry.path(), end)).collect();
+    }
+    let fits = path.to_string_lossy().ends_with(end) && path.exists();
+    fits.then(|| path.to_path_buf()).into_iter().collect()
+}

@@ -1,0 +1,70 @@
+//! Readers of files that no stage follows, and of programs as their authors have them.
+
+use common::launch::Launch;
+use std::path::Path;
+use tileir::bytecode::Features;
+
+fn utf8(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap_or_default()
+}
+
+pub(crate) fn bytecode(bytes: &[u8]) {
+    let Ok(read) = tileir::bytecode::read(bytes, Features::ALL) else { return };
+    let text = tileir::text::print(&read.module, Some(&read.debug));
+    if let Ok(written) = tileir::bytecode::write(&read.module, &read.debug, read.module.version) {
+        let again = tileir::bytecode::read(&written, Features::ALL).expect("what was written reads back");
+        assert_eq!(tileir::text::print(&again.module, Some(&again.debug)), text);
+    }
+}
+
+pub(crate) fn text(bytes: &[u8]) {
+    let mut debug = base::DebugInfo::default();
+    let Ok(module) = tileir::text::parse(utf8(bytes), "fuzz", 1, &mut debug) else { return };
+    if tileir::verify::references(&module, &debug).is_err() || tileir::verify::verify(&module, &debug).is_err() {
+        return;
+    }
+    tileir::text::print(&module, Some(&debug));
+    // Not every version has all ops.
+    if let Ok(written) = tileir::bytecode::write(&module, &debug, module.version) {
+        tileir::bytecode::read(&written, Features::ALL).expect("what was written reads back");
+    }
+}
+
+pub(crate) fn ptx(bytes: &[u8]) {
+    let Ok((module, _)) = ptx::open(bytes, "fuzz") else { return };
+    let text = ptx::print(&module);
+    let again = ptx::parse(&text).unwrap_or_else(|error| panic!("what was printed does not read back: {error:?}\n{text}"));
+    assert_eq!(ptx::print(&again), text);
+    ptx::check(&module);
+}
+
+pub(crate) fn cubin(bytes: &[u8]) {
+    let _ = cubin::fatbin::check(bytes);
+    let _ = cubin::fatbin::check_object(bytes);
+    let _ = cubin::check(bytes, "fuzz", &["k".to_string()]);
+    let _ = cubin::host_object(bytes);
+    if let Ok(read) = cubin::read(bytes, "fuzz") {
+        cubin::print(&read);
+    }
+}
+
+pub(crate) fn launch(bytes: &[u8]) {
+    let Ok(launch) = Launch::parse(utf8(bytes), "fuzz", Path::new("/nonexistent")) else { return };
+    let text = serde_json::to_string(&launch).expect("a launch is plain data");
+    assert!(!text.is_empty() && launch.output_names().iter().all(|name| launch.buffer(name).is_ok()));
+}
+
+pub(crate) fn machine(bytes: &[u8]) {
+    let Ok(machine) = perf_model::Machine::parse("fuzz", utf8(bytes)) else { return };
+    let _ = machine.set("clock = 1.0");
+}
+
+pub(crate) fn pipeline(bytes: &[u8]) {
+    let _ = tileiras::check_pipeline(utf8(bytes));
+}
+
+/// What a response file has.
+pub(crate) fn words(bytes: &[u8]) {
+    let words = common::cl::split(utf8(bytes));
+    assert!(words.iter().map(String::len).sum::<usize>() <= bytes.len());
+}

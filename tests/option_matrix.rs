@@ -1,0 +1,209 @@
+//! What a user decides with options (docs/compiler-decisions.md) is carried out or refused as something that cannot be, whatever the program: a
+//! stage that takes an option and then finds fault with what itself made of it has a bug.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use tests::{files_below, for_each, root, run};
+
+/// Programs with everything that options decide about: products of all kinds, one loop and several, rows of attention, stores.
+const PROGRAMS: &[&str] = &[
+    "tests/sched/partition/staged_buffers.aa",
+    "tests/sched/partition/signalled.aa",
+    "tests/sched/partition/declined.aa",
+    "tests/sched/partition/overlap.aa",
+    "tests/sched/partition/stores.aa",
+    "tests/sched/materialize/tma.aa",
+    "tests/lower-as/split_m/attention.aa",
+    "tests/run/attention/kernel.tile",
+    "tests/run/difference/kernel.tileirbc",
+    "tests/run/weighted/kernel.tileirbc",
+];
+const TARGETS: [&str; 3] = ["sm_90", "sm_100", "sm_120"];
+/// Options of `tile-lower-as`, each with how many of the 30 pairs of a program and a target take it at least: four fifths of the
+/// count of November 2026.
+const LOWERING: &[(&str, usize)] = &[
+    ("--warps=8", 24),
+    ("--warps=16", 24),
+    ("--occupancy=2", 24),
+    ("--occupancy=4", 24),
+    ("--tma=on", 24),
+    ("--tma=off", 24),
+    ("--prefetch=on", 24),
+    ("--split-m=on", 12),
+    ("--cluster=2", 21),
+    ("--clc=on", 16),
+    ("--mma=mma", 24),
+    ("--mma=tcgen05", 6),
+];
+/// The same of `tile-sched`.
+const SCHEDULING: &[(&str, usize)] =
+    &[("--stages=2", 21), ("--stages=5", 14), ("--roles=off", 24), ("--roles=on", 24), ("--overlap=on", 2)];
+
+/// The exit code of what cannot be.
+const UNSUPPORTED: i32 = 3;
+
+#[test]
+fn an_option_is_carried_out_or_refused() {
+    let all: Vec<(&str, &str)> = PROGRAMS.iter().flat_map(|program| TARGETS.map(|target| (*program, target))).collect();
+    let taken: Mutex<BTreeMap<&str, usize>> = Mutex::default();
+    let take = |option: &'static str| *taken.lock().expect("no test panics here").entry(option).or_default() += 1;
+    for_each(&all, |(program, target)| {
+        let lowered = lowered(program);
+        for option in LOWERING.iter().map(|(option, _)| Some(*option)).chain([None]) {
+            let arguments: Vec<&str> = ["--gpu-name", target].into_iter().chain(option).collect();
+            let atoms = run("tile-lower-as", &arguments, &lowered);
+            let reported = |stage: &str, option: &str, error: &str| format!("{program}, {target}: {stage} {option}: {error}");
+            match atoms.code {
+                Some(0) => {}
+                Some(UNSUPPORTED) => continue,
+                _ => return Err(reported("tile-lower-as", option.unwrap_or_default(), &atoms.stderr)),
+            }
+            for scheduling in SCHEDULING.iter().filter(|_| option.is_none()).map(|(option, _)| Some(*option)).chain([None]) {
+                let scheduled = run("tile-sched", scheduling.as_slice(), &atoms.stdout);
+                match (scheduled.code, scheduling.or(option)) {
+                    (Some(0), Some(option)) => take(option),
+                    (Some(0 | UNSUPPORTED), _) => {}
+                    _ => {
+                        let options = [option, scheduling].into_iter().flatten().collect::<Vec<&str>>().join(" ");
+                        return Err(reported("tile-sched", &options, &scheduled.stderr));
+                    }
+                }
+            }
+        }
+        Ok(())
+    });
+    let taken = taken.into_inner().expect("no test panics here");
+    println!("taken: {taken:?}");
+    let count = |option: &str| taken.get(option).copied().unwrap_or_default();
+    let fewer = LOWERING.iter().chain(SCHEDULING).filter(|(option, least)| count(option) < *least);
+    let fewer: Vec<String> =
+        fewer.map(|(option, least)| format!("{option} was taken {} times, not {least}", count(option))).collect();
+    assert!(fewer.is_empty(), "of {} programs and targets: {fewer:?}", all.len());
+}
+
+/// All targets.
+const ALL_TARGETS: [&str; 12] =
+    ["sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_100", "sm_103", "sm_107", "sm_110", "sm_120", "sm_121"];
+/// Folders with kernels of every feature: attention, grouped and gathered matmuls, block scaling, paged loads, persistent loops.
+const KERNELS: &[&str] = &["tests/run", "examples/kernels", "tests/lower-as", "tests/sched/partition", "tests/sched/materialize"];
+/// Every override option of `tile-lower-as`, and the codes with which it refuses a request (docs/compiler-decisions.md).
+const LOWERING_OVERRIDES: &[(&str, &[&str])] = &[
+    ("--warps=1", &[]),
+    ("--warps=2", &[]),
+    ("--warps=4", &[]),
+    ("--warps=8", &[]),
+    ("--warps=16", &[]),
+    ("--warps=32", &[]),
+    ("--occupancy=1", &[]),
+    ("--occupancy=4", &[]),
+    ("--occupancy=32", &[]),
+    ("--cluster=1", &[]),
+    ("--cluster=2", &["AS905"]),
+    ("--cluster=4", &["AS905"]),
+    ("--clc=on", &["AS905"]),
+    ("--clc=off", &[]),
+    ("--split-m=on", &["AS905"]),
+    ("--split-m=off", &[]),
+    ("--mma=mma", &["AS905"]),
+    ("--mma=wgmma", &["AS905"]),
+    ("--mma=tcgen05", &["AS905"]),
+    ("--tma=on", &[]),
+    ("--tma=off", &[]),
+    ("--prefetch=on", &[]),
+    ("--prefetch=off", &[]),
+];
+/// The same of `tile-sched`.
+const SCHEDULING_OVERRIDES: &[(&str, &[&str])] = &[
+    ("--stages=1", &[]),
+    ("--stages=2", &["SC101"]),
+    ("--stages=8", &["SC101"]),
+    ("--roles=on", &[]),
+    ("--roles=off", &[]),
+    ("--overlap=on", &["SC104"]),
+    ("--overlap=off", &[]),
+    ("--multicast=on", &["SC102"]),
+    ("--multicast=off", &[]),
+    ("--cta-pairs=on", &["SC103"]),
+    ("--cta-pairs=off", &[]),
+];
+/// A pair of a kernel and a target takes every `SAMPLE`th override, so that the sweep takes about 100 seconds. Neighbouring pairs take
+/// different ones: every option meets every target many times.
+const SAMPLE: usize = 8;
+/// Codes of element types that a target does not have.
+const TYPES: &[&str] = &["AS903"];
+
+/// A program that compiles for one target compiles for every target that has its types, at every level and with every override: a
+/// stage that cannot carry out its fast form uses a slower one. Only what docs/compiler-decisions.md documents as a request may be refused.
+#[test]
+fn nothing_is_refused_but_types_and_requests() {
+    let mut programs: Vec<String> =
+        KERNELS.iter().flat_map(|folder| files_below(&root().join(folder))).filter_map(kernel).collect();
+    programs.sort();
+    assert!(programs.len() > 150, "only {} kernels were found", programs.len());
+    let pairs: Vec<(usize, usize)> =
+        (0..programs.len()).flat_map(|program| (0..ALL_TARGETS.len()).map(move |target| (program, target))).collect();
+    for_each(&pairs, |&(number, place)| {
+        let (program, target) = (programs[number].as_str(), ALL_TARGETS[place]);
+        let mut refused = Vec::new();
+        let mut stage = |name: &str, arguments: &[&str], input: &[u8], codes: &[&str]| -> Option<Vec<u8>> {
+            let ran = run(name, arguments, input);
+            let is_documented = codes.iter().chain(TYPES).any(|code| ran.stderr.contains(&format!("error[{code}]")));
+            match ran.code {
+                Some(0) => return Some(ran.stdout),
+                Some(UNSUPPORTED) if is_documented => {}
+                _ => refused.push(format!("{program}, {target}: {name} {}: {}", arguments.join(" "), ran.stderr.trim())),
+            }
+            None
+        };
+        let sample = number * 5 + place * 3;
+        // A fixture in `.aa` is of one level. A pair takes one lower level: four targets each of them.
+        let lower = ["-O0", "-O1", "-O2"][(number + place) % 3];
+        if !program.ends_with(".aa")
+            && let Some(atoms) = stage("tile-lower-as", &["--gpu-name", target], &lowered_at(program, lower), &[])
+        {
+            stage("tile-sched", &[], &atoms, &[]);
+        }
+        let lowered = lowered(program);
+        if let Some(atoms) = stage("tile-lower-as", &["--gpu-name", target], &lowered, &[]) {
+            let scheduled = stage("tile-sched", &[], &atoms, &[]);
+            if let Some(scheduled) = scheduled.filter(|_| sample.is_multiple_of(SAMPLE)) {
+                stage("tile-ptx", &[], &scheduled, &[]);
+            }
+            for (index, (option, codes)) in LOWERING_OVERRIDES.iter().enumerate() {
+                if (sample + index).is_multiple_of(SAMPLE)
+                    && let Some(atoms) = stage("tile-lower-as", &["--gpu-name", target, option], &lowered, codes)
+                {
+                    stage("tile-sched", &[], &atoms, &[]);
+                }
+            }
+            for (index, (option, codes)) in SCHEDULING_OVERRIDES.iter().enumerate() {
+                if (sample + index).is_multiple_of(SAMPLE) {
+                    stage("tile-sched", &[option], &atoms, codes);
+                }
+            }
+        }
+        if refused.is_empty() { Ok(()) } else { Err(refused.join("\n")) }
+    });
+}
+
+/// The path of a kernel below the root; none for other files.
+fn kernel(path: PathBuf) -> Option<String> {
+    let is_kernel = ["tile", "tileirbc", "aa"].map(Some).contains(&path.extension().and_then(|extension| extension.to_str()));
+    let path = path.strip_prefix(root()).ok()?.to_str()?.to_string();
+    is_kernel.then_some(path)
+}
+
+/// A program as `.aa`.
+fn lowered(program: &str) -> Vec<u8> {
+    lowered_at(program, "-O3")
+}
+
+fn lowered_at(program: &str, level: &str) -> Vec<u8> {
+    let text = std::fs::read(root().join(program)).unwrap_or_else(|error| panic!("{program}: {error}"));
+    let read = if program.ends_with(".tileirbc") { run("tile-read", &["-"], &text).ok(program) } else { text };
+    if program.ends_with(".aa") {
+        return read;
+    }
+    run("tile-lower-aa", &[level], &read).ok(program)
+}

@@ -1,0 +1,631 @@
+//! Faults that injection and mutation found, a test for each: files that change or are none, limits of the system, children that
+//! die, names that nobody expects, programs that take for ever.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use tests::{Ran, finish, root, run_in, shell, temporary, tool};
+
+const STAGES: [&str; 6] = ["tile-read", "tile-lower-aa", "tile-lower-as", "tile-sched", "tile-ptx", "tile-link"];
+
+fn bytecode(case: &str) -> PathBuf {
+    root().join("tests/run").join(case).join("kernel.tileirbc")
+}
+
+fn need_tools() {
+    for name in STAGES.into_iter().chain(["tileiras", "tile-run", "tile-sim", "tile-dump", "tile-write", "tile-fuzz"]) {
+        tool(name);
+    }
+}
+
+/// A folder with the driver, its stages and, in `bin`, ptxas, each of which can be replaced by a script.
+struct Sandbox {
+    folder: tempfile::TempDir,
+    /// The folder for temporary files.
+    scratch: tempfile::TempDir,
+}
+
+impl Sandbox {
+    fn new() -> Sandbox {
+        need_tools();
+        let sandbox = Sandbox { folder: temporary(), scratch: temporary() };
+        let copied = Command::new("cp").arg(tool("tileiras")).arg(sandbox.path("tileiras")).status().unwrap();
+        assert!(copied.success());
+        for name in STAGES {
+            std::os::unix::fs::symlink(tool(name), sandbox.path(name)).unwrap();
+        }
+        fs::create_dir_all(sandbox.path("cuda/bin")).unwrap();
+        fs::copy(bytecode("vadd"), sandbox.path("k.bc")).unwrap();
+        sandbox
+    }
+
+    /// With scripts in sandbox of all stages, which pass on what they get, behind the head of a cubin at the end; the cache takes its
+    /// time over executables for debugging.
+    fn of_scripts() -> Sandbox {
+        let sandbox = Sandbox::new();
+        STAGES.iter().for_each(|stage| sandbox.replace(stage, "exec cat"));
+        let mut head = [0; 64];
+        head[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+        (head[16], head[18], head[20], head[52], head[58]) = (2, 190, 1, 64, 64);
+        fs::write(sandbox.path("head"), head).unwrap();
+        sandbox.replace("tile-link", "cat head -");
+        sandbox.replace("cuda/bin/ptxas", "");
+        sandbox
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Puts a script in the sandbox of a tool. Another process writes it: see `install` in tests/cli.
+    fn replace(&self, name: &str, script: &str) {
+        let _ = fs::remove_file(self.path(name));
+        let line = format!("cat >'{0}' && chmod 755 '{0}'", self.path(name).display());
+        let mut write = Command::new("sh");
+        write.args(["-c", &line]);
+        finish(write, format!("#!/bin/bash\n{script}\n").as_bytes()).ok(name);
+    }
+
+    /// A ptxas of this test; `$out` is what it is to write.
+    fn replace_ptxas(&self, script: &str) {
+        let out = r#"while [ $# -gt 0 ]; do [ "$1" = -o ] && out=$2; shift; done"#;
+        self.replace("cuda/bin/ptxas", &format!("{out}\n{script}"));
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        // Whoever runs the tests may ignore signals, as `nohup` and a script's `&` do, and children inherit that.
+        let mut command = Command::new("env");
+        command
+            .arg("--default-signal")
+            .arg(self.path("tileiras"))
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env("TMPDIR", self.scratch.path());
+        if self.path("cuda/bin/ptxas").exists() {
+            command.env("CUDA_ROOT", self.path("cuda"));
+        }
+        command
+    }
+
+    fn drive(&self, arguments: &[&str]) -> Ran {
+        finish(self.command(arguments), b"")
+    }
+
+    fn nothing_is_left(&self) {
+        let left: Vec<_> = fs::read_dir(self.scratch.path()).unwrap().flatten().map(|entry| entry.path()).collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+
+    fn entries_of_cache(&self) -> usize {
+        tests::files_below(&self.path("cache/entries")).len()
+    }
+}
+
+fn wait_for(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(240), "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn is_running(pid: &str) -> bool {
+    // One that has ended and was not waited for does not count.
+    let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    state.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+const GO: [&str; 4] = ["k.bc", "--gpu-name=sm_90", "-o", "out"];
+
+#[test]
+fn regression_1_the_cache_key_is_the_compiled_bytes() {
+    let sandbox = Sandbox::of_scripts();
+    sandbox.replace("tile-read", "touch started; while [ ! -e go ]; do sleep 0.01; done; exec cat");
+    let cached = |input: &str, output: &str| sandbox.command(&[input, "--gpu-name=sm_90", "-o", output, "--cache=cache"]);
+    let first = cached("k.bc", "first").spawn().unwrap();
+    wait_for("the first stage is started", || sandbox.path("started").exists());
+    fs::copy(bytecode("row_sum"), sandbox.path("new")).unwrap();
+    fs::rename(sandbox.path("new"), sandbox.path("k.bc")).unwrap();
+    fs::write(sandbox.path("go"), "").unwrap();
+    assert!(first.wait_with_output().unwrap().status.success());
+    fs::copy(bytecode("vadd"), sandbox.path("vadd.bc")).unwrap();
+    finish(cached("vadd.bc", "second"), b"").ok("from the cache");
+    sandbox.drive(&["vadd.bc", "--gpu-name=sm_90", "-o", "plain"]).ok("without one");
+    assert!(fs::read(sandbox.path("second")).unwrap() == fs::read(sandbox.path("plain")).unwrap());
+}
+
+/// Compiles the text of a program with the stages, each with a limit of seconds. Gives the exit code of the last and all messages.
+fn compile(program: &str, stage_options: &str) -> (String, String) {
+    need_tools();
+    let folder = temporary();
+    fs::write(folder.path().join("k.mlir"), program).unwrap();
+    let line = format!(
+        "tile-read k.mlir | tile-lower-aa | tile-lower-as --gpu-name sm_90 | tile-sched | timeout 60 tile-ptx {stage_options} -o k.ptx; \
+         echo ${{PIPESTATUS[4]}}"
+    );
+    let ran = shell(folder.path(), &line);
+    (ran.text().trim().to_string(), ran.stderr)
+}
+
+#[test]
+fn regressions_2_and_3_a_name_that_ptx_cannot_write_is_refused() {
+    for name in [r#"@"bin\1Fwhere""#, "@a.b", r#"@"é""#, r#"@"1a""#, r#"@"a b""#, r#"@"%4""#] {
+        let (code, reported) = compile(&format!("cuda_tile.module @m {{\nentry {name}() {{\nreturn\n}}\n}}\n"), "");
+        assert_eq!(code, "3", "{name}: {reported}");
+        assert!(reported.contains("PX007"), "{name}: {reported}");
+    }
+    let (code, reported) = compile("cuda_tile.module @m {\nentry @_a$1() {\nreturn\n}\n}\n", "");
+    assert_eq!((code.as_str(), reported.as_str()), ("0", ""));
+}
+
+fn with_tile_of(count: u32, ops: &str) -> String {
+    format!(
+        "cuda_tile.module @m {{\nentry @k(%p: tile<ptr<f32>>) {{\n%i = iota : tile<{count}xi32>\n\
+         %one = reshape %p : tile<ptr<f32>> -> tile<1xptr<f32>>\n\
+         %all = broadcast %one : tile<1xptr<f32>> -> tile<{count}xptr<f32>>\n\
+         %q = offset %all, %i : tile<{count}xptr<f32>>, tile<{count}xi32> -> tile<{count}xptr<f32>>\n\
+         %x, %t = load_ptr_tko weak %q : tile<{count}xptr<f32>> -> tile<{count}xf32>, token\n{ops}\n\
+         %u = store_ptr_tko weak %q, %y token = %t : tile<{count}xptr<f32>>, tile<{count}xf32> -> token\nreturn\n}}\n}}\n"
+    )
+}
+
+#[test]
+fn regression_4_a_long_scan_takes_seconds() {
+    let scan = "%y = scan %x dim=0 reverse=false identities=[0.0 : f32] : tile<16384xf32> -> tile<16384xf32>\n\
+                (%a: tile<f32>, %b: tile<f32>) {\n%m = mulf %a, %b : tile<f32>\n%s = addf %m, %b : tile<f32>\nyield %s : tile<f32>\n}";
+    let (code, reported) = compile(&with_tile_of(16384, scan), "");
+    assert_eq!(code, "0", "{reported}");
+    let scan = "%n = ftoi %x signed : tile<16384xf32> -> tile<16384xi32>\n\
+                %c, %d = scan %n, %i dim=0 reverse=false identities=[1 : i32, 0 : i32] : tile<16384xi32>, tile<16384xi32> -> tile<16384xi32>, tile<16384xi32>\n\
+                (%a: tile<i32>, %b: tile<i32>, %e: tile<i32>, %f: tile<i32>) {\n\
+                %m = muli %a, %b : tile<i32>\n%g = muli %e, %b : tile<i32>\n%s = addi %g, %f : tile<i32>\nyield %m, %s : tile<i32>, tile<i32>\n}\n\
+                %y = itof %d signed : tile<16384xi32> -> tile<16384xf32>";
+    let (code, reported) = compile(&with_tile_of(16384, scan), "");
+    assert_eq!(code, "0", "{reported}");
+}
+
+#[test]
+fn regression_5_a_long_chain_takes_seconds() {
+    let mut program = String::from("cuda_tile.module @m {\nentry @k(%v0: tile<i32>, %b: tile<i32>, %p: tile<ptr<i32>>) {\n");
+    for index in 0..4000 {
+        let op = if index % 2 == 0 { "ori" } else { "addi" };
+        program += &format!("%v{} = {op} %v{index}, %b : tile<i32>\n", index + 1);
+    }
+    program += "%t = make_token : token\n%r = store_ptr_tko weak %p, %v4000 token = %t : tile<ptr<i32>>, tile<i32> -> token\nreturn\n}\n}\n";
+    let (code, reported) = compile(&program, "");
+    assert_eq!((code.as_str(), reported.as_str()), ("0", ""));
+}
+
+#[test]
+fn regression_25_too_much_code_is_refused_early() {
+    let (code, reported) = compile(&with_tile_of(1 << 24, "%y = exp %x : tile<16777216xf32>"), "");
+    assert_eq!(code, "3", "{reported}");
+    assert!(reported.contains("PX008") && reported.contains("16777216xf32"), "{reported}");
+    // Little code, but all of the tile is alive between the last load and the first store.
+    let (code, reported) = compile(&with_tile_of(1 << 22, "%y = negf %x : tile<4194304xf32>"), "");
+    assert_eq!(code, "3", "{reported}");
+    assert!(reported.contains("PX009"), "{reported}");
+}
+
+/// A chain over a tile of 256 registers a thread is computed register by register: op by op, each op would spill all of them, which
+/// takes ptxas minutes.
+#[test]
+fn chains_over_large_tiles_free_them_early() {
+    need_tools();
+    let mut ops = String::from("%x1 = mulf %x, %x : tile<65536xf32>\n%x2 = addf %x1, %x : tile<65536xf32>\n");
+    for index in 2..32 {
+        ops += &format!("%x{} = mulf %x{index}, %x{} : tile<65536xf32>\n", index + 1, index - 1);
+    }
+    ops += "%y = negf %x32 : tile<65536xf32>";
+    let folder = temporary();
+    fs::write(folder.path().join("k.mlir"), with_tile_of(65536, &ops)).unwrap();
+    let line = "tile-read k.mlir | tile-lower-aa | tile-lower-as --gpu-name sm_90 | tile-sched | tile-ptx";
+    let ptx = String::from_utf8(shell(folder.path(), line).ok("a chain")).unwrap();
+    let (before, after) = ptx.split_once("st.global").expect("it stores");
+    let count = |text: &str| text.matches("mul.rn").count();
+    assert_eq!(count(before) + count(after), 256 * 31);
+    assert!(count(before) <= 4 * 31, "{} products before the first store", count(before));
+}
+
+/// What was wrong with four schedules: each of these edits of one is refused by all that read it.
+#[test]
+fn regressions_6_to_9_a_schedule_without_its_waits_or_stages_is_refused() {
+    need_tools();
+    let folder = temporary();
+    let program = bytecode("matmul_f16");
+    let line = format!(
+        "tile-read {} | tile-lower-aa | tile-lower-as --gpu-name sm_80 | tile-sched --format=text -o k.sched",
+        program.display()
+    );
+    shell(folder.path(), &line).ok("k.sched");
+    let text = fs::read_to_string(folder.path().join("k.sched")).unwrap();
+    let without = |what: &str| {
+        text.lines().filter(|line| !line.trim_start().starts_with(what)).map(|line| format!("{line}\n")).collect::<String>()
+    };
+    // The steady loop reads stage `%87` of both buffers and fills stage `%88`.
+    let read = text.lines().find(|line| line.contains("shared_load(")).expect("the operands are read from buffers");
+    let filled = text.lines().rfind(|line| line.contains("copy_view(")).expect("the operands are copied");
+    let stage = |line: &str| line.split("stage: ").nth(1).and_then(|rest| rest.split(',').next()).expect("a stage").to_string();
+    let edits = [
+        ("6", without("copy_commit")),
+        ("7", without("copy_wait")),
+        ("7", text.replace("copy_wait(pending: 4)", "copy_wait(pending: 5)")),
+        ("8", text.replacen(read, &read.replace(&stage(read), &stage(filled)), 1)),
+        ("9", text.replacen(read, &read.replace(&format!(", stage: {}", stage(read)), ""), 1)),
+    ];
+    let launch = root().join("tests/run/matmul_f16/launch.json").display().to_string();
+    for (row, edited) in edits {
+        assert_ne!(edited, text, "row {row}");
+        fs::write(folder.path().join("edited.sched"), edited).unwrap();
+        let runs: [(&str, &[&str]); 3] = [
+            ("tile-sched", &["edited.sched", "-o", "done.sched"]),
+            ("tile-ptx", &["edited.sched", "-o", "done.ptx"]),
+            ("tile-run", &["edited.sched", "--check", "--launch", &launch, "--out-dir", "out"]),
+        ];
+        for (tool, arguments) in runs {
+            let ran = run_in(folder.path(), tool, arguments, b"");
+            assert_eq!(ran.code, Some(1), "row {row}: {tool}: {}", ran.stderr);
+            assert!(ran.stderr.contains("error[SC"), "row {row}: {tool}: {}", ran.stderr);
+        }
+    }
+}
+
+#[test]
+fn regression_10_outputs_are_written_atomically() {
+    need_tools();
+    let case = root().join("tests/run/vadd");
+    let folder = temporary();
+    let emit = format!("tileiras '{}' --gpu-name=sm_90 --emit=ptx -o k.ptx", bytecode("vadd").display());
+    shell(folder.path(), &emit).ok("the PTX");
+    for (name, file) in [("tile-sim", "k.ptx".to_string()), ("tile-run", bytecode("vadd").display().to_string())] {
+        let line = format!("(trap '' XFSZ; ulimit -f 1; {name} '{file}' --launch '{}/launch.json' --out-dir o)", case.display());
+        for before in [false, true] {
+            let path = folder.path().join("o/arg2.bin");
+            if before {
+                fs::write(&path, "old").unwrap();
+            }
+            for line in [line.clone(), line.replace("trap '' XFSZ; ", "")] {
+                let ran = shell(folder.path(), &line);
+                assert_eq!(ran.code, Some(4), "{name}: {}", ran.stderr);
+                assert!(ran.stderr.contains("File too large"), "{name}: {}", ran.stderr);
+                assert_eq!(fs::read(&path).ok(), before.then(|| b"old".to_vec()), "{name}");
+            }
+        }
+        let left = fs::read_dir(folder.path().join("o")).unwrap().count();
+        assert_eq!(left, 1, "{name}: nothing but the old file");
+        fs::remove_dir_all(folder.path().join("o")).unwrap();
+    }
+}
+
+#[test]
+fn regression_11_a_limit_of_file_sizes_is_an_error_and_leaves_nothing() {
+    let sandbox = Sandbox::new();
+    for (option, code) in [("--emit=ptx", 2), ("--emit=cubin", 5)] {
+        let line = format!("ulimit -f 1; ./tileiras k.bc --gpu-name sm_90 {option} -o out/u");
+        fs::create_dir_all(sandbox.path("out")).unwrap();
+        let mut command = Command::new("bash");
+        command.args(["-c", &line]).current_dir(sandbox.folder.path()).env("TMPDIR", sandbox.scratch.path());
+        let ran = finish(command, b"");
+        assert_eq!(ran.code, Some(code), "{option}: {}", ran.stderr);
+        assert!(ran.stderr.contains("File too large"), "{option}: {}", ran.stderr);
+        assert_eq!(fs::read_dir(sandbox.path("out")).unwrap().count(), 0, "{option}");
+        sandbox.nothing_is_left();
+    }
+}
+
+#[test]
+fn regression_12_a_name_that_is_not_utf_8_is_refused_by_name() {
+    let sandbox = Sandbox::new();
+    let name = OsStr::from_bytes(b"o\xff.cubin");
+    let mut command = sandbox.command(&["k.bc", "--gpu-name=sm_90", "-o"]);
+    command.arg(name);
+    let ran = finish(command, b"");
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains(r"o\xFF.cubin"), "{}", ran.stderr);
+    fs::write(sandbox.path("response"), b"k.bc --gpu-name=sm_90 -o o\xff").unwrap();
+    let ran = sandbox.drive(&["@response"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains("UTF-8"), "{}", ran.stderr);
+    // The stages take any name.
+    let path = sandbox.path("").join(OsStr::from_bytes(b"k\xff.tile"));
+    run_in(sandbox.folder.path(), "tile-read", &[OsStr::new("k.bc"), OsStr::new("-o"), path.as_os_str()], b"").ok("tile-read");
+    run_in(sandbox.folder.path(), "tile-lower-aa", &[path.as_os_str(), OsStr::new("-o"), OsStr::new("k.aa")], b"").ok("its output");
+}
+
+#[test]
+fn regression_13_an_invalid_cubin_is_an_error_and_is_not_cached() {
+    let sandbox = Sandbox::new();
+    sandbox.drive(&["k.bc", "--gpu-name=sm_90", "-o", "good"]).ok("the cubin");
+    sandbox.drive(&["k.bc", "--gpu-name=sm_90", "--emit=ptx", "-o", "good.ptx"]).ok("the PTX");
+    STAGES[..5].iter().for_each(|stage| sandbox.replace(stage, "cat >/dev/null; cat good.ptx"));
+    let scripts = [": nothing", "echo garbage >$out", "head -c 2000 good >$out", "head -c -1 good >$out", "cat OTHER >$out"];
+    for script in scripts {
+        // One for another kernel is no output either.
+        if script.contains("OTHER") {
+            let line = format!("tileiras '{}' --gpu-name=sm_90 -o OTHER", bytecode("row_sum").display());
+            shell(sandbox.folder.path(), &line).ok("another cubin");
+        }
+        sandbox.replace_ptxas(script);
+        let ran = sandbox.drive(&[&GO[..], &["--cache=cache"]].concat());
+        assert_eq!(ran.code, Some(5), "{script}: {}", ran.stderr);
+        assert!(ran.stderr.contains("what ptxas wrote"), "{script}: {}", ran.stderr);
+        assert!(!sandbox.path("out").exists() && sandbox.entries_of_cache() == 0, "{script}");
+    }
+    sandbox.replace_ptxas("cat good >$out");
+    sandbox.drive(&[&GO[..], &["--cache=cache"]].concat()).ok("the right cubin");
+    assert_eq!(sandbox.entries_of_cache(), 1);
+}
+
+#[test]
+fn regression_14_an_input_can_be_a_shell_pipe() {
+    let sandbox = Sandbox::new();
+    let good = {
+        sandbox.drive(&GO).ok("a file");
+        fs::read(sandbox.path("out")).unwrap()
+    };
+    for line in [
+        "mkfifo p; cat k.bc >p & timeout 20 ./tileiras p --gpu-name sm_90 -o x",
+        "cat k.bc | ./tileiras /dev/stdin --gpu-name sm_90 -o x",
+        "./tileiras <(cat k.bc) --gpu-name sm_90 -o x",
+    ] {
+        let _ = fs::remove_file(sandbox.path("x"));
+        shell(sandbox.folder.path(), line).ok(line);
+        assert!(fs::read(sandbox.path("x")).unwrap() == good, "{line}");
+    }
+}
+
+/// Starts a compilation whose ptxas never ends. Gives the driver and the number of the process of ptxas.
+fn hanging(sandbox: &Sandbox) -> (std::process::Child, String) {
+    sandbox.replace_ptxas("echo $$ >pid.new; mv pid.new pid; exec sleep 1000");
+    let mut command = sandbox.command(&GO);
+    let driver = command.process_group(0).spawn().unwrap();
+    wait_for("ptxas is started", || sandbox.path("pid").exists());
+    (driver, fs::read_to_string(sandbox.path("pid")).unwrap().trim().to_string())
+}
+
+#[test]
+fn regressions_15_and_16_children_and_files_go_with_the_driver() {
+    // To all processes of the group, as by Ctrl-C, and to the driver alone.
+    for (signal, group) in [("-INT", "-"), ("-TERM", "-"), ("-TERM", ""), ("-KILL", "")] {
+        let sandbox = Sandbox::new();
+        let (mut driver, ptxas) = hanging(&sandbox);
+        let status = Command::new("/bin/kill").args([signal, "--", &format!("{group}{}", driver.id())]).status().unwrap();
+        assert!(status.success());
+        driver.wait().unwrap();
+        wait_for(&format!("{signal} {group} ends ptxas"), || !is_running(&ptxas));
+        sandbox.nothing_is_left();
+        assert!(!sandbox.path("out").exists());
+    }
+}
+
+/// The number of a process that another one has started to run a tool.
+fn child_of(parent: u32, tool: &str) -> Option<String> {
+    let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let is_child = |process: &String| {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        let started_by = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse().ok());
+        let command = fs::read_to_string(format!("/proc/{process}/cmdline")).unwrap_or_default();
+        started_by == Some(parent) && command.split('\0').next().is_some_and(|program| program.ends_with(tool))
+    };
+    processes.filter(|process| process.parse::<u32>().is_ok()).find(is_child)
+}
+
+#[test]
+fn what_tile_validate_executes_ends_with_it() {
+    need_tools();
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.path("endless.tileir"), "entry @endless() {\n  loop {\n    continue\n  }\n  return\n}\n").unwrap();
+    let mut command = Command::new(tool("tile-validate"));
+    command.args(["endless.tileir", "--gpu-name=sm_80"]).current_dir(sandbox.path("")).env("TMPDIR", sandbox.path(""));
+    let mut validate = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for("the program is executed", || child_of(validate.id(), "tile-run").is_some());
+    let child = child_of(validate.id(), "tile-run").unwrap();
+    validate.kill().unwrap();
+    validate.wait().unwrap();
+    wait_for("its execution ends with tile-validate", || !is_running(&child));
+}
+
+#[test]
+fn ptxas_has_a_limit_of_time() {
+    let sandbox = Sandbox::new();
+    sandbox.replace_ptxas("echo $$ >pid; exec sleep 1000");
+    let ran = sandbox.drive(&[&GO[..], &["--max-time=1"]].concat());
+    assert_eq!(ran.code, Some(5));
+    assert!(ran.stderr.contains("tile-link was stopped: it takes longer than 1 s (--max-time), in step 'ptxas'"), "{}", ran.stderr);
+    let pid = fs::read_to_string(sandbox.path("pid")).unwrap();
+    wait_for("ptxas ends", || !is_running(pid.trim()));
+    let ran = sandbox.drive(&[&GO[..], &["--max-memory=1"]].concat());
+    assert!(ran.code == Some(5) && ran.stderr.contains("(--max-memory)"), "{}", ran.stderr);
+}
+
+#[test]
+fn regressions_17_and_18_a_success_has_written_its_output() {
+    need_tools();
+    let input = bytecode("vadd").display().to_string();
+    let (tile, ptx) = ("tile-read", "tileiras --gpu-name=sm_90 --emit=ptx -o -");
+    for program in [tile, "tile-dump", "tileirdisasm", "tileiras --gpu-name=sm_90 --dry-run", ptx] {
+        for to in [">&-", ">/dev/full"] {
+            let ran = shell(root(), &format!("{program} '{input}' {to}"));
+            assert!(ran.code.is_some_and(|code| code != 0), "{program} {to}");
+            assert!(ran.stderr.contains("cannot write <stdout>"), "{program} {to}: {}", ran.stderr);
+        }
+        let ran = shell(root(), &format!("{program} '{input}' >/dev/null"));
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{program}");
+    }
+}
+
+#[test]
+fn regression_19_too_little_memory_to_start_is_reported() {
+    need_tools();
+    let ran = shell(root(), &format!("ulimit -v 200000; tile-read '{}' -o /dev/null", bytecode("vadd").display()));
+    assert_eq!(ran.code, Some(4));
+    assert!(ran.stderr.contains("address space"), "{}", ran.stderr);
+}
+
+#[test]
+fn regression_20_a_stage_that_was_killed_is_no_bug() {
+    for (how, reported) in
+        [("kill -KILL $$", "killed; perhaps"), ("echo 'memory allocation of 9 bytes failed' >&2; kill -ABRT $$", "ABRT")]
+    {
+        let sandbox = Sandbox::new();
+        sandbox.replace("tile-sched", &format!("cat >/dev/null; {how}"));
+        let ran = sandbox.drive(&GO);
+        assert_eq!(ran.code, Some(5));
+        assert!(ran.stderr.contains(reported) && !ran.stderr.contains("bug"), "{}", ran.stderr);
+        sandbox.nothing_is_left();
+    }
+}
+
+#[test]
+fn regression_21_a_stage_that_does_nothing_or_half_is_no_success() {
+    let sandbox = Sandbox::of_scripts();
+    sandbox.replace("tile-link", "head -c 100; kill -PIPE $$");
+    assert_eq!(sandbox.drive(&[&GO[..], &["--cache=cache"]].concat()).code, Some(5));
+    assert_eq!(sandbox.entries_of_cache(), 0);
+    for stage in STAGES {
+        for script in ["cat >/dev/null", "head -c 300; kill -PIPE $$", "head -c 300; cat >/dev/null", "true"] {
+            let sandbox = Sandbox::new();
+            sandbox.replace(stage, script);
+            let ran = sandbox.drive(&GO);
+            assert_eq!(ran.code, Some(5), "{stage}: {script}");
+            assert!(ran.stderr.contains("failed"), "{stage}: {script}: {}", ran.stderr);
+            assert!(!sandbox.path("out").exists(), "{stage}: {script}");
+        }
+    }
+}
+
+#[test]
+fn regression_22_a_fuzzer_without_comparisons_reports_it() {
+    let sandbox = Sandbox::new();
+    for name in ["tile-run", "tile-sim"] {
+        std::os::unix::fs::symlink(tool(name), sandbox.path(name)).unwrap();
+    }
+    sandbox.replace("tile-ptx", "echo 'error[PX900]: no' >&2; exit 3");
+    let folder = sandbox.folder.path().display().to_string();
+    let arguments = ["--count=3", "--dir", "fuzz", "--tools", &folder];
+    let ran = run_in(sandbox.folder.path(), "tile-fuzz", &arguments, b"");
+    assert_eq!(ran.code, Some(1), "{}", ran.text());
+    assert!(ran.text().contains("too few could be compared"), "{}", ran.text());
+    run_in(sandbox.folder.path(), "tile-fuzz", &[&arguments[..], &["--least=0"]].concat(), b"").ok("when that is expected");
+}
+
+#[test]
+fn regression_23_the_folder_for_temporary_files_can_have_any_name() {
+    let sandbox = Sandbox::new();
+    let folder = sandbox.scratch.path().join(OsStr::from_bytes(b"t\xff"));
+    fs::create_dir(&folder).unwrap();
+    let mut command = sandbox.command(&GO);
+    command.env("TMPDIR", &folder);
+    finish(command, b"").ok("the run");
+}
+
+fn pipeline(first: &str) -> String {
+    let rest = fs::read_to_string(root().join("pipeline.toml")).unwrap();
+    rest.replacen("tool = \"tile-read\"", first, 1)
+}
+
+#[test]
+fn regression_24_a_pipeline_file_cannot_do_just_anything() {
+    let sandbox = Sandbox::new();
+    let try_with = |first: &str| {
+        fs::write(sandbox.path("p.toml"), pipeline(first)).unwrap();
+        let mut command = sandbox.command(&GO);
+        command.arg("--pipeline=p.toml");
+        finish(command, b"")
+    };
+    for (first, reported) in [
+        (
+            r#"tool = "tile-read"
+arguments = ["-o", "/tmp/somewhere"]"#,
+            "name no output",
+        ),
+        (
+            r#"tool = "tile-read"
+arguments = ["--output=x"]"#,
+            "name no output",
+        ),
+        (
+            r#"tool = "tile-read"
+arguments = ["/etc/passwd"]"#,
+            "name no output",
+        ),
+        (r#"tool = "rm""#, "none of the stages"),
+        (r#"tool = "tile-run""#, "none of the stages"),
+        (r#"tool = "tileiras""#, "none of the stages"),
+        (r#"tool = "./tileiras""#, "the driver itself"),
+    ] {
+        let ran = try_with(first);
+        assert_eq!(ran.code, Some(2), "{first}: {}", ran.stderr);
+        assert!(ran.stderr.contains(reported), "{first}: {}", ran.stderr);
+    }
+    // Another program is named by its path, from the folder of the file.
+    sandbox.replace("own", &format!("exec '{}' \"$@\"", tool("tile-read").display()));
+    try_with(r#"tool = "./own""#).ok("a stage of one's own");
+    // A stage may start the driver, but no pipeline of its own.
+    sandbox.replace("own", "exec ./tileiras k.bc --gpu-name=sm_90 --pipeline=p.toml -o -");
+    let ran = try_with(r#"tool = "./own""#);
+    assert!(ran.code == Some(5) && ran.stderr.contains("cannot start another one"), "{}", ran.stderr);
+    let ran = sandbox.drive(&[&GO[..], &["--pipeline=/dev/zero"]].concat());
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+}
+
+#[test]
+fn regression_26_paths_with_quotes_or_line_breaks_compile() {
+    need_tools();
+    let folder = temporary();
+    let line = format!(
+        "set -e; tile-read '{}' | tile-lower-aa | tile-lower-as --gpu-name sm_90 | tile-sched --format=text -o k.sched; \
+         grep -q '^//!tile name \"[^\"]*[.]py\"' k.sched; \
+         sed 's|^\\(//!tile name \"\\)\\([^\"]*\\)[.]py\"|\\1\\2\\\\\"\\\\n.visible .global .b32 x;\\\\n//.py\"|' k.sched >odd.sched; \
+         tile-ptx --lineinfo odd.sched -o k.ptx; grep '^[[:space:]]*.file' k.ptx; tile-link k.ptx -o k.cubin",
+        bytecode("vadd").display()
+    );
+    let files = shell(folder.path(), &line).ok("with a path that is a piece of PTX");
+    assert!(String::from_utf8_lossy(&files).contains(".visible .global .b32 x;/.py\""), "the path without them");
+}
+
+#[test]
+fn output_of_children_is_bounded() {
+    let sandbox = Sandbox::new();
+    sandbox.replace_ptxas("head -c 5000000 /dev/zero | tr '\\0' x >&2; exit 1");
+    let ran = sandbox.drive(&GO);
+    assert_eq!(ran.code, Some(5));
+    assert!(ran.stderr.len() < 2 << 20 && ran.stderr.contains("bytes more"), "{} bytes", ran.stderr.len());
+    let sandbox = Sandbox::new();
+    sandbox.replace("tile-sched", "cat >/dev/null; head -c 5000000 /dev/zero | tr '\\0' x >&2; exit 1");
+    let ran = sandbox.drive(&GO);
+    assert!(ran.code == Some(5) && ran.stderr.len() < 2 << 20, "{} bytes", ran.stderr.len());
+}
+
+#[test]
+fn files_that_never_end_are_refused() {
+    let sandbox = Sandbox::new();
+    let ran = sandbox.drive(&["@/dev/zero"]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("too much in response files"), "{}", ran.stderr);
+    assert_eq!(sandbox.drive(&["/dev/zero", "--gpu-name=sm_90"]).code, Some(3));
+    let launch = shell(sandbox.folder.path(), "tile-run k.bc --launch /dev/zero");
+    assert!(launch.code == Some(4) && launch.stderr.contains("is larger than"), "{}", launch.stderr);
+}
+
+#[test]
+fn tools_with_other_command_lines_have_limits_too() {
+    need_tools();
+    let folder = temporary();
+    let folder = folder.path();
+    let ran = run_in(folder, "tile-fuzz", &["--count=1000000", "--generate", "--max-time=1"], b"");
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(4), "tile-fuzz: it was stopped: it takes longer than 1 s (--max-time)\n"));
+    // A pipe that nobody writes to is read for ever.
+    let line = "mkfifo p; exec 3<>p; timeout 20 tileirdisasm --max-time=1 p";
+    let ran = shell(folder, line);
+    assert_eq!(
+        (ran.code, ran.stderr.as_str()),
+        (Some(4), "error: tileirdisasm was stopped: it takes longer than 1 s (--max-time)\n")
+    );
+    let ran = shell(folder, "exec 3<>p; timeout 20 tileiras --max-memory=1 p");
+    assert_eq!(ran.code, Some(5), "{}", ran.stderr);
+    assert!(ran.stderr.contains("tileiras was stopped: it takes more than 1 MiB of memory (--max-memory)"), "{}", ran.stderr);
+}

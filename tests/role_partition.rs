@@ -1,0 +1,217 @@
+//! Functions that `tile-sched` divides among warp_roles: they compute what they should in every order, and the judge refuses them when
+//! a step of theirs is left out or in the wrong place.
+
+use base::File;
+use std::path::Path;
+use tests::compare::Expect;
+use tests::{for_each, root, run, run_in, temporary};
+
+/// Products of every kind, with the targets on which the copy engine makes their copies.
+const CASES: [&str; 12] = [
+    "attention",
+    "attention_latent",
+    "matmul_f16",
+    "matmul_f32",
+    "matmul_turned",
+    "matmul_bytes",
+    "matmul_dequantised",
+    "matmul_gathered",
+    "groups_bytes",
+    "groups_e4m3",
+    "groups_tf32",
+    "weighted",
+];
+const TARGETS: [&str; 3] = ["sm_90", "sm_100", "sm_120"];
+/// The cases whose products are made in tensor memory, where there is some, by an warp_role of their own.
+const MULTIPLIED: [&str; 9] = [
+    "attention",
+    "attention_latent",
+    "attention_rows",
+    "attention_groups",
+    "matmul_turned",
+    "groups_bytes",
+    "groups_e4m3",
+    "groups_tf32",
+    "weighted",
+];
+/// Those whose products have two warp_roles there.
+const OVERLAPPED: [&str; 4] = ["attention", "attention_latent", "attention_rows", "attention_groups"];
+/// Those that two warp_roles compute there.
+const COMPUTED_BY_TWO: [&str; 1] = ["attention_groups"];
+
+/// Compiles a case in a folder; its `.sched` as text.
+fn divided(folder: &Path, case: &str, target: &str) -> String {
+    let text = |path: std::path::PathBuf| path.display().to_string();
+    let case = root().join("tests/run").join(case);
+    let kernel = case.join("kernel.tileirbc");
+    let kernel = if kernel.exists() {
+        text(kernel)
+    } else {
+        let made = text(folder.join("kernel.tileirbc"));
+        run("tile-write", &[&text(case.join("kernel.tile")), "-o", &made], b"").ok("tile-write");
+        made
+    };
+    let kept = format!("--save-temps={}", folder.display());
+    let ptx = text(folder.join("k.ptx"));
+    let all = [&kernel, "--gpu-name", target, "--tma=on", "--roles=on", "--emit=ptx", &kept, "-o", &ptx];
+    run("tileiras", &all, b"").ok(&format!("{} {target}", case.display()));
+    let sched = run_in(folder, "tile-dump", &["kernel.sched"], b"").ok("tile-dump");
+    String::from_utf8(sched).expect("stage files are text")
+}
+
+#[test]
+fn divided_functions_compute_what_they_should_in_every_order() {
+    let runs = CASES.iter().flat_map(|case| TARGETS.map(|target| (*case, target)));
+    let more = ["attention_rows", "attention_groups"].into_iter().flat_map(|case| ["sm_90", "sm_100"].map(|target| (case, target)));
+    let runs: Vec<(&str, &str)> = runs.chain(more).collect();
+    for_each(&runs, |(name, target)| {
+        let folder = temporary();
+        let text = divided(folder.path(), name, target);
+        if !text.contains("name: \"load\"") {
+            return Err(format!("{name} {target}: nothing is divided"));
+        }
+        let multiplied = *target == "sm_100" && MULTIPLIED.contains(name);
+        if text.contains("name: \"multiply\"") != multiplied {
+            return Err(format!("{name} {target}: tensor memory MMAs and their warp role are misplaced"));
+        }
+        if text.contains("name: \"multiply_next\"") != (*target == "sm_100" && OVERLAPPED.contains(name)) {
+            return Err(format!("{name} {target}: two warp roles issue MMAs instead of one, or one instead of two"));
+        }
+        if text.contains("name: \"compute_next\"") != (*target == "sm_100" && COMPUTED_BY_TWO.contains(name)) {
+            return Err(format!("{name} {target}: two warp roles compute instead of one, or one instead of two"));
+        }
+        run_in(folder.path(), "tile-link", &["k.ptx", "-o", "k.cubin"], b"").ok(name);
+        let case = root().join("tests/run").join(name);
+        let launch = case.join("launch.json").display().to_string();
+        let orders = ["0", "1", "2", "3"].map(|seed| ("tile-run", "kernel.sched", vec!["--schedule-seed", seed]));
+        let early = ("tile-sim", "k.ptx", vec!["--races", "error"]);
+        let late = ["1", "2", "3"]
+            .map(|seed| ("tile-sim", "k.ptx", vec!["--races", "error", "--delivery", "late", "--schedule-seed", seed]));
+        for (tool, file, options) in orders.into_iter().chain([early]).chain(late) {
+            let words = [&[file, "--launch", &launch, "--out-dir", "out"], &options[..]].concat();
+            run_in(folder.path(), tool, &words, b"").ok(&format!("{name} {target} {file}"));
+            let right = Expect::read(&case).check(&case, &folder.path().join("out"));
+            right.map_err(|complaint| format!("{name} {target} {file} {options:?}: {complaint}"))?;
+        }
+        Ok(())
+    });
+}
+
+fn hazard_checked(text: &str) -> Result<(), String> {
+    File::<sched::Module>::read(text.as_bytes(), "case").map(drop).map_err(|error| error.message.clone())
+}
+
+/// The text with one of the lines that hold a word edited, for each of them.
+fn each_edited(text: &str, word: &str, edit: impl Fn(&str) -> Option<String>) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let holding = lines.iter().enumerate().filter(|(_, line)| line.trim_start().starts_with(word));
+    let edited = holding.map(|(at, line)| {
+        let with = |line: Option<String>| {
+            let others = lines.iter().enumerate().map(|(i, other)| if i == at { line.clone() } else { Some(other.to_string()) });
+            others.flatten().map(|line| line + "\n").collect::<String>()
+        };
+        with(edit(line))
+    });
+    edited.collect()
+}
+
+/// Steps of pipes that are left out, or for another slot, phase or warp_role; `changes` are lines, and what is something else in them.
+fn refused(text: &str, steps: &[&str], changes: &[(&str, &str, &str)]) {
+    hazard_checked(text).expect("it is right as it is");
+    let left_out = steps.iter().flat_map(|step| each_edited(text, step, |_| None).into_iter().map(move |text| (*step, text)));
+    let mut edits: Vec<(&str, String)> = left_out.collect();
+    for (word, from, to) in changes {
+        let edited = each_edited(text, word, |line| Some(line.replacen(from, to, 1)));
+        edits.extend(edited.into_iter().filter(|other| *other != text).map(|text| (*from, text)));
+    }
+    assert!(edits.len() >= 12, "{} edits", edits.len());
+    for_each(&edits, |(what, text)| match hazard_checked(text) {
+        Ok(()) => Err(format!("'{what}' may go or change")),
+        Err(_) => Ok(()),
+    });
+}
+
+#[test]
+fn the_judge_refuses_divided_functions_without_a_step() {
+    let folder = temporary();
+    let text = divided(folder.path(), "matmul_f16", "sm_90");
+    let steps = ["pipeline_acquire", "pipeline_commit", "pipeline_wait", "pipeline_release", "tma_load", "group_wait"];
+    let changes = [
+        ("(buffers", "producer: 1", "producer: 0"),
+        ("(buffers", "full: 1,", "full: 2,"),
+        ("(buffers", "empty: 4", "empty: 128"),
+        ("(buffers", "empty: 4", "empty: 3"),
+        ("(buffers", "consumers: [0]", "consumers: [1]"),
+        ("(buffers", "drain: warps, ", ""),
+        ("(buffers", "fill: tma", "fill: copies"),
+        ("(buffers", "fill: tma", "fill: threads"),
+        ("group_wait(pending: 1", "pending: 1", "pending: 2"),
+    ];
+    refused(&text, &steps, &changes);
+}
+
+/// Those that compute meet at barriers of their own.
+#[test]
+fn the_judge_refuses_divided_functions_with_other_barriers() {
+    let folder = temporary();
+    let text = divided(folder.path(), "attention", "sm_90");
+    let changes = [
+        ("barrier(", "id: 1", "id: 2"),
+        ("barrier(", "id: 1", "id: 0"),
+        ("barrier(", "threads: 128", "threads: 160"),
+        ("barrier(", "threads: 128", "threads: 96"),
+        ("barrier(", "threads: 128", "threads: 64"),
+    ];
+    refused(&text, &["barrier"], &changes);
+}
+
+#[test]
+fn the_judge_refuses_products_of_an_agent_without_a_step() {
+    let folder = temporary();
+    let text = divided(folder.path(), "attention", "sm_100");
+    let steps = ["pipeline_acquire", "pipeline_commit", "pipeline_wait", "pipeline_release", "tma_load"];
+    let changes = [
+        ("(buffers", "producer: 1", "producer: 2"),
+        ("(buffers", "producer: 2", "producer: 0"),
+        ("(buffers", "consumers: [2]", "consumers: [0]"),
+        ("(buffers", "consumers: [0]", "consumers: [2]"),
+        ("(buffers", "drain: mma, ", ""),
+        ("(buffers", "fill: mma", "fill: threads"),
+        ("(buffers", "fill: tma", "fill: threads"),
+        ("(buffers", "empty: 1,", "empty: 2,"),
+    ];
+    refused(&text, &steps, &changes);
+}
+
+/// Halves of rows are two warp_roles', each with products of its own.
+#[test]
+fn the_judge_refuses_two_agents_that_compute_without_a_step() {
+    let folder = temporary();
+    let text = divided(folder.path(), "attention_groups", "sm_100");
+    let steps = ["pipeline_acquire", "pipeline_commit", "pipeline_wait", "pipeline_release", "tma_load", "async_fence"];
+    let changes = [
+        ("(buffers", "consumers: [3, 4]", "consumers: [3]"),
+        ("(buffers", "consumers: [3, 4]", "consumers: [4]"),
+        ("(buffers", "consumers: [0]", "consumers: [1]"),
+        ("(buffers", "producer: 3", "producer: 4"),
+        ("(buffers", "empty: 2,", "empty: 1,"),
+        ("(depth", "full: 128", "full: 256"),
+    ];
+    refused(&text, &steps, &changes);
+}
+
+/// Both warp_roles that ask for products read the keys.
+#[test]
+fn the_judge_refuses_two_agents_for_products_without_a_step() {
+    let folder = temporary();
+    let text = divided(folder.path(), "attention_latent", "sm_100");
+    let steps = ["pipeline_acquire", "pipeline_commit", "pipeline_wait", "pipeline_release", "tma_load"];
+    let changes = [
+        ("(buffers", "consumers: [2, 3]", "consumers: [2]"),
+        ("(buffers", "consumers: [2, 3]", "consumers: [3]"),
+        ("(buffers", "consumers: [3]", "consumers: [2]"),
+        ("(buffers", "producer: 2", "producer: 3"),
+        ("(buffers", "empty: 2,", "empty: 1,"),
+    ];
+    refused(&text, &steps, &changes);
+}

@@ -1,0 +1,85 @@
+//! The laws of file formats, for the tests of every format crate.
+//!
+//! What is written reads back equal in every form, the same file always gives the same bytes, and no bytes whatever make a
+//! reader panic: they give a file or an error.
+
+use base::envelope::{Form, MAGIC};
+use base::{File, Payload};
+use std::fmt::Debug;
+
+const FORMS: [Form; 3] = [Form::Binary, Form::Ron, Form::Text];
+
+/// Holds a file, given in any form, to all laws; panics with the broken one. Returns the file.
+pub fn check<P: Payload + PartialEq + Debug>(bytes: &[u8]) -> File<P> {
+    let file = read::<P>(bytes).unwrap_or_else(|error| panic!("the example does not read: {error:?}"));
+    for form in FORMS {
+        let written = file.write(form).expect("a file that was read can be written");
+        let back = read::<P>(&written).unwrap_or_else(|error| panic!("{form:?} does not read back: {error:?}"));
+        assert_eq!(back, file, "{form:?} does not read back equal");
+        assert_eq!(back.write(form).expect("it was just written"), written, "{form:?} is not deterministic");
+        damage::<P>(form, &written);
+    }
+    file
+}
+
+fn read<P: Payload>(bytes: &[u8]) -> base::diag::Result<File<P>> {
+    File::read(bytes, "example")
+}
+
+/// Changes bytes of a file in many ways. A damaged binary is always known as such; in other forms, and in a binary with a hash
+/// that was made to fit, a change may give another file, which must be sound enough to be written.
+fn damage<P: Payload>(form: Form, bytes: &[u8]) {
+    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+    for _ in 0..400 {
+        let mut changed = bytes.to_vec();
+        let at = random.below(changed.len());
+        match random.below(4) {
+            0 => changed.truncate(at),
+            1 => changed[at] ^= 1 << random.below(8),
+            2 => changed[at] = random.below(256) as u8,
+            _ => {
+                let from = random.below(changed.len());
+                changed.insert(at, bytes[from]);
+            }
+        }
+        if changed == bytes {
+            continue;
+        }
+        let result = read::<P>(&changed);
+        assert!(form != Form::Binary || result.is_err(), "a damaged binary file was taken");
+        write_again(result);
+        if form == Form::Binary {
+            write_again(read::<P>(&with_fitting_hash(changed)));
+        }
+    }
+}
+
+fn write_again<P: Payload>(result: base::diag::Result<File<P>>) {
+    if let Ok(file) = result {
+        FORMS.iter().for_each(|form| drop(file.write(*form).expect("what was read can be written")));
+    }
+}
+
+/// The bytes with a length and hash that fit what follows them.
+fn with_fitting_hash(mut bytes: Vec<u8>) -> Vec<u8> {
+    let header = MAGIC.len() + 8 + 32;
+    if bytes.len() > header {
+        let (head, rest) = bytes.split_at_mut(header);
+        head[..8].copy_from_slice(&MAGIC);
+        head[8..16].copy_from_slice(&(rest.len() as u64).to_le_bytes());
+        head[16..].copy_from_slice(blake3::hash(rest).as_bytes());
+    }
+    bytes
+}
+
+/// A small generator with a fixed start: tests see the same changes every time.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % bound.max(1) as u64) as usize
+    }
+}

@@ -1,0 +1,88 @@
+//! Products whose tile blocks the blocks of a cluster share out: scheduled, launched, and what they have to leave.
+
+use crate::{root, run, temporary};
+use std::path::Path;
+
+/// Elements of a step along the depth.
+const STEP: usize = 32;
+
+/// A kernel of `tests/run` that multiplies two matrices of f16, by steps of 32, and adds the extent of its grid.
+#[derive(Clone, Copy, Debug)]
+pub struct ClusterMatmul {
+    pub kernel: &'static str,
+    pub rows: usize,
+    pub columns: usize,
+}
+
+impl ClusterMatmul {
+    /// Its `.sched` for clusters of two blocks.
+    pub fn text(&self, target: &str, options: &[&str]) -> String {
+        self.scheduled(target, &["--cluster=2"], options)
+    }
+
+    /// Its `.sched` with options of `tile-lower-as` and of `tile-sched`.
+    pub fn scheduled(&self, target: &str, lowering: &[&str], options: &[&str]) -> String {
+        let folder = temporary();
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        let kernel = root().join("tests/run").join(self.kernel).join("kernel.tile").display().to_string();
+        run("tile-write", &[&kernel, "-o", &path("k.tileirbc")], b"").ok("tile-write");
+        run("tile-read", &[&path("k.tileirbc"), "-o", &path("k.tile")], b"").ok("tile-read");
+        run("tile-lower-aa", &[&path("k.tile"), "-o", &path("k.aa")], b"").ok("tile-lower-aa");
+        let (from, to) = (path("k.aa"), path("k.as"));
+        let lowered = [&["--gpu-name", target, &from, "-o", &to], lowering].concat();
+        run("tile-lower-as", &lowered, b"").ok("tile-lower-as");
+        let (from, to) = (to, path("k.sched"));
+        let scheduled = [options, &["--format=text", &from, "-o", &to]].concat();
+        run("tile-sched", &scheduled, b"").ok("tile-sched");
+        std::fs::read_to_string(path("k.sched")).expect("a file was written")
+    }
+
+    /// The launch of one tile block for some number of steps in a folder, and what it has to leave.
+    pub fn launch(&self, folder: &Path, steps: usize) -> Vec<u8> {
+        self.launch_tiles(folder, steps, [1, 1])
+    }
+
+    /// The same of so many tile blocks along either side.
+    pub fn launch_tiles(&self, folder: &Path, steps: usize, tiles: [usize; 2]) -> Vec<u8> {
+        let [rows, columns] = [self.rows * tiles[0], self.columns * tiles[1]];
+        let depth = steps * STEP;
+        let stride = depth.max(STEP);
+        let a: Vec<u8> = (0..rows * stride).flat_map(|i| half(left(i / stride, i % stride))).collect();
+        let b: Vec<u8> = (0..stride * columns).flat_map(|i| half(right(i / columns, i % columns))).collect();
+        for (name, data) in [("a", a), ("b", b), ("c", vec![0xff; rows * columns * 4])] {
+            std::fs::write(folder.join(format!("{name}.in")), data).expect("the folder takes files");
+        }
+        let buffers = ["a", "b", "c"].map(|name| format!(r#"{{"name": "{name}", "file": "{name}.in"}}"#)).join(", ");
+        let array = |name: &str, [rows, columns, stride]: [usize; 3]| {
+            format!(r#"{{"ptr": "{name}"}}, {{"i32": {rows}}}, {{"i32": {columns}}}, {{"i32": {stride}}}, {{"i32": 1}}"#)
+        };
+        let arrays = [("a", [rows, depth, stride]), ("b", [depth, columns, columns]), ("c", [rows, columns, columns])];
+        let params = arrays.map(|(name, extents)| array(name, extents)).join(", ");
+        let grid = format!("[{}, {}, 1]", tiles[0], tiles[1]);
+        let text = format!(r#"{{"entry": null, "grid": {grid}, "buffers": [{buffers}], "params": [{params}], "outputs": ["c"]}}"#);
+        std::fs::write(folder.join("launch.json"), text).expect("the folder takes files");
+        let more = tiles[1] as i32;
+        let sum = |i: usize| more + (0..depth).map(|k| left(i / columns, k) * right(k, i % columns)).sum::<i32>();
+        (0..rows * columns).flat_map(|i| (sum(i) as f32).to_le_bytes()).collect()
+    }
+}
+
+fn left(row: usize, k: usize) -> i32 {
+    (row * 7 + k * 3 + k / STEP) as i32 % 5 - 2
+}
+fn right(k: usize, column: usize) -> i32 {
+    (k * 5 + column * 2 + k / STEP) as i32 % 3 - 1
+}
+
+/// A small whole number as f16.
+fn half(number: i32) -> [u8; 2] {
+    let sign = u16::from(number < 0) << 15;
+    let magnitude = [0, 0x3c00, 0x4000][number.unsigned_abs() as usize];
+    (sign | magnitude).to_le_bytes()
+}
+
+/// The lines of PTX without those that contain something.
+pub fn lines_without(ptx: &str, what: &str) -> String {
+    assert!(ptx.contains(what), "{what} is not in\n{ptx}");
+    ptx.lines().filter(|line| !line.contains(what)).map(|line| format!("{line}\n")).collect()
+}

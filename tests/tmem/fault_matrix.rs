@@ -1,0 +1,331 @@
+//! Mutants of programs with mmas in tensor memory, each with one thing changed that orders something or says where or what it is;
+//! and a table of who sees them: `fault_matrix.md`, which `scripts/bless` writes anew.
+
+use crate::program::{Form, Matmul};
+use crate::{BROKEN_TRIP_COUNT, SMALL, launch};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Mutex;
+use tests::scheduled::{executed, executions, hazard_checked};
+use tests::{blessing, for_each, root, run, temporary};
+
+/// Of what a mutant is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Barrier,
+    Count,
+    Fence,
+    Phase,
+    Column,
+    Start,
+    Descriptor,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Barrier => "a step of a barrier left out",
+            Kind::Count => "arrivals that a barrier counts",
+            Kind::Fence => "a fence, or a wait for tensor memory, left out",
+            Kind::Phase => "the phase that is waited for",
+            Kind::Column => "columns of tensor memory",
+            Kind::Start => "that the first product begins with zero",
+            Kind::Descriptor => "a bit of a descriptor",
+        }
+    }
+}
+
+/// In which form a mutant was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    Sched,
+    Ptx,
+}
+
+struct Mutant {
+    product: Matmul,
+    level: Level,
+    kind: Kind,
+    /// What was changed.
+    what: String,
+    text: String,
+}
+
+/// Texts with one line changed.
+struct Mutator<'a> {
+    lines: Vec<&'a str>,
+    made: Vec<(Kind, String, String)>,
+}
+
+impl<'a> Mutator<'a> {
+    fn of(text: &'a str) -> Mutator<'a> {
+        Mutator { lines: text.lines().collect(), made: Vec::new() }
+    }
+
+    fn change(&mut self, kind: Kind, at: usize, what: &str, line: String) {
+        let mut lines: Vec<&str> = self.lines.clone();
+        lines[at] = &line;
+        let text = lines.join("\n") + "\n";
+        // A header names all pipelines and buffers, so it is not quoted.
+        let name = if self.lines[at].len() > 120 { "the head" } else { self.lines[at].trim() };
+        self.made.push((kind, format!("line {}, '{name}', {what}", at + 1), text));
+    }
+
+    /// The numbers behind a word in a line, each replaced.
+    fn numbers(&mut self, kind: Kind, at: usize, word: &str, others: impl Fn(u32) -> Vec<u32>) {
+        let line = self.lines[at];
+        for (start, _) in line.match_indices(word) {
+            let (head, rest) = line.split_at(start + word.len());
+            let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+            let Ok(number) = rest[..digits].parse() else { continue };
+            for other in others(number) {
+                self.change(kind, at, &format!("{word}{other} for {word}{number}"), format!("{head}{other}{}", &rest[digits..]));
+            }
+        }
+    }
+}
+
+/// Each step of a pipeline and each fence left out, each phase the other one, counts of one more and one fewer, columns elsewhere.
+fn of_schedule(text: &str) -> Vec<(Kind, String, String)> {
+    let mut mutator = Mutator::of(text);
+    for at in 0..mutator.lines.len() {
+        let line = mutator.lines[at];
+        let op = line.trim();
+        if op.starts_with("pipe_") {
+            mutator.change(Kind::Barrier, at, "left out", String::new());
+        }
+        if op.starts_with("async_fence") {
+            mutator.change(Kind::Fence, at, "left out", String::new());
+        }
+        if let Some((head, phase)) = line.split_once("phase: ").filter(|_| op.starts_with("pipe_")) {
+            let phase = phase.split(')').next().expect("the phase comes last");
+            let flipped = format!("%1000 = constant(1) : i32 @0\n%1001 = binary(kind: xor, lhs: {phase}, rhs: %1000) : i32 @0\n");
+            mutator.change(Kind::Phase, at, "of the other phase", format!("{flipped}{head}phase: %1001) @0"));
+        }
+        if let Some((head, zero_init)) = line.split_once("zero_init: ").filter(|_| op.starts_with("mma(")) {
+            let rest = zero_init.split_once(", ").expect("the atom comes last").1;
+            mutator.change(Kind::Start, at, "always adds", format!("{head}{rest}"));
+        }
+        if op.contains("tmem_load(") {
+            mutator.numbers(Kind::Column, at, "from: ", |column| vec![column ^ 64]);
+        }
+        if op.starts_with("func ") {
+            let around = |count: u32| vec![count - 1, count + 1];
+            mutator.numbers(Kind::Count, at, "full: ", around);
+            mutator.numbers(Kind::Count, at, "empty: ", around);
+            mutator.numbers(Kind::Column, at, "columns: ", |columns| vec![columns / 2]);
+            let tensor = line.find("placements").expect("it says where buffers are");
+            let own: Vec<usize> = line[tensor..].match_indices("(offset: ").map(|(start, _)| tensor + start).collect();
+            for (number, start) in own.into_iter().enumerate() {
+                mutator.place(at, start, number);
+            }
+        }
+    }
+    mutator.made
+}
+
+impl Mutator<'_> {
+    /// Moves a buffer in tensor memory to where another one is, or where no columns were taken.
+    fn place(&mut self, at: usize, start: usize, buffer: usize) {
+        let line = self.lines[at];
+        let spaces: Vec<&str> = line[..start].split("(elem: ").skip(1).collect();
+        if !spaces.get(buffer).is_some_and(|info| info.contains("space: tensor")) {
+            return;
+        }
+        let (head, rest) = line.split_at(start + "(offset: ".len());
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let own: u32 = rest[..digits].parse().expect("an offset is a number");
+        for other in [own ^ 256, own ^ 512] {
+            let changed = format!("{head}{other}{}", &rest[digits..]);
+            self.change(Kind::Column, at, &format!("buffer {buffer} at column {other} for {own}"), changed);
+        }
+    }
+}
+
+/// Each line of PTX left out that orders something, each number changed by a bit that says where something lies or what it is.
+fn of_ptx(text: &str) -> Vec<(Kind, String, String)> {
+    const BARRIERS: [&str; 6] = ["tcgen05.commit", "tcgen05.dealloc", "mbarrier.init", "mbarrier.arrive", "barrier", "bar.sync"];
+    const FENCES: [&str; 3] = ["tcgen05.fence", "tcgen05.wait", "fence."];
+    let mut mutator = Mutator::of(text);
+    for at in 0..mutator.lines.len() {
+        let line = mutator.lines[at];
+        let op = line.trim();
+        let has = |words: &[&str]| words.iter().any(|word| op.contains(word));
+        if has(&FENCES) {
+            mutator.change(Kind::Fence, at, "left out", String::new());
+        } else if has(&BARRIERS) {
+            mutator.change(Kind::Barrier, at, "left out", String::new());
+        }
+        if op.contains("parity") {
+            let (head, phase) = line.rsplit_once(", ").expect("the phase comes last");
+            let phase = phase.trim_end_matches(';');
+            let other = match phase.parse::<u32>() {
+                Ok(phase) => format!("{head}, {};", phase ^ 1),
+                Err(_) => format!("{{ .reg .b32 other; xor.b32 other, {phase}, 1; {head}, other; }}"),
+            };
+            mutator.change(Kind::Phase, at, "of the other phase", other);
+        }
+        if let Some((number, tail)) = last_number(line) {
+            let (kind, bits) = bits_of(op);
+            for bit in bits {
+                let head = &line[..line.len() - number.len() - tail.len()];
+                let changed = number.parse::<i64>().expect("it is a number") ^ 1 << bit;
+                mutator.change(kind, at, &format!("bit {bit} changed"), format!("{head}{changed}{tail}"));
+            }
+        }
+    }
+    mutator.made
+}
+
+/// The last number of a line, and what follows it.
+fn last_number(line: &str) -> Option<(&str, &str)> {
+    let end = line.rfind(|c: char| c.is_ascii_digit())? + 1;
+    let start = line[..end].rfind(|c: char| !c.is_ascii_digit() && c != '-')? + 1;
+    let whole = line[..start].ends_with(' ');
+    whole.then(|| (&line[start..end], &line[end..]))
+}
+
+/// The bits of a line's number that say what a product multiplies, or where something lies.
+fn bits_of(text: &str) -> (Kind, Vec<u32>) {
+    let starts = |word: &str| text.starts_with(word);
+    match () {
+        // Types, orientation, and extents of a product.
+        () if starts("mov.b32 form,") => (Kind::Descriptor, vec![4, 5, 7, 10, 15, 16, 19, 20, 24, 26, 27]),
+        // Steps along the depth.
+        () if starts("add.s64 a,") || starts("add.s64 b,") => (Kind::Descriptor, vec![0, 1, 3]),
+        // Distances, version and swizzle of a matrix descriptor.
+        () if starts("or.b64") && text.contains(", -") => (Kind::Descriptor, vec![16, 21, 32, 37, 38, 46, 61, 62]),
+        () if starts("add.s32 a,") => (Kind::Column, vec![0, 1, 3]),
+        () if starts("add.s32 d,") => (Kind::Column, vec![0, 4]),
+        () if starts("tcgen05.alloc") || starts("tcgen05.dealloc") => (Kind::Column, vec![5, 6, 7]),
+        () => (Kind::Column, Vec::new()),
+    }
+}
+
+/// Mutants that are none: how many, of which lines, and why.
+const HARMLESS: [(Level, &str, usize, &str); 5] = [
+    (Level::Ptx, "fence.mbarrier_init", 2, "nothing of another block, or of the copy engine, comes to these barriers"),
+    (Level::Ptx, "tcgen05.fence::before_thread_sync", 2, "at the end it has nothing to order"),
+    (Level::Ptx, "tcgen05.fence::after_thread_sync", 5, "likewise; and of two waits after each other the second one's is enough"),
+    (Level::Ptx, "or.b64", 2, "along the depth there is one block, which needs no distance"),
+    (Level::Ptx, "mov.b32 form", 1, "an operand in tensor memory has one orientation"),
+];
+
+/// Who sees a mutant: the judge, `tile-run`, `tile-sim`.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    by: [bool; 3],
+}
+
+const WHO: [&str; 3] = ["judge", "tile-run", "tile-sim"];
+
+fn seen(mutant: &Mutant) -> Seen {
+    let folder = temporary();
+    let path = |name: &str| folder.path().join(name);
+    let right = launch(&mutant.product, folder.path(), BROKEN_TRIP_COUNT);
+    let differs =
+        |tool: &str, file: &str, options: &[&str]| executed(folder.path(), tool, file, options).map_or(true, |left| left != right);
+    let write = |name: &str| std::fs::write(path(name), &mutant.text).expect("the folder takes files");
+    match mutant.level {
+        Level::Ptx => {
+            write("k.ptx");
+            // Who waits for good needs not be waited for long.
+            let by_ptx = ["early", "late"].into_iter().any(|delivery| {
+                differs("tile-sim", "k.ptx", &["--races=error", "--delivery", delivery, "--instruction-limit", "300000"])
+            });
+            Seen { by: [false, false, by_ptx] }
+        }
+        Level::Sched => {
+            write("k.sched");
+            let by = |tool: &str, file: &str| {
+                executions(3).into_iter().filter(|(other, _)| *other == tool).any(|(_, options)| differs(tool, file, &options))
+            };
+            let by_run = by("tile-run", "k.sched");
+            Seen { by: [hazard_checked(&mutant.text).is_err(), by_run, spelled(folder.path()) && by("tile-sim", "k.ptx")] }
+        }
+    }
+}
+
+/// Whether the program in a folder has PTX, which is written beside it. What is wrong as text has none.
+fn spelled(folder: &Path) -> bool {
+    let path = |name: &str| folder.join(name).display().to_string();
+    run("tile-ptx", &["--skip-hazard-check", &path("k.sched"), "-o", &path("k.ptx")], b"").code == Some(0)
+}
+
+fn all() -> Vec<Mutant> {
+    let wide = Matmul { extents: [128, 128, 32], chunk: 64, tiles: 3, ..SMALL };
+    let cases = [wide, Matmul { left_in_tensor: true, ..wide }];
+    let of_mma = |product: Matmul| {
+        let schedule = product.text(Form::Agents);
+        let folder = temporary();
+        tests::scheduled::written(folder.path(), &schedule);
+        let ptx = std::fs::read_to_string(folder.path().join("k.ptx")).expect("it was written");
+        let of = |level: Level, made: Vec<(Kind, String, String)>| {
+            made.into_iter().map(move |(kind, what, text)| Mutant { product, level, kind, what, text })
+        };
+        of(Level::Sched, of_schedule(&schedule)).chain(of(Level::Ptx, of_ptx(&ptx))).collect::<Vec<_>>()
+    };
+    cases.into_iter().flat_map(of_mma).collect()
+}
+
+#[test]
+fn each_mutant_is_detected_and_the_table_lists_the_detector() {
+    let mutants = all();
+    assert!(mutants.len() >= 100, "there are {} mutants", mutants.len());
+    let found: Mutex<BTreeMap<usize, Seen>> = Mutex::default();
+    let numbers: Vec<usize> = (0..mutants.len()).collect();
+    for_each(&numbers, |number| {
+        let seen = seen(&mutants[*number]);
+        found.lock().expect("nobody panics").insert(*number, seen);
+        Ok(())
+    });
+    let found = found.into_inner().expect("nobody panics");
+    let mut unseen: Vec<&Mutant> =
+        mutants.iter().zip(found.values()).filter(|(_, seen)| seen.by == [false; 3]).map(|(mutant, _)| mutant).collect();
+    for (level, line, count, why) in HARMLESS {
+        let is_one = |mutant: &&Mutant| mutant.level == level && mutant.what.contains(line);
+        let (of_it, others): (Vec<&Mutant>, _) = unseen.into_iter().partition(is_one);
+        let names: Vec<&str> = of_it.iter().map(|mutant| mutant.what.as_str()).collect();
+        assert_eq!(of_it.len(), count, "{why}: {names:?}");
+        unseen = others;
+    }
+    let unseen: Vec<(&str, Level)> = unseen.into_iter().map(|mutant| (mutant.what.as_str(), mutant.level)).collect();
+    assert!(unseen.is_empty(), "{unseen:#?}");
+    let (made, path) = (table(&mutants, &found), root().join("tests/tmem/fault_matrix.md"));
+    if blessing() {
+        std::fs::write(&path, &made).expect("the table can be written");
+    }
+    assert_eq!(made, std::fs::read_to_string(&path).unwrap_or_default(), "scripts/bless writes tests/tmem/fault_matrix.md anew");
+}
+
+fn table(mutants: &[Mutant], found: &BTreeMap<usize, Seen>) -> String {
+    let mut rows: BTreeMap<(Level, Kind), [usize; 5]> = BTreeMap::new();
+    for (mutant, seen) in mutants.iter().zip(found.values()) {
+        let row = rows.entry((mutant.level, mutant.kind)).or_default();
+        row[0] += 1;
+        for (count, by) in row[1..].iter_mut().zip(seen.by) {
+            *count += usize::from(by);
+        }
+        row[4] += usize::from(seen.by == [false; 3]);
+    }
+    let mut page = String::from("# Who sees a mutant of a product in tensor memory\n\n");
+    page += "Made by `tests/tmem/fault_matrix.rs`; `scripts/bless` writes it anew. Two mmas, persistent and by warp_roles, are changed in one\n";
+    page += "place each time. Those of `.sched` are given to the hazard checker, executed by `tile-run` and, as PTX, by `tile-sim`; those of PTX\n";
+    page += "are for `tile-sim` alone. A mutant that nobody sees fails the test, unless it is listed below.\n\n";
+    let _ = writeln!(page, "| of | what | mutants | {} | harmless |", WHO.join(" | "));
+    page += "|---|---|---|---|---|---|---|\n";
+    for ((level, kind), [count, judge, by_run, by_sim, none]) in rows {
+        let (of, [judge, by_run]) = match level {
+            Level::Sched => ("`.sched`", [judge, by_run].map(|count| count.to_string())),
+            Level::Ptx => ("PTX", [(); 2].map(|()| "-".to_string())),
+        };
+        let _ = writeln!(page, "| {of} | {} | {count} | {judge} | {by_run} | {by_sim} | {none} |", kind.name());
+    }
+    page += "\nHarmless:\n\n";
+    for (level, line, count, why) in HARMLESS {
+        let of = if level == Level::Ptx { "PTX" } else { "`.sched`" };
+        let _ = writeln!(page, "- {count} of `{line}` ({of}): {why}.");
+    }
+    page
+}

@@ -1,0 +1,472 @@
+//! Products in tensor memory, from `.as` to PTX: the same accumulators everywhere, in several orders and under both deliveries; and broken
+//! in each way that there is, which the judge refuses and the executors see.
+
+mod fault_matrix;
+mod program;
+mod scales;
+
+use numerics::{Scalar, literal};
+use program::{Form, Matmul, Operand, PLAIN};
+use std::path::Path;
+use tests::scheduled::{detected_by_both, edited, executed, executions, file_for, hazard_checked, without, written};
+use tests::{for_each, run, temporary};
+
+const TRIP_COUNTS: [usize; 5] = [0, 1, 2, 3, 8];
+/// Of the mmas that are executed in one number of steps.
+const ONE: usize = 4;
+
+const F16: Matmul = Matmul {
+    target: "sm_100",
+    elem: Scalar::F16,
+    acc: Scalar::F32,
+    atom: "tcgen05.k16.f32",
+    extents: [128, 64, 32],
+    lhs: PLAIN,
+    rhs: PLAIN,
+    left_in_tensor: false,
+    lanes: "32x32b",
+    chunk: 32,
+    warps: 4,
+    tiles: 1,
+};
+
+const DOWN: Operand = Operand { transposed: false, inner: 0 };
+const TURNED: Operand = Operand { transposed: true, inner: 1 };
+const TURNED_DOWN: Operand = Operand { transposed: true, inner: 0 };
+
+/// Each type, both numbers of rows, operands every way round, every way to load accumulators.
+fn mmas() -> Vec<Matmul> {
+    let bytes = Matmul { extents: [128, 32, 64], rhs: TURNED, ..F16 };
+    vec![
+        F16,
+        Matmul { elem: Scalar::BF16, target: "sm_103", rhs: TURNED, ..F16 },
+        Matmul { acc: Scalar::F16, atom: "tcgen05.k16.f16", chunk: 64, target: "sm_110", ..F16 },
+        Matmul { elem: Scalar::TF32, atom: "tcgen05.k8.f32", rhs: TURNED, ..F16 },
+        Matmul { elem: Scalar::F8E4M3FN, atom: "tcgen05.k32.f32", ..bytes },
+        Matmul { elem: Scalar::F8E5M2, atom: "tcgen05.k32.f32", rhs: PLAIN, ..bytes },
+        Matmul { elem: Scalar::F8E4M3FN, acc: Scalar::F16, atom: "tcgen05.k32.f16", ..bytes },
+        Matmul { elem: Scalar::I8, acc: Scalar::I32, atom: "tcgen05.k32.s32", ..bytes },
+        Matmul { lhs: DOWN, ..F16 },
+        Matmul { lhs: TURNED, rhs: TURNED_DOWN, ..F16 },
+        Matmul { lhs: TURNED_DOWN, rhs: DOWN, extents: [128, 128, 64], chunk: 64, ..F16 },
+        Matmul { extents: [64, 64, 32], lanes: "16x32bx2", ..F16 },
+        Matmul { extents: [64, 32, 64], lanes: "16x64b", lhs: DOWN, ..F16 },
+        Matmul { extents: [64, 128, 32], lanes: "16x128b", ..F16 },
+        Matmul { extents: [64, 64, 32], lanes: "16x256b", chunk: 64, ..F16 },
+        Matmul { lanes: "16x256b", ..F16 },
+        Matmul { extents: [256, 32, 32], chunk: 32, ..F16 },
+        // An instruction of all rows has sixteen columns or more.
+        Matmul { extents: [128, 8, 32], rhs: DOWN, chunk: 8, ..F16 },
+        Matmul { extents: [256, 8, 64], rhs: TURNED, chunk: 8, lanes: "16x256b", ..F16 },
+        Matmul { warps: 8, chunk: 64, ..F16 },
+        Matmul { left_in_tensor: true, ..F16 },
+        Matmul { left_in_tensor: true, elem: Scalar::F8E4M3FN, atom: "tcgen05.k32.f32", ..bytes },
+    ]
+}
+
+/// Small whole numbers, so small that no sum is rounded.
+fn left(row: usize, k: usize) -> i64 {
+    (row * 7 + k * 3 + k / 32) as i64 % 5 - 2
+}
+fn right(k: usize, column: usize) -> i64 {
+    (k * 5 + column * 2 + k / 32) as i64 % 3 - 1
+}
+
+fn bytes_of(scalar: Scalar, number: i64) -> Vec<u8> {
+    let text = if scalar.is_int() { number.to_string() } else { format!("{number}.0") };
+    let bits = literal::parse(scalar, &text).expect("the number is one of the type");
+    bits.to_le_bytes()[..scalar.bits().div_ceil(8) as usize].to_vec()
+}
+
+/// The launch for some number of steps in a folder, and what it has to leave.
+fn launch(product: &Matmul, folder: &Path, steps: usize) -> Vec<u8> {
+    let k = product.extents[2] as usize;
+    let shapes = product.arrays();
+    let [m, n] = shapes[2];
+    let at = |[_, columns]: [usize; 2], i: usize, turned: bool| {
+        let (row, column) = (i / columns, i % columns);
+        if turned { [column, row] } else { [row, column] }
+    };
+    let array = |which: usize, operand: Operand, element: fn(usize, usize) -> i64| -> Vec<u8> {
+        let [rows, columns] = shapes[which];
+        let number = |i: usize| {
+            let [first, second] = at(shapes[which], i, operand.transposed);
+            element(first, second)
+        };
+        (0..rows * columns).flat_map(|i| bytes_of(product.elem, number(i))).collect()
+    };
+    let (a, b) = (array(0, product.lhs, left), array(1, product.rhs, right));
+    let size = product.acc.bits() as usize / 8;
+    described(folder, [("a", a), ("b", b), ("c", vec![0xff; m * n * size])], steps);
+    let sum = |i: usize| (0..steps * k).map(|k| left(i / n, k) * right(k, i % n)).sum::<i64>();
+    (0..m * n).flat_map(|i| bytes_of(product.acc, sum(i))).collect()
+}
+
+/// Writes arrays and a launch with them and a number of steps, which leaves the last one.
+fn described<const N: usize>(folder: &Path, arrays: [(&str, Vec<u8>); N], steps: usize) {
+    let each = |text: fn(&str) -> String| arrays.each_ref().map(|(name, _)| text(name)).join(", ");
+    let buffers = each(|name| format!(r#"{{"name": "{name}", "file": "{name}.in"}}"#));
+    let params = each(|name| format!(r#"{{"ptr": "{name}"}}"#));
+    let text = format!(
+        r#"{{"entry": null, "grid": [1, 1, 1], "buffers": [{buffers}], "params": [{params}, {{"i32": {steps}}}], "outputs": ["c"]}}"#
+    );
+    std::fs::write(folder.join("launch.json"), text).expect("the folder takes files");
+    for (name, data) in arrays {
+        std::fs::write(folder.join(name).with_extension("in"), data).expect("the folder takes files");
+    }
+}
+
+#[test]
+fn mmas_of_every_kind_have_the_same_accumulator_in_as() {
+    for_each(&mmas(), |product| {
+        let text = product.text(Form::Atoms);
+        let folder = temporary();
+        std::fs::write(folder.path().join("k.as"), &text).expect("the folder takes files");
+        for steps in [0, 1, 3] {
+            let expected = launch(product, folder.path(), steps);
+            let left =
+                executed(folder.path(), "tile-run", "k.as", &[]).map_err(|error| format!("{}: {error}\n{text}", product.name()))?;
+            if left != expected {
+                return Err(format!("{} is something else in {steps} steps", product.name()));
+            }
+        }
+        Ok(())
+    });
+}
+
+/// The first in full, of the others one number of steps.
+#[test]
+fn agents_and_the_whole_block_make_them_in_every_order() {
+    let persistent = Matmul { tiles: 5, ..SMALL };
+    let cases: Vec<(Matmul, Form, usize)> = mmas()
+        .into_iter()
+        .enumerate()
+        .flat_map(|(i, product)| {
+            let trip_count = if i == 0 { TRIP_COUNTS.to_vec() } else { vec![ONE] };
+            [Form::One, Form::Agents]
+                .into_iter()
+                .flat_map(move |form| trip_count.clone().into_iter().map(move |trip_count| (product, form, trip_count)))
+        })
+        .chain([0, 1, 3, 5].map(|trip_count| (persistent, Form::Agents, trip_count)))
+        .collect();
+    for_each(&cases, |(product, form, trip_count)| {
+        let text = product.text(*form);
+        let said = |error: String| format!("{}, {form:?}: {error}\n{text}", product.name());
+        hazard_checked(&text).map_err(said)?;
+        let folder = temporary();
+        let expected = launch(product, folder.path(), *trip_count);
+        written(folder.path(), &text);
+        // All orders for the first few, of the others one by each executor and delivery.
+        let few = *trip_count == ONE;
+        for (tool, options) in executions(3).into_iter().filter(|(_, options)| !few || options.contains(&"1")) {
+            let file = file_for(tool);
+            let left = executed(folder.path(), tool, file, &options).map_err(said)?;
+            if left != expected {
+                return Err(format!(
+                    "{}, {form:?}: {tool} {options:?} computes something else in {trip_count} steps",
+                    product.name()
+                ));
+            }
+        }
+        Ok(())
+    });
+}
+
+/// What `tile-link` writes of them is a cubin: ptxas takes their PTX.
+#[test]
+fn an_assembler_takes_them() {
+    for_each(&mmas(), |product| {
+        let folder = temporary();
+        written(folder.path(), &product.text(Form::Agents));
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        let ran = run("tile-link", &[&path("k.ptx"), "-o", &path("k.cubin")], b"");
+        if ran.code == Some(0) { Ok(()) } else { Err(format!("{}: {}", product.name(), ran.stderr)) }
+    });
+}
+
+// Broken programs.
+
+const BROKEN_TRIP_COUNT: usize = 5;
+const SMALL: Matmul = Matmul { extents: [128, 32, 16], ..F16 };
+
+/// The last line that contains `what` moved before the first, or behind the last, that contains `other`.
+fn moved(text: &str, what: &str, other: &str, behind: bool) -> String {
+    let mut lines: Vec<&str> = text.lines().collect();
+    let from = lines.iter().rposition(|line| line.contains(what)).expect(what);
+    let line = lines.remove(from);
+    let to = match behind {
+        true => lines.iter().rposition(|line| line.contains(other)).expect(other) + 1,
+        false => lines.iter().position(|line| line.contains(other)).expect(other),
+    };
+    lines.insert(to, line);
+    lines.join("\n") + "\n"
+}
+
+/// Each broken program, and what the hazard checker reports of it.
+fn broken() -> Vec<(Matmul, String, &'static str)> {
+    let in_tensor = Matmul { left_in_tensor: true, ..SMALL };
+    let (warp_roles, one) = (SMALL.text(Form::Agents), SMALL.text(Form::One));
+    let several = Matmul { tiles: 5, ..SMALL };
+    let (left, tiles) = (in_tensor.text(Form::Agents), several.text(Form::Agents));
+    let zero_init = warp_roles
+        .split("zero_init: ")
+        .nth(1)
+        .and_then(|rest| rest.split(',').next())
+        .expect("accumulators are zero_init at first");
+    let by_threads = edited(&warp_roles, ", drain: mma", "");
+    let accumulators_by_threads = edited(&warp_roles, "fill: mma", "fill: threads");
+    let of_small = [
+        (without(&warp_roles, "pipeline_wait(pipeline: 0"), "read by warp_role 'mma' outside wait and release of pipeline0"),
+        (without(&warp_roles, "pipeline_release(pipeline: 0"), "stage 0 of pipeline0 is waited for and never released"),
+        (
+            without(&warp_roles, "pipeline_acquire(pipeline: 0"),
+            "written by warp_role 'load' outside acquire and commit of pipeline0",
+        ),
+        (
+            without(&warp_roles, "pipeline_commit(pipeline: 1"),
+            "it never goes on: warp_role 'compute' waits until stage 0 of pipeline1 is filled",
+        ),
+        (
+            without(&warp_roles, "pipeline_wait(pipeline: 1"),
+            "stage 0 of pipeline1 is released, but was not waited for by warp_role 'compute'",
+        ),
+        (without(&warp_roles, "async_fence"), "is read in place without a fence after it was written, by warp_role 'load'"),
+        (moved(&warp_roles, "pipeline_release(pipeline: 0", "mma(", false), "read by warp_role 'mma' outside wait and release"),
+        (
+            moved(&warp_roles, "pipeline_wait(pipeline: 1", "pipeline_release(pipeline: 1", false),
+            "outside wait and release of pipeline1",
+        ),
+        (
+            moved(&warp_roles, "pipeline_commit(pipeline: 1", "mma(", false),
+            "it never goes on: warp_role 'compute' waits until stage 0 of pipeline1",
+        ),
+        (edited(&by_threads, "full: 128, empty: 1,", "full: 128, empty: 32,"), "and nothing says that it was read, by an MMA"),
+        (edited(&accumulators_by_threads, "full: 1,", "full: 32,"), "and nothing says that it was written, by an MMA"),
+        (by_threads, "32 threads free a stage of pipeline0, and its barrier counts 1 arrivals"),
+        (
+            edited(&warp_roles, &format!("zero_init: {zero_init}, "), ""),
+            "stage 0 of buffer2 is read before anything is written to it",
+        ),
+        (without(&one, "pipeline_release(pipeline: 0"), "stage 0 of pipeline0 is waited for and never released"),
+        (without(&one, "pipeline_wait(pipeline: 1"), "stage 0 of pipeline1 is released, but was not waited for by the block"),
+        (without(&one, "pipeline_wait(pipeline: 0"), "read by the block outside wait and release of pipeline0"),
+        (without(&one, "async_fence"), "is read in place without a fence after it was written"),
+    ];
+    let of_left = [
+        // The accumulators lie where the first slots of the operand do.
+        (
+            edited(&left, "(offset: 32, depth: 3)", "(offset: 0, depth: 3)"),
+            "stage 0 of buffer2 is overwritten, and nothing says that it was written (of stage 1 of buffer0)",
+        ),
+        (without(&left, "pipeline_wait(pipeline: 0"), "read by warp_role 'mma' outside wait and release of pipeline0"),
+        (
+            moved(&left, "tmem_store(", "pipeline_acquire(pipeline: 0", false),
+            "written by warp_role 'load' outside acquire and commit",
+        ),
+    ];
+    let of_several = [
+        (
+            without(&tiles, "pipeline_acquire(pipeline: 1"),
+            "stage 0 of pipeline1 is committed, but was not acquired by warp_role 'mma'",
+        ),
+        (without(&tiles, "pipeline_release(pipeline: 1"), "stage 0 of pipeline1 was not released before it is due again"),
+    ];
+    let of_small = of_small.into_iter().map(|(text, why)| (SMALL, text, why));
+    let of_several = of_several.into_iter().map(|(text, why)| (several, text, why));
+    of_small.chain(of_several).chain(of_left.into_iter().map(|(text, why)| (in_tensor, text, why))).collect()
+}
+
+#[test]
+fn broken_programs_are_refused_and_their_faults_are_detected() {
+    for_each(&broken(), |(product, text, expected)| {
+        let message = hazard_checked(text).err().ok_or(format!("the hazard checker accepts it: {expected}\n{text}"))?;
+        if !message.contains(expected) {
+            return Err(format!("the hazard checker reports '{message}', not '{expected}'"));
+        }
+        let folder = temporary();
+        let right = launch(product, folder.path(), BROKEN_TRIP_COUNT);
+        written(folder.path(), text);
+        detected_by_both(folder.path(), &right, &message)
+    });
+}
+
+// Two mmas of which the second takes what threads made of the first.
+
+const CHAIN: &str = include_str!("attention.sched");
+
+/// The launch of the chain for some number of blocks of 32 keys: `(q k) v`, summed over the blocks; a row's accumulators are multiplied by a
+/// factor before each block but the first.
+fn chained(folder: &Path, steps: usize, factor: fn(usize) -> i64) -> Vec<u8> {
+    const ROWS: usize = 128;
+    const DEPTH: usize = 16;
+    const KEYS: usize = 32 * program::STEPS;
+    const COLUMNS: usize = 32;
+    let array = |rows: usize, columns: usize, element: fn(usize, usize) -> i64| {
+        (0..rows * columns).flat_map(|i| bytes_of(Scalar::F16, element(i / columns, i % columns))).collect::<Vec<u8>>()
+    };
+    let value = |key: usize, column: usize| right(key + 1, column + 2);
+    let v = array(KEYS, COLUMNS, |key, column| right(key + 1, column + 2));
+    let arrays =
+        [("q", array(ROWS, DEPTH, left)), ("k", array(DEPTH, KEYS, right)), ("v", v), ("c", vec![0xff; ROWS * COLUMNS * 4])];
+    described(folder, arrays, steps);
+    let score = |row: usize, key: usize| (0..DEPTH).map(|d| left(row, d) * right(d, key)).sum::<i64>();
+    let scores: Vec<i64> = (0..ROWS * 32 * steps).map(|i| score(i / (32 * steps).max(1), i % (32 * steps).max(1))).collect();
+    let sum = |row: usize, column: usize| {
+        let later = |key: usize| factor(row).pow((steps - 1 - key / 32) as u32);
+        (0..32 * steps).map(|key| scores[row * 32 * steps + key] * value(key, column) * later(key)).sum::<i64>()
+    };
+    (0..ROWS * COLUMNS).flat_map(|i| bytes_of(Scalar::F32, sum(i / COLUMNS, i % COLUMNS))).collect()
+}
+
+#[test]
+fn tmem_operands_computed_by_threads_are_multiplied_in_place() {
+    computes(CHAIN, |_| 1);
+}
+
+/// A chain computes in every form and order what it means, with the factor of each row.
+fn computes(text: &str, factor: fn(usize) -> i64) {
+    hazard_checked(text).expect("the hazard checker accepts it");
+    let folder = temporary();
+    written(folder.path(), text);
+    for trip_count in TRIP_COUNTS {
+        let expected = chained(folder.path(), trip_count, factor);
+        for (tool, options) in executions(3) {
+            let file = file_for(tool);
+            let left = executed(folder.path(), tool, file, &options).expect(tool);
+            assert!(left == expected, "{tool} {options:?} computes something else in {trip_count} steps");
+        }
+    }
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    run("tile-link", &[&path("k.ptx"), "-o", &path("k.cubin")], b"").ok("tile-link");
+}
+
+#[test]
+fn a_broken_chain_is_refused_and_its_faults_are_detected() {
+    let cases = [
+        (without(CHAIN, "pipeline_wait(pipeline: 3"), "read by warp_role 'mma' outside wait and release of pipe3"),
+        (without(CHAIN, "pipeline_wait(pipeline: 2"), "read by warp_role 'compute' outside wait and release of pipeline2"),
+        (
+            moved(CHAIN, "pipeline_commit(pipeline: 3", "tmem_store(", false),
+            "written by warp_role 'compute' outside acquire and commit of pipe3",
+        ),
+        // The accumulators lie where the scores do.
+        (
+            edited(CHAIN, "(offset: 32, depth: 1)", "(offset: 0, depth: 1)"),
+            "buffer5 is read, but its memory was given to stage 0 of buffer4",
+        ),
+        // Scores are read before they are made.
+        (
+            moved(CHAIN, "mma(lhs: memory(buffer: 0)", "mma(lhs: memory(buffer: 4)", true),
+            "stage 0 of buffer3 is read before anything",
+        ),
+    ];
+    for_each(&cases, |(text, expected)| {
+        let message = hazard_checked(text).err().ok_or(format!("the hazard checker accepts it: {expected}"))?;
+        if !message.contains(expected) {
+            return Err(format!("the hazard checker reports '{message}', not '{expected}'"));
+        }
+        let folder = temporary();
+        let right = chained(folder.path(), BROKEN_TRIP_COUNT, |_| 1);
+        written(folder.path(), text);
+        detected_by_both(folder.path(), &right, &message)
+    });
+}
+
+/// The chain with the rows of its last accumulators multiplied before each product, some by 2 and the others by 1: some warps have both, some not.
+fn scaled() -> String {
+    let edits = [
+        ("func ", "layout #4 = (lane: [1, 2, 4, 8, 16], warp: [32, 64])\nfunc "),
+        (
+            "(buffers: [5], depth: 1, fill: mma, producer: 2, consumers: [0], full: 1, empty: 128,",
+            "(buffers: [5], depth: 1, fill: threads, drain: mma, producer: 0, consumers: [2], full: 128, empty: 1,",
+        ),
+        ("    %21 = for(", ROWS),
+        (
+            "      pipeline_release(pipeline: 2) @0\n",
+            "      pipeline_release(pipeline: 2) @0
+      %76 = compare(kind: int(predicate: equal, signedness: signed), lhs: %22, rhs: %17) : i1 @0
+      pipeline_acquire(pipeline: 4, phase: %23) @0
+      tmem_scale(by: %75, buffer: 5, zero_init: %76, atom: \"32x32b\") @0
+      pipeline_commit(pipeline: 4) @0\n",
+        ),
+        ("pipeline_wait(pipeline: 4, phase: %17)", "pipeline_acquire(pipeline: 4, phase: %21)"),
+        ("pipeline_release(pipeline: 4)", "pipeline_commit(pipeline: 4)"),
+        ("    pipeline_acquire(pipeline: 4, phase: %17) @0\n", ""),
+        (
+            "      pipeline_wait(pipeline: 3, phase: %56) @0\n",
+            "      pipeline_wait(pipeline: 3, phase: %56) @0\n      pipeline_wait(pipeline: 4, phase: %56) @0\n",
+        ),
+        (
+            "      pipeline_release(pipeline: 3) @0\n",
+            "      pipeline_release(pipeline: 3) @0\n      pipeline_release(pipeline: 4) @0\n",
+        ),
+        (
+            "    pipeline_commit(pipeline: 4) @0\n    pipeline_release(pipeline: 1) @0\n",
+            "    pipeline_wait(pipeline: 4, phase: %52) @0\n    pipeline_release(pipeline: 4) @0\n    pipeline_release(pipeline: 1) @0\n",
+        ),
+    ];
+    edits.into_iter().fold(CHAIN.to_string(), |text, (from, to)| edited(&text, from, to))
+}
+
+const ROWS: &str = "    %70 = coordinate(dim: 0) : tile<128x1xi32, #4> @0
+    %71 = constant(64) : tile<128x1xi32, #4> @0
+    %72 = binary(kind: rem_i(signedness: unsigned), lhs: %70, rhs: %71) : tile<128x1xi32, #4> @0
+    %73 = constant(48) : tile<128x1xi32, #4> @0
+    %74 = compare(kind: int(predicate: less_than, signedness: signed), lhs: %72, rhs: %73) : tile<128x1xi1, #4> @0
+    %77 = constant(1.0) : tile<128x1xf32, #4> @0
+    %78 = constant(2.0) : tile<128x1xf32, #4> @0
+    %75 = select(cond: %74, yes: %77, no: %78) : tile<128x1xf32, #4> @0
+    %21 = for(";
+
+#[test]
+fn threads_scale_accumulator_rows_between_mmas() {
+    computes(&scaled(), |row| if row % 64 < 48 { 1 } else { 2 });
+}
+
+#[test]
+fn accumulators_scaled_at_the_wrong_time_are_refused_and_detected() {
+    let text = scaled();
+    let zero_init = "zero_init: %76, atom";
+    let early = edited(
+        &edited(&text, "      pipeline_release(pipeline: 4) @0\n", ""),
+        "      mma(lhs: memory(buffer: 4)",
+        "      pipeline_release(pipeline: 4) @0\n      mma(lhs: memory(buffer: 4)",
+    );
+    // These do no harm: no product keeps what is zero_init, and who has the stage of the operand has that of the accumulators. The judge says so all
+    // the same.
+    let never = edited(
+        &edited(&text, zero_init, "zero_init: %79, atom"),
+        "      %76 = ",
+        "      %79 = constant(false) : i1 @0\n      %76 = ",
+    );
+    for (text, expected) in [
+        (never, "stage 0 of buffer5 is read before anything is written to it"),
+        (
+            without(&text, "pipeline_acquire(pipeline: 4, phase: %23)"),
+            "stage 0 of buffer5 is written by warp_role 'compute' outside acquire and commit of pipe4",
+        ),
+    ] {
+        let said = hazard_checked(&text).expect_err("it is refused");
+        assert!(said.contains(expected), "{said}");
+    }
+    let cases = [
+        (edited(&text, zero_init, "zero_init: %20, atom"), None),
+        (
+            without(&text, "pipeline_wait(pipeline: 4, phase: %56)"),
+            Some("is added to by warp_role 'mma' outside wait and release of pipe4"),
+        ),
+        (early, Some("is added to by warp_role 'mma' outside wait and release of pipe4")),
+    ];
+    for_each(&cases, |(text, expected)| {
+        let folder = temporary();
+        let right = chained(folder.path(), BROKEN_TRIP_COUNT, |row| if row % 64 < 48 { 1 } else { 2 });
+        written(folder.path(), text);
+        let message = hazard_checked(text).err();
+        match expected {
+            Some(expected) if message.as_ref().is_none_or(|message| !message.contains(expected)) => {
+                Err(format!("the hazard checker reports '{message:?}', not '{expected}'"))
+            }
+            _ => detected_by_both(folder.path(), &right, &message.unwrap_or_default()),
+        }
+    });
+}

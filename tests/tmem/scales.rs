@@ -1,0 +1,116 @@
+//! Products whose scales are in tensor memory, as the stages make them: in every order and under both deliveries, and broken.
+
+use crate::{BROKEN_TRIP_COUNT, TRIP_COUNTS, bytes_of, described, moved, program::STEPS};
+use numerics::Scalar;
+use std::path::Path;
+use tests::scheduled::{detected_by_both, edited, executed, executions, file_for, hazard_checked, without, written};
+use tests::{for_each, run, temporary};
+
+const SCALED: &str = include_str!("scales.aa");
+
+/// Rows, columns, and depth of a step.
+const ROWS: usize = 128;
+const COLUMNS: usize = 64;
+const DEPTH: usize = 64;
+const BLOCK: usize = 32;
+
+fn scheduled() -> String {
+    let folder = temporary();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(path("k.aa"), SCALED).expect("the folder takes files");
+    run("tile-lower-as", &["--gpu-name", "sm_100", &path("k.aa"), "-o", &path("k.as")], b"").ok("tile-lower-as");
+    let text = run("tile-sched", &["--format=text", &path("k.as")], b"").ok("tile-sched");
+    String::from_utf8(text).expect("text is UTF-8")
+}
+
+/// Small whole numbers, and scales of 1/2, 1, 2 and 4 for each block of each row and column.
+fn element(line: usize, k: usize) -> i64 {
+    (line * 5 + k * 3 + k / BLOCK) as i64 % 3 - 1
+}
+fn exponent(line: usize, block: usize) -> u32 {
+    ((line * 7 + line / 32 + block * 3) % 4) as u32
+}
+
+/// The launch for some number of steps, and what it has to leave.
+fn launch(folder: &Path, steps: usize) -> Vec<u8> {
+    let (depth, blocks) = (DEPTH * STEPS, DEPTH * STEPS / BLOCK);
+    let operand = |lines: usize| -> Vec<u8> {
+        (0..lines * depth).flat_map(|i| bytes_of(Scalar::F8E4M3FN, element(i / depth, i % depth))).collect()
+    };
+    let of_a: Vec<u8> = (0..ROWS * blocks).map(|i| 126 + exponent(i / blocks, i % blocks) as u8).collect();
+    let of_b: Vec<u8> = (0..COLUMNS * blocks).map(|i| 126 + exponent(i % COLUMNS + 1, i / COLUMNS) as u8).collect();
+    let arrays = [("a", operand(ROWS)), ("b", operand(COLUMNS)), ("p", of_a), ("q", of_b), ("c", vec![0xff; ROWS * COLUMNS * 4])];
+    described(folder, arrays, steps);
+    let sum = |row: usize, column: usize| {
+        let product = |k: usize| {
+            let both = exponent(row, k / BLOCK) + exponent(column + 1, k / BLOCK);
+            element(row, k) * element(column, k) << both
+        };
+        (0..steps * DEPTH).map(product).sum::<i64>() as f32 / 4.0
+    };
+    (0..ROWS * COLUMNS).flat_map(|i| sum(i / COLUMNS, i % COLUMNS).to_le_bytes()).collect()
+}
+
+#[test]
+fn scales_are_those_of_their_rows_columns_and_blocks() {
+    let text = scheduled();
+    hazard_checked(&text).expect("the hazard checker accepts it");
+    let folder = temporary();
+    written(folder.path(), &text);
+    for trip_count in TRIP_COUNTS {
+        let expected = launch(folder.path(), trip_count);
+        for (tool, options) in executions(3) {
+            let left = executed(folder.path(), tool, file_for(tool), &options).expect(tool);
+            assert!(left == expected, "{tool} {options:?} computes something else in {trip_count} steps");
+        }
+    }
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    run("tile-link", &[&path("k.ptx"), "-o", &path("k.cubin")], b"").ok("tile-link");
+}
+
+/// Pipeline 1 has the scales of the left operand, pipeline 2 those of the right one; who passes a step of either knows that the other is as far,
+/// so both lack it.
+#[test]
+fn scales_that_arrive_at_the_wrong_time_are_refused_and_detected() {
+    let text = scheduled();
+    let without_both = |step: &str| without(&without(&text, &format!("{step}(pipeline: 1")), &format!("{step}(pipeline: 2"));
+    let released =
+        moved(&moved(&text, "pipeline_release(pipeline: 2", "mma(", false), "pipeline_release(pipeline: 1", "mma(", false);
+    let cases = [
+        (without_both("pipeline_wait"), "read by warp_role 'mma' outside wait and release of pipeline1"),
+        (without_both("pipeline_acquire"), "written by warp_role 'compute' outside acquire and commit of pipeline1"),
+        (
+            moved(&text, "pipeline_commit(pipeline: 2", "tmem_store(", false),
+            "stage 0 of pipeline2 is committed, but was not acquired by warp_role 'compute'",
+        ),
+        (released, "read by warp_role 'mma' outside wait and release of pipeline1"),
+    ];
+    for_each(&cases, |(text, expected)| {
+        let message = hazard_checked(text).err().ok_or(format!("the hazard checker accepts it: {expected}"))?;
+        if !message.contains(expected) {
+            return Err(format!("the hazard checker reports '{message}', not '{expected}'"));
+        }
+        let folder = temporary();
+        let right = launch(folder.path(), BROKEN_TRIP_COUNT);
+        written(folder.path(), text);
+        detected_by_both(folder.path(), &right, &message)
+    });
+}
+
+#[test]
+fn scales_that_lie_otherwise_are_refused() {
+    let text = scheduled();
+    let scales = "lhs_scale: memory(buffer: 4";
+    let cases = [
+        (
+            edited(&text, "[1, 0, 64, 128, 2, 4, 8, 16, 32, 256, 512]", "[1, 0, 128, 64, 2, 4, 8, 16, 32, 256, 512]"),
+            "does not lie as scales do",
+        ),
+        (edited(&text, scales, "lhs_scale: memory(buffer: 5"), "does not lie as scales do"),
+        (edited(&text, "tcgen05.k32.block32.f32", "tcgen05.k32.f32"), "'tcgen05.k32.f32' takes no scales"),
+    ];
+    for (text, expected) in cases {
+        let message = hazard_checked(&text).expect_err("it is refused");
+        assert!(message.contains(expected), "{message}");
+    }
+}

@@ -1,0 +1,310 @@
+//! A matmul in a loop whose length only the launch knows: right at every phase of the schedule and in PTX, whether the loop is
+//! not run at all, is shorter than its pipeline or longer, and when its schedule was edited by hand.
+
+use std::path::Path;
+use tests::{for_each, run, temporary};
+
+/// Each block multiplies some rows of a matrix with one of as many columns, over as many steps as it is told, of 17.
+const KERNEL: &str = "//!tile tileir 2 read
+//!tile producer test
+//!tile input 0
+entry @matmul(%a: tile<ptr<ELEM>>, %b: tile<ptr<ELEM>>, %c: tile<ptr<SUM>>, %steps: tile<i32>) {
+  %a16 = assume div_by<16>, %a : tile<ptr<ELEM>>
+  %b16 = assume div_by<16>, %b : tile<ptr<ELEM>>
+  %c16 = assume div_by<16>, %c : tile<ptr<SUM>>
+  %lhs = make_tensor_view %a16, shape = [ROWS, DEPTH], strides = [DEPTH, 1] : tensor_view<ROWSxDEPTHxELEM, strides=[DEPTH,1]>
+  %rhs = make_tensor_view %b16, shape = [DEPTH, SIDE], strides = [SIDE, 1] : tensor_view<DEPTHxSIDExELEM, strides=[SIDE,1]>
+  %out = make_tensor_view %c16, shape = [ROWS, SIDE], strides = [SIDE, 1] : tensor_view<ROWSxSIDExSUM, strides=[SIDE,1]>
+  %ls = make_partition_view %lhs : partition_view<tile=(SIDExSTEP), tensor_view<ROWSxDEPTHxELEM, strides=[DEPTH,1]>>
+  %rs = make_partition_view %rhs : partition_view<tile=(STEPxSIDE), tensor_view<DEPTHxSIDExELEM, strides=[SIDE,1]>>
+  %os = make_partition_view %out : partition_view<tile=(SIDExSIDE), tensor_view<ROWSxSIDExSUM, strides=[SIDE,1]>>
+  %x, %y, %z = get_tile_block_id : tile<i32>
+  %zero = constant <i32: 0> : tile<i32>
+  %one = constant <i32: 1> : tile<i32>
+  %none = constant <SUM: 0.000000e+00> : tile<SIDExSIDExSUM>
+  %sum = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<SIDExSIDExSUM>) {
+    %l, %lt = load_view_tko weak %ls[%x, %i] : partition_view<tile=(SIDExSTEP), tensor_view<ROWSxDEPTHxELEM, strides=[DEPTH,1]>>, tile<i32> -> tile<SIDExSTEPxELEM>, token
+    %r, %rt = load_view_tko weak %rs[%i, %zero] : partition_view<tile=(STEPxSIDE), tensor_view<DEPTHxSIDExELEM, strides=[SIDE,1]>>, tile<i32> -> tile<STEPxSIDExELEM>, token
+    %next = mmaf %l, %r, %acc : tile<SIDExSTEPxELEM>, tile<STEPxSIDExELEM>, tile<SIDExSIDExSUM>
+    continue %next : tile<SIDExSIDExSUM>
+  }
+  %stored = store_view_tko weak %sum, %os[%x, %zero] : tile<SIDExSIDExSUM>, partition_view<tile=(SIDExSIDE), tensor_view<ROWSxSIDExSUM, strides=[SIDE,1]>>, tile<i32> -> token
+  return
+}
+";
+const STEPS: usize = 17;
+
+/// What is multiplied: elements, sums, the rows and columns of a block, and the depth of a step.
+#[derive(Clone, Copy)]
+struct Matmul {
+    elem: &'static str,
+    sum: &'static str,
+    side: usize,
+    step: usize,
+}
+
+/// A step is short, so the loop is written twice: with copies ahead, and for what is left.
+const SHORT: Matmul = Matmul { elem: "f16", sum: "f32", side: 32, step: 32 };
+/// Rows enough for warp groups.
+const TALL: Matmul = Matmul { elem: "f16", sum: "f32", side: 64, step: 32 };
+/// A tile of sums that shared memory cannot hold whole.
+const WIDE: Matmul = Matmul { elem: "f16", sum: "f32", side: 256, step: 16 };
+/// A step takes so many instructions that the loop is written once.
+const LONG: Matmul = Matmul { elem: "f64", sum: "f64", side: 64, step: 64 };
+
+impl Matmul {
+    fn depth(self) -> usize {
+        STEPS * self.step
+    }
+    /// Those of two blocks.
+    fn rows(self) -> usize {
+        2 * self.side
+    }
+    fn kernel(self) -> String {
+        let sizes = [("STEP", self.step), ("DEPTH", self.depth()), ("SIDE", self.side), ("ROWS", self.rows())];
+        let types = [("ELEM", self.elem), ("SUM", self.sum)];
+        let names = sizes.map(|(name, size)| (name, size.to_string())).into_iter().chain(types.map(|(name, ty)| (name, ty.into())));
+        names.fold(KERNEL.to_string(), |text, (name, value)| text.replace(name, &value))
+    }
+    fn element(self, number: i32) -> Vec<u8> {
+        if self.elem == "f64" { f64::from(number).to_le_bytes().to_vec() } else { half(number).to_vec() }
+    }
+    fn total(self, number: i32) -> Vec<u8> {
+        if self.sum == "f64" { f64::from(number).to_le_bytes().to_vec() } else { (number as f32).to_le_bytes().to_vec() }
+    }
+}
+
+fn left(row: usize, k: usize) -> i32 {
+    (row * 7 + k * 3 + k / 32) as i32 % 9 - 4
+}
+fn right(k: usize, column: usize) -> i32 {
+    (k * 5 + column * 2 + k / 32) as i32 % 7 - 3
+}
+
+/// A small whole number as f16.
+fn half(number: i32) -> [u8; 2] {
+    let sign = u16::from(number < 0) << 15;
+    let exponent = number.unsigned_abs().checked_ilog2();
+    let magnitude = exponent.map_or(0, |e| (15 + e as u16) << 10 | (number.unsigned_abs() as u16) << (10 - e) & 0x3ff);
+    (sign | magnitude).to_le_bytes()
+}
+
+/// The memory and the launch for some number of steps, and what the kernel has to leave.
+fn launch(folder: &Path, matmul: Matmul, steps: usize) -> Vec<u8> {
+    let (rows, columns, depth) = (matmul.rows(), matmul.side, matmul.depth());
+    let a: Vec<u8> = (0..rows * depth).flat_map(|i| matmul.element(left(i / depth, i % depth))).collect();
+    let b: Vec<u8> = (0..depth * columns).flat_map(|i| matmul.element(right(i / columns, i % columns))).collect();
+    let c = vec![0xff; rows * columns * matmul.total(0).len()];
+    for (name, data) in [("a.in", a), ("b.in", b), ("c.in", c)] {
+        std::fs::write(folder.join(name), data).expect("the folder takes files");
+    }
+    let buffers = ["a", "b", "c"].map(|name| format!(r#"{{"name": "{name}", "file": "{name}.in"}}"#)).join(", ");
+    let params = format!(r#"{{"ptr": "a"}}, {{"ptr": "b"}}, {{"ptr": "c"}}, {{"i32": {steps}}}"#);
+    let text = format!(r#"{{"entry": null, "grid": [2, 1, 1], "buffers": [{buffers}], "params": [{params}], "outputs": ["c"]}}"#);
+    std::fs::write(folder.join(format!("{steps}.json")), text).expect("the folder takes files");
+    let total = |i: usize| (0..steps * matmul.step).map(|k| left(i / columns, k) * right(k, i % columns)).sum::<i32>();
+    (0..rows * columns).flat_map(|i| matmul.total(total(i))).collect()
+}
+
+/// Files of a kernel in a folder of their own.
+struct Kernel {
+    folder: tempfile::TempDir,
+    matmul: Matmul,
+    target: &'static str,
+}
+
+impl Kernel {
+    fn new(matmul: Matmul, target: &'static str) -> Kernel {
+        Kernel::lowered(matmul, target, &[])
+    }
+    /// With operands that threads copy, asynchronously, and not the copy engine.
+    fn copied_by_threads(matmul: Matmul, target: &'static str) -> Kernel {
+        Kernel::lowered(matmul, target, &["--tma=off"])
+    }
+    fn lowered(matmul: Matmul, target: &'static str, decided: &[&str]) -> Kernel {
+        let kernel = Kernel { folder: temporary(), matmul, target };
+        std::fs::write(kernel.path("k.tile"), matmul.kernel()).expect("the folder takes files");
+        kernel.make("tile-lower-aa", &["-O3"], "k.tile", "k.aa");
+        kernel.make("tile-lower-as", &[&["--gpu-name", target], decided].concat(), "k.aa", "k.as");
+        kernel.make("tile-sched", &["--stop-after=analysis", "--format=text"], "k.as", "analysis.sched");
+        kernel.finish();
+        kernel
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+    fn make(&self, tool: &str, options: &[&str], from: &str, to: &str) {
+        let (from, to) = (self.path(from), self.path(to));
+        run(tool, &[options, &[&from, "-o", &to]].concat(), b"").ok(&format!("{tool} for {}", self.target));
+    }
+
+    /// What follows the analysis.
+    fn finish(&self) {
+        self.make("tile-sched", &["--stop-after=alloc"], "analysis.sched", "alloc.sched");
+        self.make("tile-sched", &[], "alloc.sched", "k.sched");
+        self.make("tile-ptx", &[], "k.sched", "k.ptx");
+    }
+
+    fn analysis(&self) -> String {
+        std::fs::read_to_string(self.path("analysis.sched")).expect("it was written")
+    }
+
+    /// The stages of the loop's schedule.
+    fn stages(&self) -> usize {
+        let text = self.analysis();
+        let numbers =
+            text.split("stage: ").skip(1).map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default());
+        1 + numbers.map(|number| number.parse().expect("a stage is a number")).max().unwrap_or(0)
+    }
+
+    /// Loops after scheduling.
+    fn loops(&self) -> usize {
+        let text = String::from_utf8(run("tile-dump", &[&self.path("k.sched")], b"").ok("tile-dump")).expect("text");
+        text.lines().filter(|line| line.contains(" = for(")).count()
+    }
+
+    /// Every phase and both ways to deliver asynchronous work leave the matmul.
+    fn check(&self, steps: usize) -> Result<(), String> {
+        let folder = temporary();
+        let expected = launch(folder.path(), self.matmul, steps);
+        let description = folder.path().join(format!("{steps}.json")).display().to_string();
+        let simulated = ["--races=error", "--schedule-seed=3"];
+        let runs: [(&str, &str, Vec<&str>); 7] = [
+            ("tile-run", "k.tile", vec!["--check"]),
+            ("tile-run", "k.as", vec![]),
+            ("tile-run", "analysis.sched", vec![]),
+            ("tile-run", "alloc.sched", vec![]),
+            ("tile-run", "k.sched", vec![]),
+            ("tile-sim", "k.ptx", [&simulated[..], &["--delivery=early"]].concat()),
+            ("tile-sim", "k.ptx", [&simulated[..], &["--delivery=late"]].concat()),
+        ];
+        for (tool, file, options) in runs {
+            let what = format!("{steps} steps for {}: {file} {options:?}", self.target);
+            let (file, out) = (self.path(file), folder.path().display().to_string());
+            let ran = run(tool, &[&[&file, "--launch", &description, "--out-dir", &out], &options[..]].concat(), b"");
+            if ran.code != Some(0) {
+                return Err(format!("{what}: {}", ran.stderr.trim()));
+            }
+            let got = std::fs::read(folder.path().join("c.bin")).map_err(|error| format!("{what}: {error}"))?;
+            if got != expected {
+                return Err(format!("{what}: the matmul is wrong"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn every_trip_count_is_right_for_a_pipelined_loop() {
+    let kernels = ["sm_80", "sm_90", "sm_100", "sm_120"].map(|target| Kernel::copied_by_threads(SHORT, target));
+    every_count(&kernels, 3, 2);
+}
+
+#[test]
+fn and_with_tma_operands() {
+    every_count(&[Kernel::new(SHORT, "sm_120")], 3, 1);
+}
+
+#[test]
+fn and_with_a_hoisted_operand() {
+    let kernels = ["sm_80", "sm_100"].map(|target| Kernel::new(LONG, target));
+    every_count(&kernels, 2, 1);
+}
+
+#[test]
+fn and_with_mmas_in_flight() {
+    let kernel = Kernel::copied_by_threads(TALL, "sm_90");
+    assert!(kernel.analysis().contains(" in_flight {"), "{}", kernel.analysis());
+    every_count(std::slice::from_ref(&kernel), 3, 2);
+    // Before there are waits nothing can be in flight.
+    let early = kernel.analysis().replace("mma(", "mma(in_flight: true, ");
+    let ran = run("tile-sched", &["-"], early.as_bytes());
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    assert!(ran.stderr.contains("no MMA is in flight in phase analysis"), "{}", ran.stderr);
+    // And none of what orders them may be missing.
+    let text = String::from_utf8(run("tile-dump", &[&kernel.path("k.sched")], b"").ok("tile-dump")).expect("text");
+    let cases = [
+        ("async_fence", "is read in place without a fence"),
+        ("group_wait(pending: 1", "overwritten while an MMA in flight reads it"),
+        ("group_wait(pending: 0", "is used while the MMA that computes it is in flight"),
+    ];
+    for (op, complaint) in cases {
+        let without: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with(op)).collect();
+        assert!(without.len() < text.lines().count(), "there is no {op} in\n{text}");
+        let ran = run("tile-sched", &["--verify-only", "-"], without.join("\n").as_bytes());
+        assert_eq!(ran.code, Some(1), "without {op}: {}", ran.stderr);
+        assert!(ran.stderr.contains(complaint), "without {op}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_stage_read_by_an_mma_in_flight_is_refilled_after_a_barrier() {
+    let kernel = Kernel::copied_by_threads(TALL, "sm_90");
+    // The matmul is issued after a copy.
+    let text = kernel.analysis();
+    let is_mma = |line: &&str| line.contains("stage: 3, cycle: 0)") && line.ends_with("= mma");
+    let matmul = text.lines().find(is_mma).unwrap_or_else(|| panic!("no matmul in the last stage:\n{text}"));
+    assert!(!text.contains("stage: 0, cycle: 0)"), "{text}");
+    let late = text.replace(matmul, &matmul.replace("cycle: 0)", "cycle: 120)"));
+    std::fs::write(kernel.path("analysis.sched"), late).expect("the folder takes files");
+    kernel.finish();
+    every_count(std::slice::from_ref(&kernel), 3, 2);
+    // Each warp waits for its own part of a matmul: without a barrier another one's may still read the slot.
+    let text = String::from_utf8(run("tile-dump", &[&kernel.path("k.sched")], b"").ok("tile-dump")).expect("text");
+    let mut lines: Vec<&str> = text.lines().collect();
+    let place = |lines: &[&str], op: &str| lines.iter().position(|line| line.contains(op)).expect("the loop has it");
+    let wait = place(&lines, "copy_wait(");
+    let moved: Vec<&str> = lines.drain(wait..wait + 3).collect();
+    assert!(moved[2].contains("barrier("), "{moved:?}");
+    let matmul = place(&lines, "= mma(");
+    lines.splice(matmul..matmul, moved);
+    let ran = run("tile-sched", &["--verify-only", "-"], lines.join("\n").as_bytes());
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    assert!(ran.stderr.contains("overwritten before a barrier after its last read"), "{}", ran.stderr);
+}
+
+#[test]
+fn accumulators_too_large_for_shared_memory_are_moved_in_chunks() {
+    for_each(&["sm_80", "sm_90"], |target| Kernel::new(WIDE, target).check(2));
+}
+
+/// Of loops with at least so many stages, which are written so many times.
+fn every_count(kernels: &[Kernel], fewest_stages: usize, times: usize) {
+    let mut runs = Vec::new();
+    for kernel in kernels {
+        let stages = kernel.stages();
+        assert!(stages >= fewest_stages, "the loop has {stages} stages for {}", kernel.target);
+        assert_eq!(kernel.loops(), times, "for {}", kernel.target);
+        let mut counts = vec![0, 1, 2, stages - 1, stages, stages + 1, STEPS];
+        counts.sort_unstable();
+        counts.dedup();
+        runs.extend(counts.into_iter().map(|count| (kernel, count)));
+    }
+    for_each(&runs, |(kernel, count)| kernel.check(*count));
+}
+
+/// Gives the first op of the schedule another place.
+fn edited(text: &str, change: impl Fn(&str) -> String) -> String {
+    let line = text.lines().find(|line| line.trim_start().starts_with("(op: 0,")).expect("the schedule has a first op");
+    text.replace(line, &change(line))
+}
+
+#[test]
+fn a_schedule_edited_by_hand_compiles_and_an_impossible_one_is_refused_by_name() {
+    let kernel = Kernel::new(SHORT, "sm_80");
+    let text = kernel.analysis();
+    // The copy of the left operand runs ahead one step less.
+    let later = edited(&text, |line| line.replace("stage: 0", "stage: 1"));
+    assert_ne!(later, text);
+    std::fs::write(kernel.path("analysis.sched"), later).expect("the folder takes files");
+    kernel.finish();
+    for_each(&[0, 1, 2, 3, 4, 5, 17], |count| kernel.check(*count));
+
+    // Both copies at once: the machine has one way to issue them.
+    let second = text.lines().find(|line| line.trim_start().starts_with("(op: 1,")).expect("the schedule has a second op");
+    let both = edited(&text, |_| second.replace("op: 1,", "op: 0,"));
+    let ran = run("tile-sched", &["-"], both.as_bytes());
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    assert!(ran.stderr.contains("op 0 (copy_view) and op 1 (copy_view) both need"), "{}", ran.stderr);
+}

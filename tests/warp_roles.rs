@@ -1,0 +1,188 @@
+//! Functions of `.sched` with warp_roles and pipes, written by hand: right in `tile-run` in several orders and in PTX under both
+//! deliveries, and broken in each way that there is: the hazard checker reports why, and both executors see it when they are made to run it.
+
+use std::path::Path;
+use tests::scheduled::{edited, executed, executions, file_for, hazard_checked, without, written};
+use tests::{for_each, root, run, temporary};
+
+/// A matmul of which one warp_role copies the operands with `cp.async`, and one whose warp_role writes them for `wgmma`.
+const COPIES: Matmul = Matmul { file: "copies", rows: [32, 1024], columns: 32, blocks: 1 };
+const THREADS: Matmul = Matmul { file: "threads", rows: [64, 544], columns: 64, blocks: 2 };
+
+/// Enough to go round each pipe, and not to hang for long.
+const TRIP_COUNTS: [usize; 5] = [0, 1, 2, 3, 8];
+const BROKEN_TRIP_COUNT: usize = 5;
+const STEP: usize = 32;
+
+#[derive(Clone, Copy)]
+struct Matmul {
+    file: &'static str,
+    /// Of a block, and how far rows are apart.
+    rows: [usize; 2],
+    columns: usize,
+    blocks: usize,
+}
+
+impl Matmul {
+    fn text(self) -> String {
+        let path = root().join("formats/sched/tests/warp_roles").join(self.file).with_extension("sched");
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    fn left(row: usize, k: usize) -> i32 {
+        (row * 7 + k * 3 + k / 32) as i32 % 9 - 4
+    }
+    fn right(k: usize, column: usize) -> i32 {
+        (k * 5 + column * 2 + k / 32) as i32 % 7 - 3
+    }
+
+    /// The launch for some number of steps in a folder, and what it has to leave.
+    fn launch(self, folder: &Path, steps: usize) -> Vec<u8> {
+        let ([rows, stride], columns) = (self.rows, self.columns);
+        let rows = rows * self.blocks;
+        let a: Vec<u8> = (0..rows * stride).flat_map(|i| half(Self::left(i / stride, i % stride))).collect();
+        let b: Vec<u8> = (0..stride * columns).flat_map(|i| half(Self::right(i / columns, i % columns))).collect();
+        for (name, data) in [("a.in", a), ("b.in", b), ("c.in", vec![0xff; rows * columns * 4])] {
+            std::fs::write(folder.join(name), data).expect("the folder takes files");
+        }
+        let buffers = ["a", "b", "c"].map(|name| format!(r#"{{"name": "{name}", "file": "{name}.in"}}"#)).join(", ");
+        let params = format!(r#"{{"ptr": "a"}}, {{"ptr": "b"}}, {{"ptr": "c"}}, {{"i32": {steps}}}"#);
+        let blocks = self.blocks;
+        let text = format!(
+            r#"{{"entry": null, "grid": [{blocks}, 1, 1], "buffers": [{buffers}], "params": [{params}], "outputs": ["c"]}}"#
+        );
+        std::fs::write(folder.join("launch.json"), text).expect("the folder takes files");
+        let sum = |i: usize| (0..steps * STEP).map(|k| Self::left(i / columns, k) * Self::right(k, i % columns)).sum::<i32>();
+        (0..rows * columns).flat_map(|i| (sum(i) as f32).to_le_bytes()).collect()
+    }
+}
+
+/// A small whole number as f16.
+fn half(number: i32) -> [u8; 2] {
+    let sign = u16::from(number < 0) << 15;
+    let exponent = number.unsigned_abs().checked_ilog2();
+    let magnitude = exponent.map_or(0, |e| (15 + e as u16) << 10 | (number.unsigned_abs() as u16) << (10 - e) & 0x3ff);
+    (sign | magnitude).to_le_bytes()
+}
+
+#[test]
+fn warp_roles_compute_the_same_in_every_order() {
+    let on = |text: String, target: &str| text.replace("//!tile target sm_80", &format!("//!tile target {target}"));
+    let cases: Vec<(Matmul, String, usize)> =
+        [(COPIES, COPIES.text()), (COPIES, on(COPIES.text(), "sm_90")), (THREADS, THREADS.text())]
+            .into_iter()
+            .flat_map(|(matmul, text)| TRIP_COUNTS.map(|trip_count| (matmul, text.clone(), trip_count)))
+            .collect();
+    for_each(&cases, |(matmul, text, trip_count)| {
+        hazard_checked(text)?;
+        let folder = temporary();
+        let expected = matmul.launch(folder.path(), *trip_count);
+        written(folder.path(), text);
+        for (tool, options) in executions(4) {
+            let left = executed(folder.path(), tool, file_for(tool), &options)?;
+            if left != expected {
+                return Err(format!("{}: {tool} {options:?} computes something else in {trip_count} steps", matmul.file));
+            }
+        }
+        Ok(())
+    });
+}
+
+/// What `tile-link` writes of them is a cubin: ptxas takes their PTX.
+#[test]
+fn an_assembler_takes_them() {
+    for matmul in [COPIES, THREADS] {
+        let folder = temporary();
+        written(folder.path(), &matmul.text());
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        run("tile-link", &[&path("k.ptx"), "-o", &path("k.cubin")], b"").ok("tile-link");
+    }
+}
+
+/// The line that contains `what` moved before the one that contains `before`.
+fn moved(text: &str, what: &str, before: &str) -> String {
+    let mut lines: Vec<&str> = text.lines().collect();
+    let place = |lines: &[&str], part: &str| lines.iter().position(|line| line.contains(part)).expect(part);
+    let line = lines.remove(place(&lines, what));
+    let to = place(&lines, before);
+    lines.insert(to, line);
+    lines.join("\n") + "\n"
+}
+
+/// Each broken program, and what the hazard checker reports of it.
+fn broken() -> Vec<(Matmul, String, &'static str)> {
+    let (copies, threads) = (COPIES.text(), THREADS.text());
+    let of_copies = [
+        (without(&copies, "pipeline_wait"), "read by warp_role 'compute' outside wait and release of pipeline0"),
+        (without(&copies, "pipeline_release"), "stage 0 of pipeline0 is waited for and never released"),
+        (without(&copies, "pipeline_acquire"), "written by warp_role 'load' outside acquire and commit of pipeline0"),
+        (
+            without(&copies, "pipeline_commit"),
+            "it never goes on: warp_role 'compute' waits until stage 0 of pipeline0 is filled, phase 0",
+        ),
+        (
+            edited(&copies, "init: [%20, %13, %13]", "init: [%20, %13, %14]"),
+            "warp_role 'compute' is at phase 0 of stage 0 of pipeline0, not 1",
+        ),
+        (
+            edited(&copies, "init: [%20, %13, %13]", "init: [%20, %14, %13]"),
+            "stage 1 of pipeline0 is not the next one of warp_role 'compute'",
+        ),
+        (edited(&copies, "full: 32", "full: 64"), "32 threads fill a stage of pipeline0, and its barrier counts 64 arrivals"),
+        (edited(&copies, "empty: 128", "empty: 32"), "128 threads free a stage of pipeline0, and its barrier counts 32 arrivals"),
+        (moved(&copies, "pipeline_release", "buffer: 0, stage: %26"), "read by warp_role 'compute' outside wait and release"),
+        (moved(&copies, "pipeline_commit", "buffer: 0, stage: %43"), "written by warp_role 'load' outside acquire and commit"),
+        (
+            edited(&copies, "buffer: 0, stage: %43", "buffer: 0, stage: %13"),
+            "written by warp_role 'load' outside acquire and commit",
+        ),
+        (edited(&copies, "fill: copies", "fill: threads"), "is committed while a copy to stage 0 of buffer0 is in flight"),
+        // The warp_role that computes writes its sums over what the other one still copies.
+        (edited(&copies, "upper: %3, step: %14, init: [%20", "upper: %15, step: %14, init: [%20"), "it never goes on"),
+    ];
+    let of_threads = [
+        (without(&threads, "async_fence"), "is read in place without a fence after it was written, by warp_role 'load'"),
+        (
+            moved(&threads, "pipeline_commit", "shared_store(x: %47"),
+            "stage 0 of buffer1 is written by warp_role 'load' outside acquire",
+        ),
+        (moved(&threads, "pipeline_release", "group_wait"), "stage 0 of pipeline0 is released while an MMA in flight reads it"),
+        (moved(&threads, "async_fence", "shared_store(x: %47"), "is read in place without a fence after it was written"),
+        (
+            moved(&threads, "pipeline_acquire", "pipeline_commit"),
+            "stage 0 of buffer0 is written by warp_role 'load' outside acquire",
+        ),
+        (edited(&threads, "rhs: %16) : i1", "rhs: %15) : i1"), "is not the next one of warp_role 'compute'"),
+    ];
+    let on_both = |(text, why): (String, &'static str)| {
+        let newer = edited(&text, "//!tile target sm_80", "//!tile target sm_90");
+        [(COPIES, text, why), (COPIES, newer, why)]
+    };
+    let all = of_copies.into_iter().flat_map(on_both);
+    all.chain(of_threads.into_iter().map(|(text, why)| (THREADS, text, why))).collect()
+}
+
+#[test]
+fn broken_programs_are_refused_and_their_faults_are_detected() {
+    let cases = broken();
+    assert!(cases.len() >= 10);
+    for_each(&cases, |(matmul, text, expected)| {
+        let message = hazard_checked(text).err().ok_or(format!("the hazard checker accepts it: {expected}"))?;
+        if !message.contains(expected) {
+            return Err(format!("the hazard checker reports '{message}', not '{expected}'"));
+        }
+        let folder = temporary();
+        let right = matmul.launch(folder.path(), BROKEN_TRIP_COUNT);
+        written(folder.path(), text);
+        for executor in ["tile-run", "tile-sim"] {
+            let seen = executions(4)
+                .into_iter()
+                .filter(|(tool, _)| *tool == executor)
+                .any(|(tool, options)| executed(folder.path(), tool, file_for(tool), &options).map_or(true, |left| left != right));
+            if !seen {
+                return Err(format!("{executor} sees nothing wrong where the hazard checker reports '{message}'"));
+            }
+        }
+        Ok(())
+    });
+}

@@ -1,0 +1,109 @@
+//! Makes a Tile IR program smaller, as long as something is_interesting of it: functions and globals go, then ops with their regions, then
+//! extents and types become smaller ones, again and again until nothing more does.
+//!
+//! Every candidate is a verified program. The caller says of which the matter of interest still is_interesting; `tile-fuzz` asks whether the
+//! stages still disagree, `tile-reduce` a command.
+
+mod literals;
+mod ops;
+
+use base::{DebugInfo, Envelope, Payload};
+use tileir::Module;
+
+/// A program with the locations that its ops have.
+#[derive(Clone)]
+pub struct Program {
+    pub module: Module,
+    pub debug: DebugInfo,
+}
+
+impl Program {
+    /// How much there is of it: the length of its text.
+    pub fn size(&self) -> usize {
+        tileir::text::print(&self.module, None).len()
+    }
+
+    fn is_valid(&self) -> bool {
+        let mut envelope = Envelope::new::<Module>(tileir::import::PHASE, "case_reducer", &[]);
+        envelope.debug = self.debug.clone();
+        self.module.verify(&envelope).is_ok()
+    }
+}
+
+/// The smallest program found of which `is_interesting` is true, from one of which it is.
+pub fn reduce(program: Program, is_interesting: &mut dyn FnMut(&Program) -> bool) -> Program {
+    let mut best = program;
+    loop {
+        let before = best.size();
+        for shrink in [without_functions, ops::without_ops, ops::without_regions, literals::with_smaller_literals] {
+            shrink(&mut best, is_interesting);
+        }
+        if best.size() >= before {
+            return best;
+        }
+    }
+}
+
+/// Takes a candidate if it is a program at all and the matter is_interesting of it.
+fn take(best: &mut Program, candidate: Program, is_interesting: &mut dyn FnMut(&Program) -> bool) -> bool {
+    let accepted = candidate.is_valid() && is_interesting(&candidate);
+    if accepted {
+        *best = candidate;
+    }
+    accepted
+}
+
+fn without_functions(best: &mut Program, is_interesting: &mut dyn FnMut(&Program) -> bool) {
+    for index in (0..best.module.functions.len()).rev() {
+        let mut candidate = best.clone();
+        candidate.module.functions.remove(index);
+        if !candidate.module.functions.is_empty() {
+            take(best, candidate, is_interesting);
+        }
+    }
+    for index in (0..best.module.globals.len()).rev() {
+        let mut candidate = best.clone();
+        candidate.module.globals.remove(index);
+        take(best, candidate, is_interesting);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROGRAM: &str = r#"cuda_tile.module @m {
+entry @other() {
+return
+}
+entry @k(%p: tile<ptr<f32>>, %n: tile<i32>) {
+%c0 = constant <i32: 0> : tile<i32>
+%c1 = constant <i32: 1> : tile<i32>
+%x = constant <f64: 2.0> : tile<64x32xf64>
+for %i in (%c0 to %n, step %c1) : tile<i32> {
+%y = exp %x : tile<64x32xf64>
+%z = sqrt %y : tile<64x32xf64>
+continue
+}
+%a = addi %n, %n : tile<i32>
+return
+}
+}
+"#;
+
+    #[test]
+    fn unneeded_ops_are_removed() {
+        let mut debug = DebugInfo::default();
+        let module = tileir::text::parse(PROGRAM, "test", 1, &mut debug).unwrap();
+        let mut asked = 0;
+        let small = reduce(Program { module, debug }, &mut |program| {
+            asked += 1;
+            tileir::text::print(&program.module, None).contains("= sqrt ")
+        });
+        let text = tileir::text::print(&small.module, None);
+        for gone in ["other", "exp", "for ", "addi", "64", "f64"] {
+            assert!(!text.contains(gone), "{gone} is still there:\n{text}");
+        }
+        assert!(asked < 200, "{asked}");
+    }
+}

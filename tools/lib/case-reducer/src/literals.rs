@@ -1,0 +1,83 @@
+//! Smaller extents and simpler types, as changes of tokens in the program's text: a number or a type becomes another one everywhere,
+//! so that what belongs together still fits.
+
+use crate::{Program, take};
+use base::DebugInfo;
+use std::collections::BTreeSet;
+
+/// Types, and what is tried in their place.
+const SIMPLER: [(&str, &str); 9] = [
+    ("f64", "f32"),
+    ("f16", "f32"),
+    ("bf16", "f32"),
+    ("tf32", "f32"),
+    ("f8E4M3FN", "f32"),
+    ("f8E5M2", "f32"),
+    ("i64", "i32"),
+    ("i16", "i32"),
+    ("i8", "i32"),
+];
+
+pub(crate) fn with_smaller_literals(best: &mut Program, is_interesting: &mut dyn FnMut(&Program) -> bool) {
+    let text = tileir::text::print(&best.module, None);
+    let numbers: BTreeSet<u64> = tokens(&text).filter_map(|(_, token)| extent(token)).collect();
+    for number in numbers.into_iter().rev() {
+        for smaller in [1, 2, number / 4, number / 2] {
+            if smaller > 0 && smaller < number && replace(best, &number.to_string(), &smaller.to_string(), is_interesting) {
+                break;
+            }
+        }
+    }
+    for (from, to) in SIMPLER {
+        replace(best, from, to, is_interesting);
+    }
+}
+
+fn extent(token: &str) -> Option<u64> {
+    token.parse().ok().filter(|number| *number > 1)
+}
+
+/// The program with one token for another, where the matter still is_interesting.
+fn replace(best: &mut Program, from: &str, to: &str, is_interesting: &mut dyn FnMut(&Program) -> bool) -> bool {
+    let text = tileir::text::print(&best.module, None);
+    let mut changed = String::with_capacity(text.len());
+    let mut rest = 0;
+    for (at, token) in tokens(&text).filter(|(_, token)| *token == from) {
+        changed.push_str(&text[rest..at]);
+        changed.push_str(to);
+        rest = at + token.len();
+    }
+    if rest == 0 {
+        return false;
+    }
+    changed.push_str(&text[rest..]);
+    let mut debug = DebugInfo::default();
+    let text = tileir::text::header(&best.module) + &changed;
+    let Ok(module) = tileir::text::parse(&text, "a smaller program", 1, &mut debug) else { return false };
+    take(best, Program { module, debug }, is_interesting)
+}
+
+/// The tokens of types, with their places: `tile<64x32xf32>` has `64`, `32` and `f32`. Names of values are none.
+fn tokens(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut at = 0;
+    let parts = text.split_inclusive(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '%' && c != '@');
+    let parts = parts.map(move |part| {
+        at += part.len();
+        (at - part.len(), part.trim_end_matches(|c: char| !c.is_ascii_alphanumeric() && c != '_'))
+    });
+    parts.filter(|(_, part)| !part.starts_with(['%', '@'])).flat_map(|(at, part)| in_shape(at, part))
+}
+
+/// `64x32xf32` in its parts_of_token; any other token as it is.
+fn in_shape(at: usize, part: &str) -> Vec<(usize, &str)> {
+    if !part.starts_with(|c: char| c.is_ascii_digit()) {
+        return vec![(at, part)];
+    }
+    let mut parts_of_token = Vec::new();
+    let mut place = at;
+    for part_of_token in part.split('x') {
+        parts_of_token.push((place, part_of_token));
+        place += part_of_token.len() + 1;
+    }
+    parts_of_token
+}

@@ -1,0 +1,149 @@
+//! Response files: `@file` stands for the args in a file, as LLVM's `cl` library reads them.
+
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Bytes of one file.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// Words without response files, and the files that were read.
+pub(super) struct Expanded {
+    pub(super) args: Vec<String>,
+    pub(super) files: Vec<String>,
+}
+
+/// A arg still to be looked at, or the end of a response file.
+enum Pending {
+    Arg(String),
+    End,
+}
+
+/// Replaces each `@file` by the args in the file, which may name further files; what does not exist stays a arg. Gives the
+/// message when a file cannot be read or contains itself.
+pub(super) fn expand(args: &[String]) -> Result<Expanded, String> {
+    const MOST: usize = 1 << 20;
+    let mut out = Expanded { args: Vec::new(), files: Vec::new() };
+    let mut pending: Vec<Pending> = args.iter().rev().map(|arg| Pending::Arg(arg.clone())).collect();
+    // Device and inode of the files that the next arg is in.
+    let mut open: Vec<(u64, u64)> = Vec::new();
+    while let Some(next) = pending.pop() {
+        let Pending::Arg(arg) = next else {
+            open.pop();
+            continue;
+        };
+        let Some((name, data)) = arg.strip_prefix('@').and_then(|name| Some((name, fs::metadata(absolute(name)).ok()?))) else {
+            out.args.push(arg);
+            continue;
+        };
+        let path = absolute(name);
+        let identity = (data.dev(), data.ino());
+        if open.contains(&identity) {
+            return Err(format!("recursive expansion of: '{}'", path.display()));
+        }
+        let bytes =
+            read(&path).map_err(|error| format!("cannot not open file '{}': {}", path.display(), crate::files::plain(&error)))?;
+        let text = decode(&bytes).ok_or_else(|| format!("response file '{}' is neither UTF-8 nor UTF-16", path.display()))?;
+        let args = split(&text);
+        if bytes.len() as u64 > MOST_BYTES || pending.len() + args.len() + out.args.len() + out.files.len() > MOST {
+            return Err(format!("too much in response files, in '{}'", path.display()));
+        }
+        open.push(identity);
+        out.files.push(name.to_string());
+        pending.push(Pending::End);
+        pending.extend(args.into_iter().rev().map(Pending::Arg));
+    }
+    Ok(out)
+}
+
+/// The bytes of a file, and at least one more than are allowed of one that is too long or never ends.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Seen from the current folder, wherever the file that names it lies.
+fn absolute(name: &str) -> PathBuf {
+    match (name, std::env::current_dir()) {
+        ("", Ok(here)) => here,
+        (name, Ok(here)) => here.join(name),
+        (name, Err(_)) => PathBuf::from(name),
+    }
+}
+
+/// UTF-16 with a byte order mark, or UTF-8 with one or without.
+fn decode(bytes: &[u8]) -> Option<String> {
+    let wide = |read: fn([u8; 2]) -> u16| {
+        let units: Vec<u16> = bytes[2..].chunks_exact(2).map(|pair| read([pair[0], pair[1]])).collect();
+        String::from_utf16(&units).ok()
+    };
+    match bytes {
+        [0xff, 0xfe, ..] => wide(u16::from_le_bytes),
+        [0xfe, 0xff, ..] => wide(u16::from_be_bytes),
+        [0xef, 0xbb, 0xbf, rest @ ..] => String::from_utf8(rest.to_vec()).ok(),
+        _ => String::from_utf8(bytes.to_vec()).ok(),
+    }
+}
+
+/// Splits text into args: blanks separate, quotes of both kinds join, a backslash takes the next character as it is, within
+/// quotes too. A arg ends where a C string would.
+pub fn split(text: &str) -> Vec<String> {
+    let mut args = Vec::new();
+    let mut arg: Option<String> = None;
+    let mut quote = None;
+    let mut characters = text.chars();
+    while let Some(c) = characters.next() {
+        match (c, quote) {
+            ('\\', _) => arg.get_or_insert_default().push(characters.next().unwrap_or('\\')),
+            (c, Some(q)) if c == q => quote = None,
+            (c, Some(_)) => arg.get_or_insert_default().push(c),
+            ('"' | '\'', None) => {
+                quote = Some(c);
+                arg.get_or_insert_default();
+            }
+            (' ' | '\t' | '\r' | '\n', None) => args.extend(arg.take()),
+            (c, None) => arg.get_or_insert_default().push(c),
+        }
+    }
+    args.extend(arg);
+    args.iter_mut().for_each(|arg| arg.truncate(arg.find('\0').unwrap_or(arg.len())));
+    args
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_split_as_llvm_splits_them() {
+        assert_eq!(split(r#"a 'b c' "d\"e" f\ g "" 'h'i"#), ["a", "b c", "d\"e", "f g", "", "hi"]);
+        assert_eq!(split(r"'a\\b' 'c\'d' e\"), [r"a\b", "c'd", r"e\"]);
+        assert_eq!(split("a\u{a0}b\u{c}c 'd e"), ["a\u{a0}b\u{c}c", "d e"]);
+        assert_eq!(split("a\0b c\\\nd"), ["a", "c\nd"]);
+    }
+
+    #[test]
+    fn byte_order_marks_select_the_encoding() {
+        assert_eq!(decode(b"\xef\xbb\xbfa b"), Some("a b".into()));
+        assert_eq!(decode(b"\xff\xfea\0 \0"), Some("a ".into()));
+        assert_eq!(decode(b"\xfe\xff\0a"), Some("a".into()));
+        assert_eq!(decode(b"a\xff"), None);
+    }
+
+    #[test]
+    fn files_may_name_files_but_not_themselves() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| format!("@{}", folder.path().join(name).display());
+        let write = |name: &str, text: String| fs::write(folder.path().join(name), text).unwrap();
+        write("inner", "x y".into());
+        write("outer", format!("{0} a {0} @not-there", at("inner")));
+        write("circle", format!("a {}", at("circle")));
+        let expanded = expand(&["first".into(), at("outer"), "last".into()]).unwrap();
+        assert_eq!(expanded.args, ["first", "x", "y", "a", "x", "y", "@not-there", "last"]);
+        assert_eq!(expanded.files, [&at("outer")[1..], &at("inner")[1..], &at("inner")[1..]]);
+        assert!(expand(&[at("circle")]).is_err_and(|message| message.starts_with("recursive expansion of: '/")));
+        assert!(expand(&[at("")]).is_err_and(|message| message.ends_with("': Is a directory")));
+    }
+}

@@ -1,0 +1,244 @@
+//! Files in and out: standard input and output, size limit, atomic replacement.
+
+use base::diag::{Diagnostic, Result};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, IsTerminal, Read, Write};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What a tool was given to read.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// The file's name for messages; `<stdin>` for standard input.
+    pub name: String,
+    pub bytes: Arc<Vec<u8>>,
+    /// Whether the bytes came from a pipe, where an earlier stage may have failed.
+    pub piped: bool,
+}
+
+/// Reads a file, or standard input for `None`.
+pub fn read_file(path: Option<&Path>) -> Result<Input> {
+    let Some(path) = path else {
+        let stdin = io::stdin().lock();
+        if stdin.is_terminal() {
+            return Err(Diagnostic::usage("CLI001", "no input: name a file, or feed standard input from a file or a pipe"));
+        }
+        let bytes = read_limited(stdin, "<stdin>")?;
+        return Ok(Input { name: "<stdin>".into(), bytes: Arc::new(bytes), piped: is_pipe("/dev/stdin") });
+    };
+    let name = path.display().to_string();
+    let file = File::open(path).map_err(|error| cannot("read", &name, &error))?;
+    let bytes = read_limited(file, &name)?;
+    Ok(Input { name, bytes: Arc::new(bytes), piped: false })
+}
+
+/// Reads to the end, if that comes before the largest size of a file.
+fn read_limited(source: impl Read, name: &str) -> Result<Vec<u8>> {
+    read_at_most(source, name, base::codec::SIZE_LIMIT as u64)
+}
+
+/// Reads to the end, if that comes within `limit` bytes.
+pub fn read_at_most(source: impl Read, name: &str, limit: u64) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    source.take(limit + 1).read_to_end(&mut bytes).map_err(|error| cannot("read", name, &error))?;
+    if bytes.len() as u64 > limit {
+        return Err(Diagnostic::io("CLI002", format!("{name} is larger than {limit} bytes")));
+    }
+    Ok(bytes)
+}
+
+fn is_pipe(path: &str) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    fs::metadata(path).is_ok_and(|data| data.file_type().is_fifo() || data.file_type().is_socket())
+}
+
+fn cannot(verb: &str, name: &str, error: &io::Error) -> Box<Diagnostic> {
+    Diagnostic::io("CLI003", format!("cannot {verb} {name}: {}", plain(error)))
+}
+
+/// The system's words for an error, without Rust's `(os error 2)`.
+pub fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_string()
+}
+
+/// Writes a file, or standard output for `None`. A regular file is replaced whole or not at all, and left alone when it already
+/// holds these bytes; anything else (a device, a FIFO) is written in place. A reader that has gone away is no error; a standard
+/// output that never was is one.
+pub fn write_file(path: Option<&Path>, bytes: &[u8]) -> Result<()> {
+    let Some(path) = path else {
+        if crate::closed_stdout::stdout_was_closed() {
+            return Err(Diagnostic::io("CLI003", "cannot write <stdout>: it is closed"));
+        }
+        let mut stdout = io::stdout().lock();
+        return match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(cannot("write", "<stdout>", &error)),
+            _ => Ok(()),
+        };
+    };
+    let result = match fs::metadata(path) {
+        Ok(data) if !data.is_file() => overwrite(path, bytes),
+        Ok(data) => replace(path, bytes, Some(data.permissions())),
+        Err(_) => replace(path, bytes, None),
+    };
+    result.map_err(|error| cannot("write", &path.display().to_string(), &error))
+}
+
+fn overwrite(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    match OpenOptions::new().write(true).open(path)?.write_all(bytes) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
+}
+
+fn replace(path: &Path, bytes: &[u8], permissions: Option<fs::Permissions>) -> io::Result<()> {
+    let target = follow(path)?;
+    let exists = permissions.is_some();
+    if exists && holds(&target, bytes)? {
+        return Ok(());
+    }
+    let mut temporary = Temporary::in_same_folder(&target)?;
+    temporary.file.write_all(bytes)?;
+    if let Some(permissions) = permissions {
+        temporary.file.set_permissions(permissions)?;
+    }
+    temporary.put(&target, exists)
+}
+
+/// Replaces a file by what `write` writes, whole or not at all.
+pub(crate) fn replace_by(path: &Path, write: impl FnOnce(File) -> io::Result<()>) -> io::Result<()> {
+    let target = follow(path)?;
+    let temporary = Temporary::in_same_folder(&target)?;
+    write(temporary.file.try_clone()?)?;
+    temporary.put(&target, target.exists())
+}
+
+/// Whether a file has exactly these bytes. One that cannot be read is just replaced.
+fn holds(path: &Path, bytes: &[u8]) -> io::Result<bool> {
+    let same_length = fs::metadata(path)?.len() == bytes.len() as u64;
+    Ok(same_length && fs::read(path).is_ok_and(|old| old == bytes))
+}
+
+/// The file that a chain of symbolic links ends at, which need not exist.
+fn follow(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_path_buf();
+    for _ in 0..40 {
+        match fs::read_link(&path) {
+            Ok(target) => path = path.parent().unwrap_or(Path::new("")).join(target),
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(io::Error::other("too many levels of symbolic links"))
+}
+
+/// A new file in the folder of the one it becomes. Where the file system can, it has no name until all is written, so that nothing
+/// is left of a run that is killed.
+struct Temporary {
+    file: File,
+    /// The name it has meanwhile, if it has one.
+    name: Option<PathBuf>,
+}
+
+impl Temporary {
+    fn in_same_folder(target: &Path) -> io::Result<Temporary> {
+        target.file_name().ok_or_else(|| io::Error::other("the path names no file"))?;
+        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+        if let Ok(file) = rustix::fs::open(folder, flags, Mode::from_raw_mode(0o666)) {
+            return Ok(Temporary { file: file.into(), name: None });
+        }
+        let create = |name: &Path| OpenOptions::new().write(true).create_new(true).open(name);
+        let (name, file) = with_free_name(target, create)?;
+        Ok(Temporary { file, name: Some(name) })
+    }
+
+    fn put(mut self, target: &Path, exists: bool) -> io::Result<()> {
+        let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let link = |name: &Path| Ok(rustix::fs::linkat(CWD, &own, CWD, name, AtFlags::SYMLINK_FOLLOW)?);
+        if self.name.is_none() {
+            // In one step where nothing is replaced; between the two of a replacement a kill leaves a whole file under a hidden name.
+            if !exists && link(target).is_ok() {
+                return Ok(());
+            }
+            self.name = Some(with_free_name(target, link)?.0);
+        }
+        fs::rename(self.name.as_ref().expect("it has a name by now"), target)?;
+        self.name = None;
+        Ok(())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if let Some(name) = &self.name {
+            let _ = fs::remove_file(name);
+        }
+    }
+}
+
+/// Makes something of a hidden name in_same_folder `target` that nothing has yet.
+fn with_free_name<T>(target: &Path, create: impl Fn(&Path) -> io::Result<T>) -> io::Result<(PathBuf, T)> {
+    let stem: String = target.file_name().unwrap_or_default().to_string_lossy().chars().take(40).collect();
+    for attempt in 0.. {
+        let name = target.with_file_name(format!(".{stem}.{}-{attempt}.tmp", std::process::id()));
+        match create(&name) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && attempt < 1000 => {}
+            result => return result.map(|created| (name, created)),
+        }
+    }
+    unreachable!("the loop ends by returning")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+    fn folder(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("common-files-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    #[test]
+    fn equal_bytes_keep_the_file_and_other_bytes_replace_it() {
+        let dir = folder("equal");
+        let path = dir.join("a");
+        write_file(Some(&path), b"one").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        let before = fs::metadata(&path).unwrap();
+        write_file(Some(&path), b"one").unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().ino(), before.ino());
+        write_file(Some(&path), b"two").unwrap();
+        let after = fs::metadata(&path).unwrap();
+        assert_ne!(after.ino(), before.ino());
+        assert_eq!(after.permissions().mode() & 0o777, 0o640);
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 1, "no temporary file is left");
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_link_stays_a_link_even_to_a_file_that_is_not_there_yet() {
+        let dir = folder("link");
+        let link = dir.join("link");
+        symlink("target", &link).unwrap();
+        for text in [b"one", b"two"] {
+            write_file(Some(&link), text).unwrap();
+            assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+            assert_eq!(fs::read(dir.join("target")).unwrap(), text);
+        }
+        symlink("loop", dir.join("loop")).unwrap();
+        assert!(write_file(Some(&dir.join("loop")), b"x").is_err());
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn devices_are_written_in_place() {
+        write_file(Some(Path::new("/dev/null")), b"x").unwrap();
+        assert!(write_file(Some(Path::new("/dev/full")), b"x").is_err());
+        assert!(write_file(Some(Path::new("/nowhere/at/all")), b"x").is_err());
+    }
+}

@@ -1,0 +1,473 @@
+//! Launches: which kernel to run, on which grid, with which memory and arguments. `tile-run`, `tile-sim`, `tile-time` and
+//! `tile-launch` share what is read from `launch.json` or from words on the command line, what is refused, and what is written.
+//!
+//! [`Launch`] is the description; [`Launch::call`] fits it to a kernel and a target, which gives a [`Call`]. Numbers that their
+//! parameter cannot hold, arrays of another type than the kernel's pointer, and grids that are no grid are refused there.
+//!
+//! The description is not trusted: file names are plain names that stay beside `launch.json` (and outputs inside the output
+//! folder), sizes are checked, every pointer names a buffer of the file and no two buffers overlap.
+
+mod command_line;
+mod contents;
+mod element;
+mod extents;
+mod fill;
+mod npy;
+mod options;
+mod outputs;
+mod params;
+
+pub use contents::Contents;
+pub use element::Element;
+pub use extents::{ByTarget, Extents};
+pub use fill::{Fill, Plain};
+pub use npy::ArrayType;
+pub use options::LaunchOptions;
+pub use outputs::listed;
+pub use params::{Param, ParamType};
+
+use base::Target;
+use base::diag::{Diagnostic, Place, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::path::{Component, Path};
+
+/// Memory that one launch may ask for in all its buffers.
+const MEMORY_LIMIT: u64 = 16 << 30;
+/// Where buffers without a fixed address are put.
+const FIRST_ADDRESS: u64 = 0x10_0000_0000;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Launch {
+    /// The kernel's symbol; may be absent when the program has only one.
+    #[serde(default)]
+    pub entry: Option<String>,
+    /// Tile blocks per dimension.
+    #[serde(default)]
+    pub grid: ByTarget<Extents>,
+    #[serde(default)]
+    pub buffers: Vec<Buffer>,
+    /// Flattened kernel parameters, in entry order.
+    pub params: Vec<Param>,
+    /// Buffers to write back, whole; all when it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outputs: Option<Vec<String>>,
+    /// What the launch is for, in numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<Work>,
+    /// Tile blocks that stand for the whole grid, the most typical first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample_blocks: Option<ByTarget<Vec<Extents>>>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Buffer {
+    pub name: String,
+    /// Raw bytes or a `.npy` array beside the description.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The size, or the type, of what is filled instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub array: Option<ArrayType>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fill: Option<Fill>,
+    #[serde(default = "default_align")]
+    pub align: u64,
+    /// The virtual address the simulated memory gives the buffer; chosen by `read` when the file does not say.
+    #[serde(default)]
+    pub address: u64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pointers: Vec<Pointer>,
+    /// The bytes, with the pointers filled in.
+    #[serde(skip)]
+    pub contents: Contents,
+}
+
+/// An eight-byte slot of a buffer that holds the address of another one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pointer {
+    pub at: u64,
+    pub to: String,
+}
+
+/// What a launch does, whatever the code that does it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Work {
+    /// Useful operations of the whole grid.
+    pub flops: f64,
+    /// Traffic of global memory that cannot be less: each input read once, each output written once.
+    pub bytes: f64,
+    #[serde(default)]
+    pub shape: String,
+    #[serde(default)]
+    pub note: String,
+}
+
+/// A launch of one kernel: everything is known, and fits.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Tile blocks per dimension.
+    pub grid: [u32; 3],
+    /// The blocks to run, when it is not the whole grid.
+    pub blocks: Option<Vec<[u32; 3]>>,
+    /// The parameters: numbers sign-extended, floats as their bits, pointers as addresses.
+    pub values: Vec<i64>,
+    pub types: Vec<ParamType>,
+    pub launch: Launch,
+}
+
+/// A description that does not parse, with the line.
+fn malformed(text: &str, name: &str, error: &serde_json::Error) -> Box<Diagnostic> {
+    let (line, column) = (error.line(), error.column());
+    let message = error.to_string();
+    let message = message.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&message);
+    let excerpt = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
+    let comment = excerpt.get(column.saturating_sub(1)..).is_some_and(|rest| rest.starts_with(['/', '#']));
+    let message = if comment { "JSON has no comments" } else { message };
+    let place = Place::Text { file: name.into(), line: line as u32, column: column as u32, excerpt: excerpt.into() };
+    let error = Diagnostic::invalid("LCH001", format!("the launch description does not parse: {message}")).at(place);
+    error.note("docs/launch-files.md lists the fields")
+}
+
+/// Bytes of a description.
+const DESCRIPTION_LIMIT: u64 = 64 << 20;
+
+fn default_align() -> u64 {
+    256
+}
+
+impl Launch {
+    /// Reads the description and the buffers beside it.
+    pub fn read(path: &Path) -> Result<Launch> {
+        let file = std::fs::File::open(path).map_err(|error| io(path, &error))?;
+        let bytes = crate::read_at_most(file, &path.display().to_string(), DESCRIPTION_LIMIT)?;
+        let text =
+            String::from_utf8(bytes).map_err(|_| Diagnostic::invalid("LCH001", format!("{}: it is not text", path.display())))?;
+        Launch::parse(&text, &path.display().to_string(), path.parent().unwrap_or(Path::new(".")))
+    }
+
+    /// A description whose files are in a folder; the name is for messages.
+    pub fn parse(text: &str, name: &str, folder: &Path) -> Result<Launch> {
+        let mut launch: Launch = serde_json::from_str(text).map_err(|error| malformed(text, name, &error))?;
+        launch.check_names()?;
+        launch.load(folder)?;
+        launch.place()?;
+        launch.fill_pointers()?;
+        Ok(launch)
+    }
+
+    /// Fits the launch to a kernel. Without a target a grid that depends on it is refused.
+    pub fn call(self, kernel: &str, types: &[ParamType], target: Option<Target>) -> Result<Call> {
+        let values = params::values(&self, kernel, types)?;
+        let grid = self.grid.of(target, "grid")?.0;
+        Ok(Call { grid, blocks: None, values, types: types.to_vec(), launch: self })
+    }
+
+    /// Puts the buffers at other addresses, and these into the pointers.
+    pub fn move_buffers(&mut self, addresses: &[u64]) -> Result<()> {
+        for (buffer, address) in self.buffers.iter_mut().zip(addresses) {
+            buffer.address = *address;
+        }
+        self.fill_pointers()
+    }
+
+    pub fn buffer(&self, name: &str) -> Result<&Buffer> {
+        self.buffers
+            .iter()
+            .find(|buffer| buffer.name == name)
+            .ok_or_else(|| Diagnostic::invalid("LCH002", format!("no buffer is called '{name}'")))
+    }
+
+    /// The address that a pointer parameter stands for.
+    pub fn address(&self, name: &str) -> Result<u64> {
+        Ok(self.buffer(name)?.address)
+    }
+
+    /// The names of the buffers to write back.
+    pub fn output_names(&self) -> Vec<&str> {
+        match &self.outputs {
+            Some(names) => names.iter().map(String::as_str).collect(),
+            None => self.buffers.iter().map(|buffer| buffer.name.as_str()).collect(),
+        }
+    }
+
+    fn check_names(&self) -> Result<()> {
+        let mut names = BTreeSet::new();
+        for buffer in &self.buffers {
+            plain_name(&buffer.name)?;
+            if !names.insert(buffer.name.as_str()) {
+                return Err(Diagnostic::invalid("LCH003", format!("two buffers are called '{}'", buffer.name)));
+            }
+            if !buffer.align.is_power_of_two() || buffer.address % buffer.align != 0 {
+                return Err(Diagnostic::invalid("LCH004", format!("buffer '{}' has a wrong alignment", buffer.name)));
+            }
+        }
+        let pointed = self.params.iter().filter_map(|param| match param {
+            Param::Ptr(name) => Some(name),
+            _ => None,
+        });
+        let outputs = self.outputs.iter().flatten();
+        for name in pointed.chain(outputs).chain(self.buffers.iter().flat_map(|b| b.pointers.iter().map(|p| &p.to))) {
+            self.buffer(name)?;
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, folder: &Path) -> Result<()> {
+        let mut total = 0;
+        for buffer in &mut self.buffers {
+            let remaining = MEMORY_LIMIT - total;
+            buffer.load(folder, remaining)?;
+            total += buffer.contents.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Gives addresses to buffers without one, and sees that no two overlap.
+    fn place(&mut self) -> Result<()> {
+        let mut next = self.buffers.iter().map(|b| b.address.saturating_add(b.contents.len() as u64)).fold(FIRST_ADDRESS, u64::max);
+        for buffer in &mut self.buffers {
+            if buffer.address == 0 {
+                buffer.address = next.saturating_add(0x1000).div_ceil(buffer.align).saturating_mul(buffer.align);
+                next = buffer.address.saturating_add(buffer.contents.len() as u64);
+            }
+        }
+        let mut ranges: Vec<_> = self.buffers.iter().map(|b| (b.address, b.contents.len() as u64, &b.name)).collect();
+        ranges.sort();
+        let overlap = ranges.windows(2).find(|pair| pair[0].0.checked_add(pair[0].1).is_none_or(|end| end > pair[1].0));
+        match overlap {
+            Some(pair) => Err(Diagnostic::invalid("LCH007", format!("buffers '{}' and '{}' overlap", pair[0].2, pair[1].2))),
+            None => Ok(()),
+        }
+    }
+
+    fn fill_pointers(&mut self) -> Result<()> {
+        for index in 0..self.buffers.len() {
+            for pointer in self.buffers[index].pointers.clone() {
+                let address = self.address(&pointer.to)?;
+                let buffer = &mut self.buffers[index];
+                let size = buffer.contents.len();
+                let end = pointer.at.checked_add(8).filter(|end| *end <= size as u64);
+                if end.is_none() {
+                    return Err(Diagnostic::invalid("LCH008", format!("a pointer lies outside buffer '{}'", buffer.name)));
+                }
+                let at = pointer.at as usize;
+                buffer.contents.get(at..at + 8).copy_from_slice(&address.to_le_bytes());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Buffer {
+    /// A buffer that holds what a file beside the description has.
+    pub fn of_file(name: &str, file: &str) -> Buffer {
+        Buffer { name: name.into(), file: Some(file.into()), align: default_align(), ..Buffer::default() }
+    }
+    /// A buffer with a fill.
+    pub(super) fn of_fill(name: &str, array: ArrayType, fill: Fill) -> Buffer {
+        Buffer { name: name.into(), array: Some(array), fill: Some(fill), align: default_align(), ..Buffer::default() }
+    }
+
+    /// Nothing was written to it before the kernel runs.
+    pub fn is_empty(&self) -> bool {
+        self.fill.as_ref().is_some_and(Fill::is_empty)
+    }
+
+    fn load(&mut self, folder: &Path, remaining: u64) -> Result<()> {
+        let wrong = |what: &str| Diagnostic::invalid("LCH011", format!("buffer '{}': {what}", self.name));
+        let file = match (&self.file, &self.fill) {
+            (Some(file), None) => Some(file),
+            (None, Some(Fill::File { file })) => Some(file),
+            (None, Some(_)) => None,
+            _ => return Err(wrong("give either its file, or its size (bytes or type) and a fill")),
+        };
+        if let Some(file) = file {
+            plain_name(file)?;
+            let path = folder.join(file);
+            if std::fs::metadata(&path).map_err(|error| io(&path, &error))?.len() > remaining {
+                return Err(too_large());
+            }
+            let opened = std::fs::File::open(&path).map_err(|error| io(&path, &error))?;
+            let bytes = crate::read_at_most(opened, &path.display().to_string(), remaining)?;
+            let size = self.expected_bytes()?;
+            if file.ends_with(".npy") {
+                let (array, data) = npy::parse(bytes, &path.display().to_string())?;
+                if self.array.as_ref().is_some_and(|stated| (&stated.descr, &stated.shape) != (&array.descr, &array.shape)) {
+                    return Err(wrong(&format!("the file holds {array}")));
+                }
+                // What is stated may say more: numpy has no bfloat16.
+                self.array.get_or_insert(array);
+                self.contents = data.into();
+            } else {
+                self.contents = bytes.into();
+            }
+            return match size {
+                Some(size) if size != self.contents.len() as u64 => {
+                    Err(wrong(&format!("it has {size} bytes, its file {}", self.contents.len())))
+                }
+                _ => Ok(()),
+            };
+        }
+        let size = self.expected_bytes()?.ok_or_else(|| wrong("a fill needs a size: give bytes or type"))?;
+        if size > remaining {
+            return Err(too_large());
+        }
+        let fill = self.fill.clone().ok_or_else(|| wrong("it has no fill"))?;
+        self.contents = Contents::filled(fill, size as usize)?;
+        Ok(())
+    }
+
+    /// The size that is stated.
+    fn expected_bytes(&self) -> Result<Option<u64>> {
+        let of_type = match &self.array {
+            Some(array) => Some(array.bytes().ok_or_else(too_large)? as u64),
+            None => None,
+        };
+        match (self.bytes, of_type) {
+            (Some(bytes), Some(other)) if bytes != other => {
+                Err(Diagnostic::invalid("LCH011", format!("buffer '{}': its type has {other} bytes, not {bytes}", self.name)))
+            }
+            (bytes, other) => Ok(bytes.or(other)),
+        }
+    }
+}
+
+fn too_large() -> Box<Diagnostic> {
+    Diagnostic::invalid("LCH006", "the buffers are larger than the memory limit of 16 GiB")
+}
+
+/// Refuses every name that could lead out of the folder it is joined to.
+fn plain_name(name: &str) -> Result<()> {
+    let mut parts = Path::new(name).components();
+    match (parts.next(), parts.next()) {
+        (Some(Component::Normal(part)), None) if part == name => Ok(()),
+        _ => Err(Diagnostic::invalid("LCH009", format!("'{name}' is not a plain file name"))),
+    }
+}
+
+fn io(path: &Path, error: &std::io::Error) -> Box<Diagnostic> {
+    Diagnostic::io("LCH010", format!("{}: {}", path.display(), crate::plain(error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numerics::Scalar;
+
+    fn folder(json: &str) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.bin"), [0; 16]).unwrap();
+        std::fs::write(folder.path().join("launch.json"), json).unwrap();
+        folder
+    }
+    fn read(json: &str) -> Result<Launch> {
+        Launch::read(&folder(json).path().join("launch.json"))
+    }
+    fn buffers(buffers: &str) -> Result<Launch> {
+        read(&format!(r#"{{"params": [], "buffers": {buffers}}}"#))
+    }
+
+    #[test]
+    fn reads_places_and_fills() {
+        let json = r#"{"entry": null, "grid": [1, 1, 1], "outputs": ["a"], "params": [{"ptr": "a"}, {"i32": -1}, {"f32": 0.5}],
+            "buffers": [{"name": "a", "file": "a.bin", "align": 256, "address": 4096, "pointers": [{"at": 8, "to": "b"}]},
+                        {"name": "b", "file": "a.bin"}]}"#;
+        let mut launch = read(json).unwrap();
+        assert_eq!(launch.address("a").unwrap(), 4096);
+        let b = launch.address("b").unwrap();
+        assert_eq!(launch.buffers[0].contents.get(8..16), b.to_le_bytes());
+        assert_eq!(launch.params[1..], [Param::I32(-1), Param::F32(0.5)]);
+    }
+
+    #[test]
+    fn refuses_what_leaves_the_folder() {
+        for name in ["../a.bin", "/etc/passwd", "x/a.bin", "..", "."] {
+            assert_eq!(buffers(&format!(r#"[{{"name": "a", "file": "{name}"}}]"#)).unwrap_err().code, "LCH009", "{name}");
+            let fill = format!(r#"[{{"name": "a", "bytes": 16, "fill": {{"file": "{name}"}}}}]"#);
+            assert_eq!(buffers(&fill).unwrap_err().code, "LCH009", "{name}");
+        }
+    }
+
+    #[test]
+    fn refuses_overlaps_and_unknown_names() {
+        let two = r#"[{"name": "a", "file": "a.bin", "align": 8, "address": 4096}, {"name": "b", "file": "a.bin", "align": 8, "address": 4104}]"#;
+        assert_eq!(buffers(two).unwrap_err().code, "LCH007");
+        let unknown = r#"{"params": [], "outputs": ["b"], "buffers": [{"name": "a", "file": "a.bin"}]}"#;
+        assert_eq!(read(unknown).unwrap_err().code, "LCH002");
+    }
+
+    #[test]
+    fn buffers_are_filled_and_all_are_outputs_unless_some_are_named() {
+        let launch = buffers(
+            r#"[{"name": "a", "bytes": 1073741824, "fill": {"random": "f16", "seed": 1, "scale": 1}},
+                {"name": "b", "type": "f32[4, 8]", "fill": "empty"}, {"name": "c", "bytes": 16, "fill": {"file": "a.bin"}},
+                {"name": "d", "type": "i32[2]", "fill": {"constant": "i32", "value": -1}}]"#,
+        );
+        let mut launch = launch.unwrap();
+        assert_eq!(launch.buffers.iter().map(|b| b.contents.len()).collect::<Vec<_>>(), [1 << 30, 128, 16, 8]);
+        assert_eq!(launch.buffers[3].contents.get(0..8), [255; 8]);
+        assert_eq!(launch.buffers.iter().map(Buffer::is_empty).collect::<Vec<_>>(), [false, true, false, false]);
+        assert_eq!(launch.output_names(), ["a", "b", "c", "d"]);
+        assert_eq!(launch.grid.of(None, "grid").unwrap().0, [1, 1, 1]);
+    }
+
+    #[test]
+    fn a_buffer_has_one_initialiser() {
+        for wrong in [
+            r#"[{"name": "a"}]"#,
+            r#"[{"name": "a", "bytes": 16}]"#,
+            r#"[{"name": "a", "fill": "zero"}]"#,
+            r#"[{"name": "a", "file": "a.bin", "fill": "zero"}]"#,
+            r#"[{"name": "a", "file": "a.bin", "bytes": 8}]"#,
+            r#"[{"name": "a", "type": "f32[4]", "bytes": 8, "fill": "zero"}]"#,
+        ] {
+            assert_eq!(buffers(wrong).unwrap_err().code, "LCH011", "{wrong}");
+        }
+        assert_eq!(buffers(r#"[{"name": "a", "bytes": 99999999999, "fill": "zero"}]"#).unwrap_err().code, "LCH006");
+        assert_eq!(buffers(r#"[{"name": "a", "type": "f32[4", "fill": "zero"}]"#).unwrap_err().code, "LCH001");
+    }
+
+    #[test]
+    fn a_grid_is_a_number_a_list_or_one_for_each_target() {
+        let grid = |json: &str, target| {
+            read(&format!(r#"{{"params": [], "grid": {json}}}"#))?.call("k", &[], target).map(|call| call.grid)
+        };
+        assert_eq!(grid("7", None).unwrap(), [7, 1, 1]);
+        assert_eq!(grid("[7]", None).unwrap(), [7, 1, 1]);
+        assert_eq!(grid("[7, 2]", None).unwrap(), [7, 2, 1]);
+        let each = r#"{"sm_80": 108, "sm_90": [132, 1, 1], "sm_100": [148]}"#;
+        assert_eq!(grid(each, Target::parse("sm_90")).unwrap(), [132, 1, 1]);
+        assert_eq!(grid(each, Target::parse("sm_103")).unwrap(), [148, 1, 1]);
+        assert_eq!(grid(each, Target::parse("sm_89")).unwrap(), [108, 1, 1]);
+        assert_eq!(grid(each, None).unwrap_err().code, "LCH005");
+        assert_eq!(grid(r#"{"sm_90": 1}"#, Target::parse("sm_80")).unwrap_err().code, "LCH005");
+        for wrong in ["0", "[1, 0]", "[1, 1, 1, 1]", "\"1\"", "16777216", "{\"sm90\": 1}"] {
+            assert_eq!(grid(wrong, None).unwrap_err().code, "LCH001", "{wrong}");
+        }
+    }
+
+    #[test]
+    fn numpy_arrays_must_match_the_pointer_type() {
+        let folder = folder(r#"{"params": [{"ptr": "a"}], "buffers": [{"name": "a", "file": "a.npy"}]}"#);
+        let array = ArrayType::parse("f16[2, 4]").unwrap();
+        std::fs::write(folder.path().join("a.npy"), [array.header(), vec![1; 16]].concat()).unwrap();
+        let read = || Launch::read(&folder.path().join("launch.json")).unwrap();
+        let launch = read();
+        assert_eq!(
+            (launch.buffers[0].contents.len(), launch.buffers[0].array.as_ref().unwrap().to_string()),
+            (16, "'<f2'[2, 4]".into())
+        );
+        assert!(launch.call("k", &[ParamType::Pointer(Some(Scalar::F16))], None).is_ok());
+        assert!(read().call("k", &[ParamType::Pointer(None)], None).is_ok());
+        for other in [Scalar::F32, Scalar::BF16, Scalar::I16] {
+            assert_eq!(read().call("k", &[ParamType::Pointer(Some(other))], None).unwrap_err().code, "LCH013");
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The command line of a launch, the same for all tools that execute kernels on the CPU.
+
+use super::command_line::{self, Abi};
+use super::{Call, Extents, Launch, ParamType, extents};
+use base::Target;
+use base::diag::{Diagnostic, Result};
+use std::path::PathBuf;
+
+/// Work that a CPU takes minutes for; more is asked about.
+const MUCH_FLOPS: f64 = 2e10;
+const MUCH_BYTES: f64 = 1e9;
+
+#[derive(clap::Args, Clone, Debug)]
+pub struct LaunchOptions {
+    /// Arguments, one for each parameter: a number, a .npy file, or `FILL:TYPE[SHAPE]` with FILL one of zeros, ones, iota, empty
+    #[arg(value_name = "ARG", allow_negative_numbers = true)]
+    args: Vec<String>,
+    /// Description of grid, buffers and arguments
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["args", "grid"])]
+    launch: Option<PathBuf>,
+    /// Tile blocks along each dimension [default: 1]
+    #[arg(long, value_name = "X[,Y[,Z]]", value_parser = parse_grid)]
+    grid: Option<Extents>,
+    /// Run these tile blocks only; those that the launch names as samples when none is given
+    #[arg(long, value_name = "X:Y:Z,..", num_args = 0..=1, require_equals = true, value_delimiter = ',', value_parser = parse_block)]
+    sample_blocks: Option<Vec<Extents>>,
+    /// Run the whole grid although the launch states more work than a CPU does in minutes
+    #[arg(long, conflicts_with = "sample_blocks")]
+    full_grid: bool,
+    /// Kernel to run, where the file has several
+    #[arg(long, value_name = "NAME")]
+    entry: Option<String>,
+    /// Folder for the outputs
+    #[arg(long, value_name = "DIR")]
+    pub(super) out_dir: Option<PathBuf>,
+    /// How an array is passed
+    #[arg(long, value_name = "ABI", value_enum, default_value_t = Abi::Pointer)]
+    abi: Abi,
+    /// Print the outputs, shortened
+    #[arg(long)]
+    pub(super) print_outputs: bool,
+}
+
+/// The command line with `launch.json` read, when there is one: it may name the kernel.
+pub struct Opened<'a> {
+    options: &'a LaunchOptions,
+    launch: Option<Launch>,
+}
+
+impl LaunchOptions {
+    /// Whether the command line has a launch, which a check of the file alone does not need.
+    pub fn is_given(&self) -> bool {
+        self.launch.is_some() || self.grid.is_some() || !self.args.is_empty()
+    }
+
+    pub fn open(&self) -> Result<Opened<'_>> {
+        let launch = self.launch.as_deref().map(Launch::read).transpose()?;
+        Ok(Opened { options: self, launch })
+    }
+}
+
+impl Opened<'_> {
+    /// The kernel that is asked for.
+    pub fn entry(&self) -> Option<&str> {
+        self.options.entry.as_deref().or(self.launch.as_ref().and_then(|launch| launch.entry.as_deref()))
+    }
+
+    /// The launch, fitted to the kernel.
+    pub fn call(self, kernel: &str, types: &[ParamType], target: Option<Target>) -> Result<Call> {
+        let options = self.options;
+        let launch = match self.launch {
+            Some(launch) => launch,
+            None => command_line::launch(&options.args, types, options.grid.unwrap_or(Extents([1; 3])), options.abi)?,
+        };
+        let mut call = launch.call(kernel, types, target)?;
+        if let Some(named) = &options.sample_blocks {
+            call.blocks = Some(call.sample_blocks(named, target)?);
+        } else if !options.full_grid {
+            call.refuse_much_work()?;
+        }
+        Ok(call)
+    }
+}
+
+impl Call {
+    /// The blocks that are named, or those of the launch; all within the grid.
+    pub fn sample_blocks(&self, named: &[Extents], target: Option<Target>) -> Result<Vec<[u32; 3]>> {
+        let of_launch = match (&self.launch.sample_blocks, named) {
+            (_, [_, ..]) => named,
+            (Some(blocks), []) => blocks.of(target, "list of sample blocks")?,
+            (None, []) => {
+                let message = "the launch names no sample blocks; give some, as --sample-blocks=0:0:0,1:0:0";
+                return Err(Diagnostic::usage("LCH016", message));
+            }
+        };
+        let inside = |block: &Extents| block.0.iter().zip(self.grid).all(|(at, extent)| *at < extent);
+        match of_launch.iter().find(|block| !inside(block)) {
+            Some(block) => Err(Diagnostic::invalid("LCH016", format!("block {:?} is not in the grid of {:?}", block.0, self.grid))),
+            None => Ok(of_launch.iter().map(|block| block.0).collect()),
+        }
+    }
+
+    fn refuse_much_work(&self) -> Result<()> {
+        let Some(work) = self.launch.work.as_ref().filter(|work| work.flops > MUCH_FLOPS || work.bytes > MUCH_BYTES) else {
+            return Ok(());
+        };
+        let blocks: u64 = self.grid.iter().map(|extent| u64::from(*extent)).product();
+        let message = format!(
+            "this launch is {:.3e} operations and {:.3e} bytes in {blocks} blocks, too much for a CPU: run some of them with --sample-blocks, \
+             or all with --whole-grid",
+            work.flops, work.bytes
+        );
+        Err(Diagnostic::usage("LCH012", message))
+    }
+}
+
+/// `4`, `4,2` or `4,2,1`.
+fn parse_grid(text: &str) -> std::result::Result<Extents, String> {
+    let parts: std::result::Result<Vec<u32>, _> = text.split(',').map(|part| part.trim().parse()).collect();
+    match parts.as_deref() {
+        Ok(parts @ ([_] | [_, _] | [_, _, _])) if parts.iter().all(|n| (1..=extents::MOST).contains(n)) => {
+            Ok(Extents(std::array::from_fn(|axis| parts.get(axis).copied().unwrap_or(1))))
+        }
+        _ => Err(format!("a grid is X[,Y[,Z]], each from 1 to {}", extents::MOST)),
+    }
+}
+
+/// `4`, `4:2` or `4:2:1`.
+fn parse_block(text: &str) -> std::result::Result<Extents, String> {
+    let parts: std::result::Result<Vec<u32>, _> = text.split(':').map(|part| part.trim().parse()).collect();
+    match parts.as_deref() {
+        Ok(parts @ ([_] | [_, _] | [_, _, _])) => Ok(Extents(std::array::from_fn(|axis| parts.get(axis).copied().unwrap_or(0)))),
+        _ => Err("a block is X[:Y[:Z]]".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: LaunchOptions,
+    }
+
+    fn call(json: &str, options: &[&str]) -> Result<Call> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("launch.json");
+        std::fs::write(&path, json).unwrap();
+        let line = ["tool", "--launch", path.to_str().unwrap()];
+        let line = Line::try_parse_from(line.iter().chain(options)).unwrap();
+        line.options.open()?.call("k", &[], Target::parse("sm_90"))
+    }
+
+    const LARGE: &str = r#"{"params": [], "grid": {"sm_90": [132], "sm_100": [148]}, "work": {"flops": 1e12, "bytes": 1e6},
+        "sample_blocks": {"sm_90": [[66, 0, 0], [131]], "sm_100": [[147]]}}"#;
+
+    #[test]
+    fn sample_blocks_are_the_launches_or_those_named() {
+        assert_eq!(call(LARGE, &["--sample-blocks"]).unwrap().blocks, Some(vec![[66, 0, 0], [131, 0, 0]]));
+        assert_eq!(call(LARGE, &["--sample-blocks=3,5:0:0"]).unwrap().blocks, Some(vec![[3, 0, 0], [5, 0, 0]]));
+        let outside = call(LARGE, &["--sample-blocks=132"]).unwrap_err();
+        assert!(outside.message.contains("block [132, 0, 0] is not in the grid of [132, 1, 1]"), "{}", outside.message);
+        assert!(call(r#"{"params": []}"#, &["--sample-blocks"]).unwrap_err().message.contains("names no sample blocks"));
+    }
+
+    #[test]
+    fn a_large_grid_needs_confirmation() {
+        let error = call(LARGE, &[]).unwrap_err();
+        assert_eq!(error.code, "LCH012");
+        assert!(error.message.contains("1.000e12 operations") && error.message.contains("--sample-blocks"), "{}", error.message);
+        assert_eq!(call(LARGE, &["--whole-grid"]).unwrap().blocks, None);
+    }
+}

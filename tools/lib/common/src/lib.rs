@@ -1,0 +1,62 @@
+//! Conventions that every tool keeps: arguments, files in and out, diagnostics, passes, exit codes.
+//!
+//! A tool is a `main` of a few lines. A filter (`tool [INPUT|-] [-o OUTPUT|-]`) calls [`filter`], a tool that writes no single
+//! file (`tile-run`, `tile-sim`) calls [`runner`]; both hand a [`Session`] and the tool's own options to a function:
+//!
+//! ```no_run
+//! # use common::{About, Pass, Session, options::OptLevel};
+//! const ABOUT: About = About {
+//!     name: "tile-lower-aa",
+//!     summary: "Makes memory explicit: .tile to .aa",
+//!     examples: &[("tile-lower-aa -O3 k.tile -o k.aa", "one file to another")],
+//!     passes: &["convert", "fold"],
+//!     forms: true,
+//! };
+//!
+//! fn main() -> std::process::ExitCode {
+//!     common::filter::<OptLevel>(&ABOUT, |session, options| {
+//!         // let input: File<tileir::Module> = session.read()?;
+//!         // let mut file = session.step("convert", || convert(&input))?;
+//!         // options.record(&mut file.envelope)?;
+//!         // session.run(PASSES, &mut file)?;
+//!         // session.write(&file)
+//!         # Ok(())
+//!     })
+//! }
+//! ```
+
+mod bug;
+pub mod child;
+pub mod cl;
+mod closed_stdout;
+mod difference;
+pub mod explain;
+mod fault_injection;
+mod files;
+pub mod launch;
+mod limits;
+pub mod options;
+mod passes;
+mod report;
+mod session;
+mod start;
+pub mod toolkit;
+
+pub use difference::{Colour, difference};
+pub use fault_injection::fault_injected;
+pub use files::{Input, plain, read_at_most, read_file, write_file};
+pub use limits::Limits;
+pub use passes::{Pass, Show, pass_names};
+pub use report::{ErrorFormat, Reporter, write_stderr};
+pub use session::{Format, Session};
+pub use start::{About, filter, interactive, limit_of_file_sizes_is_an_error, runner};
+
+/// Exit codes of the native tools; the driver has the reference's.
+pub mod exit {
+    pub const OK: u8 = 0;
+    pub const INVALID: u8 = 1;
+    pub const USAGE: u8 = 2;
+    pub const UNSUPPORTED: u8 = 3;
+    pub const IO: u8 = 4;
+    pub const BUG: u8 = 101;
+}

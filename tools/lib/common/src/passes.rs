@@ -1,0 +1,106 @@
+//! The pass runner: order, timing, `--print-after`, `--stop-after`, and the name of the running pass for bug reports.
+
+use crate::difference::{Colour, difference};
+use crate::session::Session;
+use base::diag::Result;
+use base::{File, Payload};
+
+/// One step of a tool over a state `S`, usually the `File` it will write.
+pub struct Pass<S> {
+    pub name: &'static str,
+    pub run: fn(&mut S) -> Result<()>,
+}
+
+/// The names of some passes, for [`crate::About`]: those that run before the table, those of the table, and those after it.
+pub const fn pass_names<S, const N: usize>(
+    before: &[&'static str],
+    table: &[Pass<S>],
+    after: &[&'static str],
+) -> [&'static str; N] {
+    assert!(N == before.len() + table.len() + after.len());
+    let mut names = [""; N];
+    let mut at = 0;
+    while at < N {
+        names[at] = if at < before.len() {
+            before[at]
+        } else if at < before.len() + table.len() {
+            table[at - before.len()].name
+        } else {
+            after[at - before.len() - table.len()]
+        };
+        at += 1;
+    }
+    names
+}
+
+/// What `--print-after` prints, and what is checked between passes in debug builds.
+pub trait Show {
+    fn show(&self) -> String;
+    fn check(&self) -> Result<()>;
+}
+
+impl<P: Payload> Show for File<P> {
+    fn show(&self) -> String {
+        self.payload.print(&self.envelope, base::Locations::Left)
+    }
+    fn check(&self) -> Result<()> {
+        self.payload.verify(&self.envelope)
+    }
+}
+
+impl Session {
+    /// Runs the passes in order, up to the one that `--stop-after` names.
+    pub fn run<S: Show>(&mut self, passes: &[Pass<S>], state: &mut S) -> Result<()> {
+        if self.prints_changed() && self.before.is_none() {
+            self.before = Some(state.show());
+        }
+        for pass in passes {
+            if self.stopped() {
+                return Ok(());
+            }
+            self.timed(pass.name, |_| (pass.run)(state))?;
+            if cfg!(debug_assertions) {
+                state.check().map_err(|error| error.note(format!("found after pass '{}'", pass.name)))?;
+            }
+            self.after(pass.name, state);
+        }
+        Ok(())
+    }
+
+    /// Runs a step that makes the state, such as the conversion from one format to the next, as the pass `name`.
+    pub fn step<S: Show>(&mut self, name: &'static str, step: impl FnOnce() -> Result<S>) -> Result<S> {
+        let state = self.timed(name, |_| step())?;
+        self.after(name, &state);
+        Ok(state)
+    }
+
+    fn after<S: Show>(&mut self, name: &'static str, state: &S) {
+        self.passed(name, || state.show());
+    }
+
+    fn show_change(&self, name: &str, result: &str) {
+        let tool = self.about.name;
+        let change = match &self.before {
+            None => format!("// {tool} starts with {} lines after {name}\n", result.lines().count()),
+            Some(before) => match difference(before, result, Colour::of_stderr()) {
+                changes if changes.is_empty() => format!("// {tool} {name} changes nothing\n"),
+                changes => format!("// {tool} {name} changes\n{changes}"),
+            },
+        };
+        crate::report::write_stderr(&change);
+    }
+
+    /// Notes that a pass is done: prints its result when asked, and stops when that was the last.
+    pub fn passed(&mut self, name: &'static str, result: impl Fn() -> String) {
+        debug_assert!(self.about.passes.contains(&name), "pass '{name}' is not in the tool's About");
+        if self.prints_after(name) {
+            crate::report::write_stderr(&format!("// {} after {name}\n{}\n", self.about.name, result().trim_end()));
+        }
+        if self.prints_changed() {
+            let result = result();
+            self.show_change(name, &result);
+            self.before = Some(result);
+        }
+        self.stop_if_named(name);
+    }
+}

@@ -1,0 +1,304 @@
+//! One run of a tool: its standard arguments, its input and output, its clock.
+
+use crate::files::{Input, read_file, write_file};
+use crate::limits::Limits;
+use crate::report::{ErrorFormat, Reporter, write_stderr};
+use crate::start::About;
+use base::diag::{Diagnostic, Result, Severity};
+use base::envelope::{self, Form};
+use base::nearest::did_you_mean;
+use base::{File, Payload};
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+/// What every tool takes.
+#[derive(clap::Args, Debug, Clone)]
+pub(crate) struct Basics {
+    /// File to read; standard input when absent or `-`
+    #[arg(value_name = "INPUT")]
+    pub(crate) input: Option<PathBuf>,
+    /// Read and check the input, write nothing
+    #[arg(long)]
+    pub(crate) verify_only: bool,
+    /// How diagnostics are written
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = ErrorFormat::Human)]
+    pub(crate) error_format: ErrorFormat,
+    /// Say what is done
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+    /// Print the time each step took
+    #[arg(long)]
+    pub(crate) time: bool,
+    #[command(flatten)]
+    pub(crate) limits: Limits,
+    /// Say what an error code means, or list all with `list`
+    #[arg(long, value_name = "CODE")]
+    pub(crate) explain: Option<String>,
+    /// Name of the input in messages, for one that comes from standard input
+    #[arg(long, value_name = "NAME")]
+    pub(crate) input_name: Option<String>,
+}
+
+/// What a tool takes that writes one file.
+#[derive(clap::Args, Debug, Clone)]
+pub(crate) struct Output {
+    /// File to write; standard output when absent or `-`
+    #[arg(short, long, value_name = "OUTPUT")]
+    pub(crate) output: Option<PathBuf>,
+    /// Form of the file: binary, RON to edit, or text to read (all forms are read everywhere)
+    #[arg(long, value_name = "FORM", value_enum)]
+    pub(crate) format: Option<Format>,
+    /// Stop after this pass and write the file as it then is
+    #[arg(long, value_name = "PASS")]
+    pub(crate) stop_after: Option<String>,
+    /// Print the file after this pass, or after each with `all`, to standard error
+    #[arg(long, value_name = "PASS")]
+    pub(crate) print_after: Vec<String>,
+    /// Print what each pass changed, to standard error
+    #[arg(long)]
+    pub(crate) print_changed: bool,
+}
+
+/// The form a file is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    Bin,
+    Ron,
+    Text,
+}
+
+impl From<Format> for Form {
+    fn from(format: Format) -> Form {
+        match format {
+            Format::Bin => Form::Binary,
+            Format::Ron => Form::Ron,
+            Format::Text => Form::Text,
+        }
+    }
+}
+
+pub struct Session {
+    pub about: &'static About,
+    pub(crate) basics: Basics,
+    pub(crate) output: Option<Output>,
+    times: Vec<(&'static str, Duration)>,
+    stopped: bool,
+    log_printed: usize,
+    /// With `--print-changed`, the file as it was after the pass before.
+    pub(crate) before: Option<String>,
+}
+
+/// What is running, for the report when it panics.
+#[derive(Clone, Debug)]
+pub(crate) struct Running {
+    pub(crate) step: Option<&'static str>,
+    /// The last pass that succeeded.
+    pub(crate) before: Option<&'static str>,
+    pub(crate) input: Option<Input>,
+}
+
+pub(crate) static RUNNING: Mutex<Running> = Mutex::new(Running { step: None, before: None, input: None });
+
+fn running() -> MutexGuard<'static, Running> {
+    RUNNING.lock().unwrap_or_else(|error| error.into_inner())
+}
+
+/// The step that is at work.
+pub(crate) fn running_step() -> Option<&'static str> {
+    running().step
+}
+
+impl Session {
+    pub(crate) fn new(about: &'static About, basics: Basics, output: Option<Output>) -> Session {
+        Session { about, basics, output, times: Vec::new(), stopped: false, log_printed: 0, before: None }
+    }
+
+    /// Name and version, for the envelope's `producer`.
+    pub fn producer(&self) -> String {
+        format!("{} {}", self.about.name, env!("CARGO_PKG_VERSION"))
+    }
+    pub fn verbose(&self) -> bool {
+        self.basics.verbose
+    }
+    /// What the tool, and what it starts, may take.
+    pub fn limits(&self) -> Limits {
+        self.basics.limits
+    }
+    /// The tool should check its input and write nothing.
+    pub fn verify_only(&self) -> bool {
+        self.basics.verify_only
+    }
+    /// `--stop-after` was reached: what remains is to write the file.
+    pub fn stopped(&self) -> bool {
+        self.stopped
+    }
+    /// The form `--format` asks for, if it was given.
+    pub fn format(&self) -> Option<Format> {
+        self.output.as_ref().and_then(|output| output.format)
+    }
+    /// The file that `-o` names; `None` is standard output.
+    pub fn output_path(&self) -> Option<&PathBuf> {
+        self.output.as_ref().and_then(|output| output.output.as_ref()).filter(|path| path.as_os_str() != "-")
+    }
+    /// Reports something that does not end the run.
+    pub fn report(&self, diagnostic: &Diagnostic) {
+        Reporter(self.basics.error_format).report(diagnostic);
+    }
+    /// Says something with `-v`.
+    pub fn write_stderr(&self, text: &str) {
+        if self.basics.verbose {
+            write_stderr(&format!("{}: {text}\n", self.about.name));
+        }
+    }
+
+    /// The bytes of the input.
+    pub fn input(&mut self) -> Result<Input> {
+        let path = self.basics.input.clone().filter(|path| path.as_os_str() != "-");
+        let mut input = self.timed("read", |_| read_file(path.as_deref()))?;
+        if let (None, Some(name)) = (path, &self.basics.input_name) {
+            input.name.clone_from(name);
+        }
+        if input.piped
+            && let Some(last) = self.times.last_mut()
+        {
+            last.0 = "wait";
+        }
+        running().input = Some(input.clone());
+        Ok(input)
+    }
+
+    /// The input as a stage file, in whichever form, verified.
+    pub fn read<P: Payload>(&mut self) -> Result<File<P>> {
+        let input = self.input()?;
+        self.decode(&input)
+    }
+
+    /// Bytes already read as a stage file, verified. An empty or cut file from a pipe ends the run in silence: an earlier stage
+    /// failed and has said why.
+    pub fn decode<P: Payload>(&mut self, input: &Input) -> Result<File<P>> {
+        input.refuse_cut()?;
+        let file = self.timed("decode", |_| File::<P>::read(&input.bytes, &input.name))?;
+        self.log_printed = file.envelope.log.len();
+        Ok(file)
+    }
+
+    /// Verifies and writes a stage file in the form asked for, binary by default.
+    pub fn write<P: Payload>(&mut self, file: &File<P>) -> Result<()> {
+        let form = self.format().map_or(Form::Binary, Form::from);
+        let bytes = self.timed("encode", |_| file.write(form))?;
+        if self.basics.verbose {
+            file.envelope.log.iter().skip(self.log_printed).for_each(|entry| {
+                write_stderr(&format!(
+                    "{}: {}: {:?} {}: {}\n",
+                    self.about.name, entry.pass, entry.outcome, entry.name, entry.message
+                ));
+            });
+        }
+        self.write_bytes(&bytes, form == Form::Binary)
+    }
+
+    /// Writes the artefact, unless only the input was to be checked.
+    pub fn write_bytes(&mut self, bytes: &[u8], binary: bool) -> Result<()> {
+        if self.basics.verify_only {
+            return Ok(());
+        }
+        let path = self.output_path().cloned();
+        if binary && path.is_none() && std::io::stdout().is_terminal() {
+            return Err(Diagnostic::usage("CLI004", "binary output to a terminal: use -o FILE, or --format=text to read it"));
+        }
+        self.timed("write", |_| write_file(path.as_deref(), bytes))
+    }
+
+    /// Runs a step under the clock and under its name.
+    pub fn timed<T>(&mut self, name: &'static str, step: impl FnOnce(&mut Session) -> T) -> T {
+        let around = running().step.replace(name);
+        crate::bug::fail_if_requested(self.about, name);
+        let start = Instant::now();
+        let result = step(self);
+        self.times.push((name, start.elapsed()));
+        let mut now = running();
+        now.step = around;
+        if self.about.passes.contains(&name) {
+            now.before = Some(name);
+        }
+        result
+    }
+
+    pub(crate) fn prints_after(&self, name: &str) -> bool {
+        self.output
+            .as_ref()
+            .is_some_and(|output| output.print_after.iter().any(|requested| requested == name || requested == "all"))
+    }
+    pub(crate) fn stop_if_named(&mut self, name: &str) {
+        self.stopped |= self.output.as_ref().is_some_and(|output| output.stop_after.as_deref() == Some(name));
+    }
+
+    pub(crate) fn prints_changed(&self) -> bool {
+        self.output.as_ref().is_some_and(|output| output.print_changed)
+    }
+
+    /// That the tool has a use for the options, and that the passes named on the command line are its own.
+    pub(crate) fn check_options(&self) -> Result<()> {
+        let Some(output) = &self.output else { return Ok(()) };
+        let (forms, passes) = (self.about.forms, !self.about.passes.is_empty());
+        let given = [
+            ("--format", output.format.is_some(), forms, "writes no stage file, so its output has one form"),
+            ("--stop-after", output.stop_after.is_some(), passes, "has no passes"),
+            ("--print-after", !output.print_after.is_empty(), passes, "has no passes"),
+            ("--print-changed", output.print_changed, passes, "has no passes"),
+        ];
+        if let Some((option, .., why)) = given.iter().find(|(_, given, useful, _)| *given && !useful) {
+            return Err(Diagnostic::usage("CLI009", format!("{option} does nothing here: {} {why}", self.about.name)));
+        }
+        let printed = output.print_after.iter().filter(|name| *name != "all");
+        for name in printed.chain(&output.stop_after) {
+            if !self.about.passes.contains(&name.as_str()) {
+                let known = self.about.passes.join(", ");
+                let meant = did_you_mean(name, self.about.passes.iter().copied());
+                let message = format!("{} has no pass '{name}'{meant}; its passes are: {known}", self.about.name);
+                return Err(Diagnostic::usage("CLI005", message));
+            }
+        }
+        Ok(())
+    }
+
+    /// The table of `--time`, as a JSON line for the driver.
+    pub(crate) fn print_times(&self) {
+        if !self.basics.time {
+            return;
+        }
+        let name = self.about.name;
+        let milliseconds = |time: &Duration| time.as_secs_f64() * 1e3;
+        if self.basics.error_format == ErrorFormat::Json {
+            let steps: Vec<_> = self.times.iter().map(|(step, time)| (step, milliseconds(time))).collect();
+            write_stderr(&format!("{}\n", serde_json::json!({ "tool": name, "times": steps })));
+            return;
+        }
+        let total: f64 = self.times.iter().filter(|(step, _)| *step != "wait").map(|(_, time)| milliseconds(time)).sum();
+        let rows = self.times.iter().map(|(step, time)| format!("{name:14} {step:24} {:9.3} ms\n", milliseconds(time)));
+        write_stderr(&(rows.collect::<String>() + &format!("{name:14} {:24} {total:9.3} ms\n", "total")));
+    }
+}
+
+impl Input {
+    /// Ends the run in silence when a pipe delivered nothing, or less than the file says it has.
+    pub fn refuse_cut(&self) -> Result<()> {
+        if self.piped && envelope::is_cut(&self.bytes) {
+            return Err(silent());
+        }
+        Ok(())
+    }
+}
+
+/// The code of the diagnostic that is not printed.
+const SILENT: &str = "CLI000";
+
+fn silent() -> Box<Diagnostic> {
+    Diagnostic::io(SILENT, "an earlier stage failed")
+}
+
+pub(crate) fn is_silent(diagnostic: &Diagnostic) -> bool {
+    diagnostic.severity == Severity::Error && diagnostic.code == SILENT
+}

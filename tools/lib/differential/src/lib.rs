@@ -1,0 +1,238 @@
+//! Runs one program at every stage, as processes, and compares what it leaves in memory and what it prints. `tile-fuzz` asks this of
+//! random programs, `tile-validate` of a user's.
+
+use base::diag::{Diagnostic, Result};
+use numerics::Scalar;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Memory that is compared at the end.
+#[derive(Clone, Debug)]
+pub struct Output {
+    pub name: String,
+    pub scalar: Scalar,
+    /// How far an element may be off, relative to its size or to one; zero: not by a bit.
+    pub tolerance: f64,
+    /// What must be there, where that is known without executing anything.
+    pub expected: Option<Vec<u8>>,
+}
+
+/// What came of one program on one target.
+pub enum Outcome {
+    Same,
+    /// A stage or executor says that it does not do this.
+    Unsupported(String),
+    /// A stage or executor was stopped: it took longer than one may.
+    Unfinished(String),
+    Wrong(String),
+}
+
+/// Where and for what the stages are run.
+#[derive(Clone, Debug)]
+pub struct Bench {
+    /// Where the tools are.
+    pub tools: PathBuf,
+    pub level: String,
+    pub target: String,
+    /// What tile-lower-as and tile-sched are reported to decide.
+    pub lowering: Vec<String>,
+    pub scheduling: Vec<String>,
+    /// How long one process may take.
+    pub patience: Duration,
+    /// Whether other programs are compared at the same time: then no process needs threads of its own.
+    pub runs_concurrently: bool,
+}
+
+/// What the message begins with where the program itself does not leave what is known.
+pub const UNEXPECTED: &str = "unexpected: ";
+
+/// A run of a tool that went well, with what it printed, or what came of the program.
+enum Ran {
+    Done(String),
+    Failed(Outcome),
+}
+
+/// How a file of a stage is made, and how it is executed, once for each list of options.
+struct Step<'a> {
+    tool: &'a str,
+    args: Vec<&'a str>,
+    file: &'a str,
+    executor: &'a str,
+    runs: &'a [&'a [&'a str]],
+}
+
+/// With asynchronous work as early as may be, and as late.
+const EARLY: &[&str] = &["--races=error", "--delivery=early"];
+const LATE: &[&str] = &["--races=error", "--delivery=late", "--schedule-seed=7"];
+
+impl Bench {
+    /// Runs a tool. Exit code 3 is its way to say that it does not do something, 4 that its surroundings lack something: no
+    /// program is to blame for that.
+    fn run(&self, tool: &str, args: &[&str]) -> Result<Ran> {
+        let path = self.tools.join(tool);
+        let failed = |why: String| Diagnostic::io("FUZ001", format!("{}: {why}", path.display()));
+        let mut command = duct::cmd(&path, args).stdin_null().stdout_capture().stderr_capture().unchecked();
+        command = command.before_spawn(|child| {
+            common::child::tie(child, None);
+            Ok(())
+        });
+        if self.runs_concurrently {
+            command = command.env("RAYON_NUM_THREADS", "1");
+        }
+        let child = command.start().map_err(|error| failed(error.to_string()))?;
+        let Some(output) = child.wait_timeout(self.patience).map_err(|error| failed(error.to_string()))? else {
+            child.kill().map_err(|error| failed(error.to_string()))?;
+            return Ok(Ran::Failed(Outcome::Unfinished(format!("{tool} takes more than {} s", self.patience.as_secs()))));
+        };
+        let reported = String::from_utf8_lossy(&output.stderr);
+        let first = reported.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        Ok(match output.status.code() {
+            Some(0) => Ran::Done(String::from_utf8_lossy(&output.stdout).into_owned()),
+            Some(3) => Ran::Failed(Outcome::Unsupported(format!("{tool}: {first}"))),
+            Some(4) => return Err(failed(first.to_string())),
+            code => Ran::Failed(Outcome::Wrong(format!("{tool} ends with {code:?}: {first}"))),
+        })
+    }
+
+    /// Every stage must leave what the program itself does. The program itself is also checked for what would leave freedom, and
+    /// must leave what is known without executing it. The folder has it as `k.tile`, and its launch as `launch.json`.
+    pub fn compare(&self, outputs: &[Output], folder: &Path) -> Result<Outcome> {
+        let path = |name: &str| folder.join(name).to_string_lossy().into_owned();
+        let (tile, aa, atoms, sched, ptx) = (path("k.tile"), path("k.aa"), path("k.as"), path("k.sched"), path("k.ptx"));
+        let placed = path("placed.sched");
+        let printed = match self.execute("tile-run", &["--check"], &tile, folder, "tile")? {
+            Ran::Done(printed) => printed,
+            Ran::Failed(outcome) => return Ok(outcome),
+        };
+        if let Some(message) = unexpected(outputs, &folder.join("tile"))? {
+            return Ok(Outcome::Wrong(format!("{UNEXPECTED}{message}")));
+        }
+        let level = format!("-O{}", self.level);
+        let step = |tool, args, file, executor, runs| Step { tool, args, file, executor, runs };
+        let mut steps = vec![
+            step("tile-lower-aa", vec![&level, &tile, "-o", &aa], &aa, "tile-run", &[&[]]),
+            step("tile-lower-as", vec!["--gpu-name", &self.target, &aa, "-o", &atoms], &atoms, "tile-run", &[&[]]),
+            step("tile-sched", vec!["--stop-after=alloc", &atoms, "-o", &placed], &placed, "tile-run", &[&[]]),
+            step("tile-sched", vec![&placed, "-o", &sched], &sched, "tile-run", &[&[]]),
+            step("tile-ptx", vec![&sched, "-o", &ptx], &ptx, "tile-sim", &[EARLY, LATE]),
+        ];
+        if ["0", "1"].contains(&&*self.level) {
+            // Nothing is pipelined: there is nothing between, and nothing asynchronous.
+            steps[3].args[0] = &atoms;
+            steps[4].runs = &[EARLY];
+            steps.remove(2);
+        }
+        for (step, decided) in [(1, &self.lowering), (2, &self.scheduling)] {
+            steps[step].args.splice(0..0, decided.iter().map(String::as_str));
+        }
+        for Step { tool, args, file, executor, runs } in steps {
+            if let Ran::Failed(outcome) = self.run(tool, &args)? {
+                return Ok(outcome);
+            }
+            for options in runs {
+                if let Some(outcome) = self.agrees(outputs, &printed, executor, options, file, folder)? {
+                    return Ok(outcome);
+                }
+            }
+        }
+        Ok(Outcome::Same)
+    }
+
+    /// What goes wrong when a file is executed, if anything does.
+    fn agrees(
+        &self,
+        outputs: &[Output],
+        printed: &str,
+        executor: &str,
+        options: &[&str],
+        file: &str,
+        folder: &Path,
+    ) -> Result<Option<Outcome>> {
+        let stage = Path::new(file).file_name().expect("a file has a name").to_string_lossy();
+        let out = format!("out-{stage}");
+        let got = match self.execute(executor, options, file, folder, &out)? {
+            Ran::Done(got) => got,
+            Ran::Failed(outcome) => return Ok(Some(outcome)),
+        };
+        if let Some(difference) = difference(outputs, &folder.join("tile"), &folder.join(&out))? {
+            return Ok(Some(Outcome::Wrong(format!("{stage}: {difference}"))));
+        }
+        let same = sorted(&got) == sorted(printed);
+        Ok((!same).then(|| Outcome::Wrong(format!("{stage}: prints {got:?} instead of {printed:?}"))))
+    }
+
+    fn execute(&self, executor: &str, options: &[&str], file: &str, folder: &Path, out: &str) -> Result<Ran> {
+        let (launch, out) = (folder.join("launch.json"), folder.join(out));
+        let (launch, out) = (launch.to_string_lossy(), out.to_string_lossy());
+        let args = [&[file, "--launch", &*launch, "--out-dir", &*out], options].concat();
+        let stage = Path::new(file).file_name().expect("a file has a name").to_string_lossy();
+        Ok(match self.run(executor, &args)? {
+            Ran::Failed(Outcome::Wrong(message)) => Ran::Failed(Outcome::Wrong(format!("{stage}: {message}"))),
+            Ran::Failed(Outcome::Unfinished(message)) => Ran::Failed(Outcome::Unfinished(format!("{stage}: {message}"))),
+            ran => ran,
+        })
+    }
+}
+
+/// Blocks print in any order.
+fn sorted(text: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+fn read(output: &Output, folder: &Path) -> Result<Vec<u8>> {
+    let path = folder.join(format!("{}.bin", output.name));
+    std::fs::read(&path).map_err(|error| Diagnostic::io("FUZ002", format!("{}: {error}", path.display())))
+}
+
+/// What two runs left.
+fn difference(outputs: &[Output], expected_dir: &Path, got: &Path) -> Result<Option<String>> {
+    for output in outputs {
+        let differs = differs(output, &read(output, expected_dir)?, &read(output, got)?);
+        if differs.is_some() {
+            return Ok(differs);
+        }
+    }
+    Ok(None)
+}
+
+/// What a run left, where it is known without executing anything.
+fn unexpected(outputs: &[Output], got: &Path) -> Result<Option<String>> {
+    for output in outputs {
+        let Some(expected) = &output.expected else { continue };
+        let differs = differs(output, expected, &read(output, got)?);
+        if differs.is_some() {
+            return Ok(differs);
+        }
+    }
+    Ok(None)
+}
+
+fn differs(output: &Output, want: &[u8], got: &[u8]) -> Option<String> {
+    let Output { name, scalar, tolerance, .. } = output;
+    let size = scalar.bytes() as usize;
+    let pairs = want.chunks_exact(size).zip(got.chunks_exact(size));
+    let close = |(want, got): (&[u8], &[u8])| want == got || is_equal(*scalar, word(want), word(got), *tolerance);
+    let odd: Vec<usize> = pairs.enumerate().filter(|(_, pair)| !close(*pair)).map(|(i, _)| i).collect();
+    let first = odd.first()?;
+    let bits = |data: &[u8]| word(&data[first * size..][..size]);
+    let (count, all) = (odd.len(), want.len() / size);
+    let (got, want) = (bits(got), bits(want));
+    Some(format!("{name} ({scalar}): {count} of {all} differ, first {first}: {got:#x} for {want:#x}"))
+}
+
+fn word(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(word)
+}
+
+/// Both NaN, or not farther apart than the tolerance allows.
+fn is_equal(scalar: Scalar, want: u64, got: u64, tolerance: f64) -> bool {
+    if scalar.is_int() {
+        return false;
+    }
+    let (want, got) = (numerics::float::decode(scalar, want), numerics::float::decode(scalar, got));
+    want.is_nan() && got.is_nan() || (want - got).abs() <= tolerance * want.abs().max(1.0) && tolerance > 0.0
+}

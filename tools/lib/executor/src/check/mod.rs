@@ -1,0 +1,264 @@
+//! `--check`: watches a program and tells what it does wrong, with the place.
+//!
+//! Blocks run one after another (or interleaved, where they wait for each other). Every byte remembers who wrote it last and who
+//! has read it since; [`order`] decides whether two accesses are ordered.
+
+pub(crate) mod assume;
+pub(crate) mod facts;
+pub(crate) mod nan;
+mod order;
+mod shadow;
+pub(crate) mod stride_assumptions;
+
+use crate::memory::Memory;
+use crate::world::{Access, Shared, Token, World};
+use base::diag::{Diagnostic, Place, Result};
+use base::{DebugInfo, Loc};
+use order::{Event, Order, Relation};
+use shadow::Shadow;
+use std::collections::BTreeSet;
+
+/// What can be checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+pub enum Check {
+    /// Accesses outside all buffers, indices outside the index space of a view, and `inbounds` promises that do not hold
+    Memory,
+    /// Reads of memory that was never written
+    Init,
+    /// Accesses to the same bytes that no token orders, and stores with two values for one address
+    Token,
+    /// Accesses of two blocks to the same bytes that nothing orders
+    Race,
+    /// `assume` ops whose fact does not hold
+    Assume,
+    /// Entries of an .aa file's table of facts that do not hold
+    Facts,
+    /// Integers divided by zero
+    Divide,
+    /// Reductions and scans whose result depends on the order in which elements are combined, by more than rounding
+    Order,
+    /// Uses of elements outside a tensor, or masked out, that a load without padding left undetermined; Tile IR only
+    Padding,
+    /// A NaN that is not made of a NaN
+    Nan,
+}
+
+impl Check {
+    /// What `--check` without a list means.
+    pub const USUAL: [Check; 9] = [
+        Check::Memory,
+        Check::Init,
+        Check::Token,
+        Check::Race,
+        Check::Assume,
+        Check::Facts,
+        Check::Divide,
+        Check::Order,
+        Check::Padding,
+    ];
+
+    pub fn code(self) -> &'static str {
+        match self {
+            Check::Memory => "CHK001",
+            Check::Init => "CHK002",
+            Check::Token => "CHK003",
+            Check::Race => "CHK004",
+            Check::Assume => "CHK005",
+            Check::Nan => "CHK006",
+            Check::Facts => "CHK007",
+            Check::Divide => "CHK008",
+            Check::Order => "CHK009",
+            Check::Padding => "CHK010",
+        }
+    }
+}
+
+/// A fault that was found while the program ran on.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    pub check: Check,
+    pub loc: Loc,
+    /// The other access, where there are two.
+    pub other: Option<Loc>,
+    pub block: u64,
+    pub message: String,
+}
+
+/// Findings of one kind at one place are reported once, and not more than this of all kinds.
+const MOST_FINDINGS: usize = 50;
+
+pub(crate) struct Checked {
+    inner: Shared,
+    checks: BTreeSet<Check>,
+    order: Order,
+    shadow: Shadow,
+    /// The access that runs, as the order knows it.
+    now: Option<Event>,
+    reported: BTreeSet<(Check, Loc, Loc)>,
+    findings: Vec<Finding>,
+}
+
+impl Checked {
+    /// `empty` are the names of the segments that hold nothing before the program writes them.
+    pub(crate) fn new(memory: Memory, checks: BTreeSet<Check>, empty: &BTreeSet<String>) -> Checked {
+        let mut shadow = Shadow::default();
+        for segment in memory.segments() {
+            shadow.add(segment.address, !empty.contains(&segment.name));
+        }
+        Checked {
+            inner: Shared::new(memory),
+            checks,
+            order: Order::default(),
+            shadow,
+            now: None,
+            reported: BTreeSet::new(),
+            findings: Vec::new(),
+        }
+    }
+
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.inner.memory
+    }
+    pub(crate) fn into_memory(self) -> Memory {
+        self.inner.memory
+    }
+
+    /// The findings as diagnostics, in the order they were made.
+    pub(crate) fn diagnostics(&self, debug: &DebugInfo) -> Vec<Diagnostic> {
+        let position = |loc| debug.position(loc).map(|(file, line, column)| format!("{file}:{line}:{column}"));
+        let reported = self.findings.iter().map(|Finding { check, loc, other, block, message }| {
+            let mut diagnostic = Diagnostic::invalid(check.code(), message.clone()).at_loc(debug, *loc);
+            if let Some(other) = other.and_then(position) {
+                diagnostic = diagnostic.note(format!("the other access is at {other}"));
+            }
+            if diagnostic.place.is_none() {
+                diagnostic = diagnostic.at(Place::Entity(loc.to_string()));
+            }
+            *diagnostic.note(format!("first seen in block {block}"))
+        });
+        reported.collect()
+    }
+
+    fn find(&mut self, check: Check, loc: Loc, other: Option<Loc>, message: String) {
+        if self.checks.contains(&check)
+            && self.reported.insert((check, loc, other.unwrap_or(loc)))
+            && self.findings.len() < MOST_FINDINGS
+        {
+            self.findings.push(Finding { check, loc, other, block: self.inner.block(), message });
+        }
+    }
+
+    fn here(&self) -> Loc {
+        self.now.map_or(Loc::UNKNOWN, |event| self.order.loc(event))
+    }
+
+    /// Compares the access with what is known of each byte, and notes it there. `changes` says that it left another value there.
+    fn visit(&mut self, address: u64, length: usize, writes: bool, changes: bool) {
+        let Some(now) = self.now else { return };
+        if self.order.synchronises(now) {
+            self.order.synchronise(now, address);
+        }
+        let mut conflicts: BTreeSet<(Event, bool)> = BTreeSet::new();
+        let mut unwritten = None;
+        self.shadow.visit(address, length, now, writes, |at, known, readers| {
+            unwritten = unwritten.or((!writes && !known.filled()).then_some(at));
+            conflicts.extend(known.writer().map(|event| (event, true)));
+            if writes {
+                conflicts.extend(readers.iter().map(|event| (*event, false)));
+            }
+        });
+        if let Some(at) = unwritten {
+            let name = self.inner.memory.segment(at).map_or("", |segment| &segment.name);
+            let start = self.inner.memory.segment(at).map_or(0, |segment| segment.address);
+            let message = format!("reads byte {} of '{name}', which was never written", at - start);
+            self.find(Check::Init, self.here(), None, message);
+        }
+        for (other, other_writes) in conflicts {
+            if other == now && other_writes && changes && !self.order.is_atomic(now) {
+                let message = "writes bytes twice, with different values: two elements of its tile lie at one address".to_string();
+                self.find(Check::Token, self.here(), None, message);
+            }
+            let what = match (writes, other_writes) {
+                (true, true) => "writes bytes that another access writes",
+                (true, false) => "writes bytes that another access reads",
+                (false, _) => "reads bytes that another access writes",
+            };
+            let (check, problem) = match self.order.relation(other, now) {
+                Relation::Ordered => continue,
+                Relation::Unordered => (Check::Token, "and no token orders them"),
+                Relation::Racing => (Check::Race, "in another block, and nothing orders them"),
+            };
+            self.find(check, self.here(), Some(self.order.loc(other)), format!("{what} {problem}"));
+        }
+    }
+
+    /// Says that an access leaves memory, after which the program goes on as if it had not been made.
+    fn left_memory(&mut self, result: Result<()>) -> Result<bool> {
+        match result {
+            Ok(()) => Ok(true),
+            Err(error) if self.checks.contains(&Check::Memory) => {
+                self.find(Check::Memory, self.here(), None, error.message);
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl World for Checked {
+    fn enter(&mut self, block: u64) {
+        self.inner.enter(block);
+    }
+    fn read(&mut self, address: u64, out: &mut [u8]) -> Result<()> {
+        let result = self.inner.read(address, out);
+        if self.left_memory(result)? {
+            self.visit(address, out.len(), false, false);
+        }
+        Ok(())
+    }
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<()> {
+        let mut before = vec![0; bytes.len()];
+        let changes = self.inner.read(address, &mut before).is_ok() && before != bytes;
+        let result = self.inner.write(address, bytes);
+        if self.left_memory(result)? {
+            self.visit(address, bytes.len(), true, changes);
+        }
+        Ok(())
+    }
+    fn allocate(&mut self, bytes: u64, align: u64) -> Result<u64> {
+        let address = self.inner.allocate(bytes, align)?;
+        self.shadow.add(address, false);
+        Ok(address)
+    }
+    fn mark(&self) -> usize {
+        self.inner.mark()
+    }
+    fn release(&mut self, mark: usize) {
+        if self.mark() > mark {
+            self.inner.release(mark);
+            let memory = &self.inner.memory;
+            self.shadow.retain(|address| memory.segment(address).is_some_and(|segment| segment.address == address));
+        }
+    }
+    fn begin(&mut self, access: Access) {
+        self.now = Some(self.order.event(self.inner.block(), access));
+    }
+    fn end(&mut self) -> Token {
+        self.now.take().map_or(0, |event| self.order.after(event))
+    }
+    fn join(&mut self, tokens: &[Token]) -> Token {
+        self.order.join(tokens)
+    }
+    fn checks(&self, check: Check) -> bool {
+        self.checks.contains(&check)
+    }
+    fn report(&mut self, check: Check, loc: Loc, message: String) {
+        self.find(check, loc, None, message);
+    }
+    fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+    fn peek(&self, address: u64, out: &mut [u8]) -> Result<()> {
+        self.inner.peek(address, out)
+    }
+}

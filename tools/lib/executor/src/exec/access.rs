@@ -1,0 +1,611 @@
+//! Loads, stores and atomics through pointers and views, as every format means them.
+
+use super::{Env, Results};
+use crate::check::Check;
+use crate::tile::shape::{for_each_index, from_bytes, row_strides, to_bytes};
+use crate::tile::{Tile, memory_bits};
+use crate::value::{Value, View, padding_bits};
+use crate::world::{Access, START, Token};
+use base::diag::Result;
+use base::{Loc, Value as Id};
+use core_dialect::memory::{AtomicMode, MemoryOrdering, MemoryScope, MulticastReduction, Order};
+use core_dialect::tile::{Elem, ViewKind, element_count};
+use numerics::Scalar;
+use numerics::arith::{Binary, Lanes, Overflow, Rounding, Signedness};
+use std::sync::Arc;
+
+/// What all accesses have.
+#[derive(Clone, Copy)]
+pub(crate) struct Manner {
+    pub(crate) loc: Loc,
+    pub(crate) token: Option<Id>,
+    pub(crate) ordering: MemoryOrdering,
+    pub(crate) scope: Option<MemoryScope>,
+}
+
+impl Manner {
+    pub(crate) fn new(loc: Loc, token: Option<Id>, order: &Order) -> Manner {
+        Manner { loc, token, ordering: order.semantics, scope: order.scope }
+    }
+}
+
+/// One access, with its operands as whole tiles.
+pub(crate) enum Request<'a> {
+    LoadView {
+        view: Arc<View>,
+        index: Vec<Tile>,
+        in_bounds: &'a [bool],
+    },
+    StoreView {
+        tile: Tile,
+        view: Arc<View>,
+        index: Vec<Tile>,
+        in_bounds: &'a [bool],
+    },
+    ReduceView {
+        tile: Tile,
+        view: Arc<View>,
+        index: Vec<Tile>,
+        in_bounds: &'a [bool],
+        mode: AtomicMode,
+    },
+    /// One device holds the only copy.
+    MulticastStore {
+        tile: Tile,
+        view: Arc<View>,
+        index: Vec<Tile>,
+        in_bounds: &'a [bool],
+        reduction: Option<MulticastReduction>,
+    },
+    Load {
+        pointers: Tile,
+        elem: Elem,
+        mask: Option<Tile>,
+        other: Option<Tile>,
+    },
+    Store {
+        pointers: Tile,
+        value: Tile,
+        mask: Option<Tile>,
+    },
+    ReadModifyWrite {
+        pointers: Tile,
+        value: Tile,
+        mask: Option<Tile>,
+        mode: AtomicMode,
+    },
+    CompareAndSwap {
+        pointers: Tile,
+        compare: Tile,
+        value: Tile,
+        mask: Option<Tile>,
+    },
+}
+
+/// Makes an access. The result is the tile it gives, if it gives one, and the token after it.
+pub(crate) fn perform(request: Request<'_>, manner: Manner, env: &mut Env<'_>) -> Result<Results> {
+    env.begin(manner);
+    let tile = match &request {
+        Request::LoadView { view, index, in_bounds } => {
+            check_bounds(view, index, in_bounds, manner.loc, env);
+            Some(load_view(view, index, env)?)
+        }
+        Request::StoreView { tile, view, index, in_bounds } => {
+            check_bounds(view, index, in_bounds, manner.loc, env);
+            store_view(view, index, tile, env)?;
+            None
+        }
+        Request::ReduceView { tile, view, index, in_bounds, mode } => {
+            check_bounds(view, index, in_bounds, manner.loc, env);
+            reduce_view(*mode, view, index, tile, env)?;
+            None
+        }
+        Request::MulticastStore { tile, view, index, in_bounds, reduction } => {
+            check_bounds(view, index, in_bounds, manner.loc, env);
+            multicast_store(*reduction, view, index, tile, env)?;
+            None
+        }
+        Request::Load { pointers, elem, mask, other } => Some(load(pointers, *elem, mask.as_ref(), other.as_ref(), env)?),
+        Request::Store { pointers, value, mask } => {
+            store(pointers, value, mask.as_ref(), env)?;
+            None
+        }
+        Request::ReadModifyWrite { pointers, value, mask, mode } => {
+            Some(read_modify_write(*mode, pointers, value, mask.as_ref(), env)?)
+        }
+        Request::CompareAndSwap { pointers, compare, value, mask } => {
+            Some(compare_and_swap(pointers, compare, value, mask.as_ref(), env)?)
+        }
+    };
+    Ok(ended(tile, env))
+}
+
+impl Env<'_> {
+    pub(crate) fn token(&self, id: Option<Id>) -> Token {
+        match id.map(|id| self.value(id)) {
+            Some(Value::Token(token)) => *token,
+            None => START,
+            Some(other) => panic!("{other:?} is not a token"),
+        }
+    }
+
+    pub(crate) fn begin(&mut self, manner: Manner) {
+        let Manner { loc, token, ordering, scope } = manner;
+        self.state.synchronised |= ordering != MemoryOrdering::Weak;
+        self.world.begin(Access { loc, after: self.token(token), ordering, scope });
+    }
+
+    fn read_element(&mut self, address: u64, ty: Scalar) -> Result<u64> {
+        let mut bytes = [0; 8];
+        let size = ty.bytes() as usize;
+        self.world.read(address, &mut bytes[..size])?;
+        let bits = u64::from_le_bytes(bytes);
+        Ok(if ty == Scalar::I1 { u64::from(bits != 0) } else { bits & ty.mask() })
+    }
+
+    fn write_element(&mut self, address: u64, ty: Scalar, bits: u64) -> Result<()> {
+        self.world.write(address, &bits.to_le_bytes()[..ty.bytes() as usize])
+    }
+}
+
+fn enabled(mask: Option<&Tile>, index: usize) -> bool {
+    mask.is_none_or(|mask| mask.lanes().get(index) & 1 == 1)
+}
+
+/// The longest run of enabled elements from `start` that lie one after the other.
+fn run_length(pointers: &[u64], mask: Option<&Tile>, start: usize, bytes: u64) -> usize {
+    let follows = |i: usize| pointers[i] == pointers[start].wrapping_add((i - start) as u64 * bytes) && enabled(mask, i);
+    1 + (start + 1..pointers.len()).take_while(|i| follows(*i)).count()
+}
+
+fn addresses(pointers: &Tile) -> Vec<u64> {
+    let Lanes::W64(addresses) = pointers.lanes() else { panic!("pointers have 64 bits") };
+    addresses.clone()
+}
+
+/// Elements whose mask is false are those of `padding`, or zero.
+fn load(pointers: &Tile, elem: Elem, mask: Option<&Tile>, padding: Option<&Tile>, env: &mut Env<'_>) -> Result<Tile> {
+    let (ty, all) = (elem.carrier(), addresses(pointers));
+    let mut lanes = padding.map_or_else(|| Lanes::splat(ty, 0, all.len()), |padding| padding.lanes().clone());
+    let mut i = 0;
+    while i < all.len() {
+        if !enabled(mask, i) {
+            i += 1;
+            continue;
+        }
+        let run = if ty.bits() >= 8 { run_length(&all, mask, i, ty.bytes().into()) } else { 1 };
+        if run == 1 {
+            lanes.set(i, env.read_element(all[i], ty)?);
+        } else {
+            let mut bytes = vec![0; run * ty.bytes() as usize];
+            env.world.read(all[i], &mut bytes)?;
+            let words = from_bytes(elem, &bytes);
+            (0..run).for_each(|k| lanes.set(i + k, words.get(k)));
+        }
+        i += run;
+    }
+    Ok(Tile::new(pointers.shape.clone(), elem, lanes))
+}
+
+fn store(pointers: &Tile, value: &Tile, mask: Option<&Tile>, env: &mut Env<'_>) -> Result<()> {
+    let (ty, all) = (value.carrier(), addresses(pointers));
+    let bytes = if ty.bits() >= 8 { to_bytes(value) } else { Vec::new() };
+    let mut i = 0;
+    while i < all.len() {
+        if !enabled(mask, i) {
+            i += 1;
+            continue;
+        }
+        let run = if ty.bits() >= 8 { run_length(&all, mask, i, ty.bytes().into()) } else { 1 };
+        match run {
+            1 => env.write_element(all[i], ty, value.lanes().get(i))?,
+            _ => env.world.write(all[i], &bytes[i * ty.bytes() as usize..(i + run) * ty.bytes() as usize])?,
+        }
+        i += run;
+    }
+    Ok(())
+}
+
+/// Multicast memory of one device: stored, or combined with what is there.
+pub(crate) fn multicast_store(
+    reduction: Option<MulticastReduction>,
+    view: &View,
+    indices: &[Tile],
+    tile: &Tile,
+    env: &mut Env<'_>,
+) -> Result<()> {
+    match reduction {
+        None => store_view(view, indices, tile, env),
+        Some(reduction) => reduce_view(combining(reduction, tile.carrier()), view, indices, tile, env),
+    }
+}
+
+fn combining(reduction: MulticastReduction, ty: Scalar) -> AtomicMode {
+    match reduction {
+        MulticastReduction::Add if ty.is_float() => AtomicMode::AddF,
+        MulticastReduction::Add => AtomicMode::Add,
+        MulticastReduction::Min => AtomicMode::Min,
+        MulticastReduction::Max => AtomicMode::Max,
+        MulticastReduction::And => AtomicMode::And,
+        MulticastReduction::Or => AtomicMode::Or,
+        MulticastReduction::Xor => AtomicMode::Xor,
+        MulticastReduction::UMin => AtomicMode::UMin,
+        MulticastReduction::UMax => AtomicMode::UMax,
+    }
+}
+
+/// What an atomic makes of the old value.
+fn combine(mode: AtomicMode, ty: Scalar, old: u64, operand: u64) -> u64 {
+    let op = match mode {
+        AtomicMode::And => Binary::And,
+        AtomicMode::Or => Binary::Or,
+        AtomicMode::Xor => Binary::Xor,
+        AtomicMode::Add => Binary::AddI { overflow: Overflow::None },
+        AtomicMode::AddF => Binary::AddF { rounding: Rounding::NearestEven, ftz: false },
+        AtomicMode::Max => Binary::MaxI { signedness: Signedness::Signed },
+        AtomicMode::Min => Binary::MinI { signedness: Signedness::Signed },
+        AtomicMode::UMax => Binary::MaxI { signedness: Signedness::Unsigned },
+        AtomicMode::UMin => Binary::MinI { signedness: Signedness::Unsigned },
+        AtomicMode::Xchg => return operand,
+    };
+    op.eval(ty, old, operand)
+}
+
+/// Element by element in order; the result is the old values, zero where the mask is false.
+pub(crate) fn read_modify_write(
+    mode: AtomicMode,
+    pointers: &Tile,
+    operand: &Tile,
+    mask: Option<&Tile>,
+    env: &mut Env<'_>,
+) -> Result<Tile> {
+    let ty = operand.carrier();
+    let mut old = Lanes::splat(ty, 0, operand.count());
+    for (i, address) in addresses(pointers).into_iter().enumerate().filter(|(i, _)| enabled(mask, *i)) {
+        let value = env.read_element(address, ty)?;
+        old.set(i, value);
+        env.write_element(address, ty, combine(mode, ty, value, operand.lanes().get(i)))?;
+    }
+    Ok(Tile::new(operand.shape.clone(), operand.elem, old))
+}
+
+/// Compares bits. The result is the old values, those of `compare` where the mask is false.
+pub(crate) fn compare_and_swap(
+    pointers: &Tile,
+    compare: &Tile,
+    value: &Tile,
+    mask: Option<&Tile>,
+    env: &mut Env<'_>,
+) -> Result<Tile> {
+    let ty = value.carrier();
+    let mut old = compare.lanes().clone();
+    for (i, address) in addresses(pointers).into_iter().enumerate().filter(|(i, _)| enabled(mask, *i)) {
+        let found = env.read_element(address, ty)?;
+        old.set(i, found);
+        if found == compare.lanes().get(i) {
+            env.write_element(address, ty, value.lanes().get(i))?;
+        }
+    }
+    Ok(Tile::new(value.shape.clone(), value.elem, old))
+}
+
+/// One tile of a view: for each element its tile_index in the tensor.
+struct Window<'a> {
+    view: &'a View,
+    /// Along each tile dimension, the tensor coordinate of each element, or none outside the tensor.
+    coordinates: Vec<Vec<Option<i64>>>,
+}
+
+impl Window<'_> {
+    /// `indices` has one tile for each dimension: the tile's number, or the rows of the sparse dimension. They are unsigned.
+    fn new<'a>(view: &'a View, indices: &[Tile]) -> Window<'a> {
+        let coordinates = (0..view.tile.len()).map(|t| {
+            let size = view.tensor.sizes[view.dim_map[t]];
+            let inside = |at: u128| (at < size.max(0) as u128).then_some(at as i64);
+            if view.kind == (ViewKind::Gather { sparse_dim: t as u32 }) {
+                return indices[t].lanes().iter().map(|row| inside(row.into())).collect();
+            }
+            let origin = u128::from(indices[t].first()) * u128::from(view.kind.step(&view.tile, t));
+            (0..view.tile[t]).map(|i| inside(origin + u128::from(i))).collect()
+        });
+        Window { view, coordinates: coordinates.collect() }
+    }
+
+    fn leaves_tensor(&self, t: usize) -> bool {
+        self.coordinates[t].iter().any(Option::is_none)
+    }
+
+    /// Calls `f` with each row of the tile along its last dimension: where it starts in the tile, and the element of the tensor
+    /// that its coordinate 0 would be, or none where the whole row is outside.
+    fn for_each_row(&self, mut f: impl FnMut(usize, Option<i64>) -> Result<()>) -> Result<()> {
+        let View { tensor, tile, dim_map, .. } = self.view;
+        let outer = tile.len() - 1;
+        let strides = row_strides(tile);
+        let mut result = Ok(());
+        for_each_index(&tile[..outer], |index| {
+            let tile_index: usize = index.iter().zip(&strides).map(|(i, stride)| *i as usize * stride).sum();
+            let offset = index
+                .iter()
+                .enumerate()
+                .map(|(t, i)| self.coordinates[t][*i as usize].map(|at| at.wrapping_mul(tensor.strides[dim_map[t]])));
+            let offset = offset.sum::<Option<i64>>();
+            if result.is_ok() {
+                result = f(tile_index, offset);
+            }
+        });
+        result
+    }
+
+    /// The elements of a row that exist, as runs that lie one after the other in memory: tile_index in the row, element, length.
+    fn runs(&self, row: i64) -> Vec<(usize, i64, usize)> {
+        let last = self.view.tile.len() - 1;
+        let stride = self.view.tensor.strides[self.view.dim_map[last]];
+        let mut out: Vec<(usize, i64, usize)> = Vec::new();
+        for (i, at) in self.coordinates[last].iter().enumerate() {
+            let Some(element) = at.map(|at| row.wrapping_add(at.wrapping_mul(stride))) else { continue };
+            match out.last_mut() {
+                Some((tile_index, first, length)) if *tile_index + *length == i && *first + *length as i64 == element => {
+                    *length += 1
+                }
+                _ => out.push((i, element, 1)),
+            }
+        }
+        out
+    }
+
+    /// Where an element is: its byte, and whether it is the upper half of it.
+    fn address(&self, element: i64) -> (u64, bool) {
+        let tensor = &self.view.tensor;
+        let bits = i128::from(element) * i128::from(memory_bits(tensor.elem));
+        (tensor.base.wrapping_add((bits >> 3) as u64), bits & 7 != 0)
+    }
+
+    fn read(&self, element: i64, length: usize, env: &mut Env<'_>) -> Result<Lanes> {
+        let ty = self.view.tensor.elem;
+        let (address, upper) = self.address(element);
+        let skipped = usize::from(upper);
+        let mut bytes = vec![0; ((length + skipped) * memory_bits(ty) as usize).div_ceil(8)];
+        env.world.read(address, &mut bytes)?;
+        let lanes = from_bytes(Elem::Scalar(ty), &bytes);
+        Ok(if ty.bits() == 4 { lanes.gather(skipped..skipped + length) } else { lanes })
+    }
+
+    fn write(&self, element: i64, values: &Lanes, env: &mut Env<'_>) -> Result<()> {
+        let ty = self.view.tensor.elem;
+        let (address, upper) = self.address(element);
+        if ty.bits() != 4 {
+            let row = Tile::new([values.len() as u32].into_iter().collect(), Elem::Scalar(ty), values.clone());
+            return env.world.write(address, &to_bytes(&row));
+        }
+        // Halves of a byte that belong to neighbours stay as they are.
+        for (i, value) in values.iter().enumerate() {
+            let half = i + usize::from(upper);
+            let (address, shift) = (address.wrapping_add(half as u64 / 2), half % 2 * 4);
+            let mut byte = [0];
+            env.world.read(address, &mut byte)?;
+            env.world.write(address, &[byte[0] & !(15 << shift) | (value as u8 & 15) << shift])?;
+        }
+        Ok(())
+    }
+}
+
+/// Which elements of a tile of a view are outside the tensor; none where all are inside.
+pub(crate) fn outside(view: &View, indices: &[Tile]) -> Option<Vec<bool>> {
+    let window = Window::new(view, indices);
+    if !(0..view.tile.len()).any(|t| window.leaves_tensor(t)) {
+        return None;
+    }
+    let mut outside = Vec::with_capacity(element_count(&view.tile));
+    for_each_index(&view.tile, |index| {
+        outside.push(index.iter().zip(&window.coordinates).any(|(i, along)| along[*i as usize].is_none()));
+    });
+    Some(outside)
+}
+
+fn copy_lanes(to: &mut Lanes, at: usize, from: &Lanes) {
+    fn copy<W: numerics::arith::Word>(to: &mut Lanes, at: usize, from: &[W]) {
+        W::of_mut(to).expect("both have the view's element type")[at..at + from.len()].copy_from_slice(from);
+    }
+    numerics::each_lanes!(from, words => copy(to, at, words));
+}
+
+pub(crate) fn load_view(view: &View, indices: &[Tile], env: &mut Env<'_>) -> Result<Tile> {
+    let ty = view.tensor.elem;
+    let window = Window::new(view, indices);
+    let mut lanes = Lanes::splat(ty, padding_bits(view.padding, ty), element_count(&view.tile));
+    window.for_each_row(|tile_index, row| {
+        for (at, element, length) in row.map_or(Vec::new(), |row| window.runs(row)) {
+            copy_lanes(&mut lanes, tile_index + at, &window.read(element, length, env)?);
+        }
+        Ok(())
+    })?;
+    Ok(Tile::new(view.tile.clone(), Elem::Scalar(ty), lanes))
+}
+
+fn store_view(view: &View, indices: &[Tile], tile: &Tile, env: &mut Env<'_>) -> Result<()> {
+    let window = Window::new(view, indices);
+    window.for_each_row(|tile_index, row| {
+        for (at, element, length) in row.map_or(Vec::new(), |row| window.runs(row)) {
+            let values = tile.lanes().gather(tile_index + at..tile_index + at + length);
+            window.write(element, &values, env)?;
+        }
+        Ok(())
+    })
+}
+
+pub(crate) fn reduce_view(mode: AtomicMode, view: &View, indices: &[Tile], tile: &Tile, env: &mut Env<'_>) -> Result<()> {
+    let (window, ty) = (Window::new(view, indices), view.tensor.elem);
+    window.for_each_row(|tile_index, row| {
+        for (at, element, length) in row.map_or(Vec::new(), |row| window.runs(row)) {
+            for k in 0..length {
+                let (address, _) = window.address(element + k as i64);
+                combine_element(mode, address, ty, tile.lanes().get(tile_index + at + k), env)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Combines an element of memory with another one.
+pub(crate) fn combine_element(mode: AtomicMode, address: u64, ty: Scalar, own: u64, env: &mut Env<'_>) -> Result<()> {
+    let old = env.read_element(address, ty)?;
+    env.write_element(address, ty, combine(mode, ty, old, own))
+}
+
+/// Reports indices outside the index space, and dimensions that are promised to stay inside the tensor and do not.
+pub(crate) fn check_bounds(view: &View, indices: &[Tile], inbounds: &[bool], loc: Loc, env: &mut Env<'_>) {
+    if !env.world.checks(Check::Memory) {
+        return;
+    }
+    for (dim, (index, space)) in indices.iter().zip(view.index_space()).enumerate() {
+        // Rows that a gather names may lie outside the tensor.
+        let sparse = view.kind == ViewKind::Gather { sparse_dim: dim as u32 };
+        if !sparse && index.first() >= space as u64 {
+            let message = format!("index {} of dimension {dim} is outside the index space, which has {space}", index.first());
+            env.world.report(Check::Memory, loc, message);
+        }
+    }
+    if !inbounds.contains(&true) {
+        return;
+    }
+    let window = Window::new(view, indices);
+    for dim in (0..inbounds.len()).filter(|t| inbounds[*t] && window.leaves_tensor(*t)) {
+        env.world.report(Check::Memory, loc, format!("dimension {dim} is promised to be in bounds, and is not"));
+    }
+}
+
+/// Ends an access and gives its tile, if any, and its token.
+pub(crate) fn ended(tile: Option<Tile>, env: &mut Env<'_>) -> Results {
+    let token = Value::Token(env.world.end());
+    tile.map(Value::Tile).into_iter().chain([token]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exec::{BlockPosition, State};
+    use crate::memory::{Memory, Segment};
+    use crate::value::Tensor;
+    use crate::world::Shared;
+    use core_dialect::memory::Padding;
+
+    const ADDRESS: u64 = 4096;
+
+    /// Runs something on a memory of the given bytes and gives what they are afterwards.
+    fn on<T>(data: &[u8], f: impl FnOnce(&mut Env<'_>) -> T) -> (T, Vec<u8>) {
+        let mut memory = Memory::default();
+        memory.add(Segment { name: "a".into(), address: ADDRESS, contents: data.to_vec().into(), constant: false });
+        let mut world = Shared::new(memory);
+        let mut state = State::new(BlockPosition::new(0, [1; 3], 1), 0, u64::MAX, 0);
+        let result = f(&mut Env { state: &mut state, world: &mut world, observer: &mut crate::observe::NoopObserver });
+        let mut after = vec![0; data.len()];
+        world.memory.read(ADDRESS, &mut after).unwrap();
+        (result, after)
+    }
+
+    fn view(elem: Scalar, sizes: &[i64], tile: &[u32], kind: ViewKind, padding: Option<Padding>) -> View {
+        let mut strides = vec![1; sizes.len()];
+        (1..sizes.len()).rev().for_each(|dim| strides[dim - 1] = strides[dim] * sizes[dim]);
+        let tensor = Tensor { base: ADDRESS, elem, sizes: sizes.to_vec(), strides };
+        View { tensor: Arc::new(tensor), tile: tile.into(), dim_map: (0..sizes.len()).collect(), kind, padding }
+    }
+
+    fn numbers(values: &[i64]) -> Vec<Tile> {
+        values.iter().map(|value| Tile::i32(*value)).collect()
+    }
+    fn bytes(tile: &Tile) -> Vec<u8> {
+        to_bytes(tile)
+    }
+    fn tile(shape: &[u32], elem: Scalar, values: &[u8]) -> Tile {
+        Tile::new(shape.into(), Elem::Scalar(elem), Lanes::W8(values.to_vec()))
+    }
+
+    const DATA: [u8; 12] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
+
+    #[test]
+    fn tiles_of_a_partition_end_where_the_tensor_does() {
+        let view = view(Scalar::I8, &[3, 4], &[2, 4], ViewKind::Partition, None);
+        let load = |index: &[i64]| bytes(&on(&DATA, |env| load_view(&view, &numbers(index), env).unwrap()).0);
+        assert_eq!(load(&[0, 0]), [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(load(&[1, 0]), [8, 9, 10, 11, 0, 0, 0, 0]);
+        // Indices are unsigned, so -1 is far outside.
+        assert_eq!(load(&[-1, 0]), [0; 8]);
+        assert_eq!(view.index_space(), [2, 1]);
+        let ones = tile(&[2, 4], Scalar::I8, &[77; 8]);
+        let (_, after) = on(&DATA, |env| store_view(&view, &numbers(&[1, 0]), &ones, env).unwrap());
+        assert_eq!(after, [0, 1, 2, 3, 4, 5, 6, 7, 77, 77, 77, 77]);
+    }
+
+    #[test]
+    fn a_dim_map_turns_the_tile() {
+        let mut view = view(Scalar::I8, &[3, 4], &[4, 2], ViewKind::Partition, None);
+        view.dim_map = vec![1, 0];
+        let (loaded, _) = on(&DATA, |env| load_view(&view, &numbers(&[0, 1]), env).unwrap());
+        assert_eq!(bytes(&loaded), [8, 0, 9, 0, 10, 0, 11, 0]);
+        assert_eq!(view.index_space(), [1, 2]);
+    }
+
+    #[test]
+    fn strided_tiles_overlap_and_gathered_rows_are_picked() {
+        let strided = view(Scalar::I8, &[12], &[4], ViewKind::Strided { steps: vec![3] }, Some(Padding::Zero));
+        let load = |index: i64| bytes(&on(&DATA, |env| load_view(&strided, &numbers(&[index]), env).unwrap()).0);
+        assert_eq!((load(1), load(3)), (vec![3, 4, 5, 6], vec![9, 10, 11, 0]));
+        assert_eq!(strided.index_space(), [4]);
+        let gather = view(Scalar::I8, &[3, 4], &[2, 2], ViewKind::Gather { sparse_dim: 0 }, None);
+        let rows = Tile::new([2].into_iter().collect(), Elem::Scalar(Scalar::I32), Lanes::W32(vec![2, 7]));
+        // Along the dense dimension the index is an element.
+        let (loaded, _) = on(&DATA, |env| load_view(&gather, &[rows, Tile::i32(1)], env).unwrap());
+        assert_eq!(bytes(&loaded), [9, 10, 0, 0]);
+    }
+
+    #[test]
+    fn padding_is_a_value_of_the_type() {
+        for (padding, bits) in
+            [(Padding::NegZero, 0x8000), (Padding::Nan, 0x7fff), (Padding::PosInf, 0x7c00), (Padding::NegInf, 0xfc00)]
+        {
+            let view = view(Scalar::F16, &[1], &[2], ViewKind::Partition, Some(padding));
+            let (loaded, _) = on(&[0, 0x3c], |env| load_view(&view, &numbers(&[0]), env).unwrap());
+            assert_eq!(*loaded.lanes(), Lanes::W16(vec![0x3c00, bits]));
+        }
+    }
+
+    #[test]
+    fn halves_of_bytes_are_elements() {
+        let view = view(Scalar::F4E2M1FN, &[6], &[4], ViewKind::Strided { steps: vec![1] }, None);
+        let (loaded, _) = on(&[0x21, 0x43, 0x65], |env| load_view(&view, &numbers(&[1]), env).unwrap());
+        assert_eq!(*loaded.lanes(), Lanes::W8(vec![2, 3, 4, 5]));
+        let stored = tile(&[4], Scalar::F4E2M1FN, &[9, 10, 11, 12]);
+        let (_, after) = on(&[0x21, 0x43, 0x65], |env| store_view(&view, &numbers(&[1]), &stored, env).unwrap());
+        assert_eq!(after, [0x91, 0xba, 0x6c]);
+    }
+
+    fn pointers(at: &[u64]) -> Tile {
+        let elem = Elem::Ptr { pointee: Scalar::I8, space: core_dialect::tile::Space::Generic };
+        Tile::new([at.len() as u32].into_iter().collect(), elem, Lanes::W64(at.iter().map(|at| ADDRESS + at).collect()))
+    }
+
+    #[test]
+    fn a_false_mask_touches_nothing() {
+        let mask = tile(&[4], Scalar::I1, &[1, 0, 1, 1]);
+        let (places, other) = (pointers(&[0, 99, 2, 3]), tile(&[4], Scalar::I8, &[50, 51, 52, 53]));
+        let elem = Elem::Scalar(Scalar::I8);
+        let (loaded, _) = on(&DATA, |env| load(&places, elem, Some(&mask), Some(&other), env).unwrap());
+        assert_eq!(bytes(&loaded), [0, 51, 2, 3]);
+        let (_, after) = on(&DATA, |env| store(&places, &other, Some(&mask), env).unwrap());
+        assert_eq!(after[..4], [50, 1, 52, 53]);
+        assert!(on(&DATA, |env| load(&places, elem, None, None, env).is_err()).0);
+    }
+
+    /// Elements of one tile may meet in memory; they act one after the other.
+    #[test]
+    fn atomics_give_the_old_values() {
+        let places = pointers(&[0, 0, 4]).with_elem(Elem::Ptr { pointee: Scalar::I32, space: core_dialect::tile::Space::Generic });
+        let words = |values: [u32; 3]| Tile::new([3].into_iter().collect(), Elem::Scalar(Scalar::I32), Lanes::W32(values.into()));
+        let (old, after) = on(&[0; 8], |env| read_modify_write(AtomicMode::Add, &places, &words([5, 6, 7]), None, env).unwrap());
+        assert_eq!((old.lanes().iter().collect::<Vec<_>>(), after), (vec![0, 5, 0], vec![11, 0, 0, 0, 7, 0, 0, 0]));
+        let (old, after) = on(&[3, 0, 0, 0, 0, 0, 0, 0], |env| {
+            compare_and_swap(&places, &words([3, 3, 0]), &words([9, 8, 7]), None, env).unwrap()
+        });
+        assert_eq!((old.lanes().iter().collect::<Vec<_>>(), after), (vec![3, 9, 0], vec![9, 0, 0, 0, 7, 0, 0, 0]));
+    }
+}

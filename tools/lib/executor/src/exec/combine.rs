@@ -1,0 +1,127 @@
+//! Reductions and scans over any body. One of element-wise ops only is run once for many elements, any other element by element.
+
+use super::{Env, Program, Results, run_body};
+use crate::check::Check;
+use crate::tile::fold::Pairs;
+use crate::tile::{Tile, fold};
+use crate::value::Value;
+use base::diag::Result;
+use base::{Loc, Region, Value as Id};
+use core_dialect::tile::{Shape, element_count};
+use numerics::arith::Lanes;
+use numerics::{Scalar, float};
+use tileir::enums::Direction;
+
+/// How a body is run.
+#[derive(Clone, Copy)]
+pub(crate) struct Body<'p, P> {
+    pub(crate) program: &'p P,
+    pub(crate) region: Region,
+}
+
+pub(crate) fn reduce<P: Program>(body: Body<'_, P>, dim: usize, operands: &[Id], env: &mut Env<'_>) -> Result<Results> {
+    let tiles: Vec<Tile> = operands.iter().map(|id| env.tile(*id).clone()).collect();
+    let results = fold::reduce(&tiles, dim, Pairs::Neighbours, &mut |arguments| body.combine(arguments, env))?;
+    Ok(results.into_iter().map(Value::Tile).collect())
+}
+
+pub(crate) fn scan<P: Program>(
+    body: Body<'_, P>,
+    dim: usize,
+    reverse: bool,
+    operands: &[Id],
+    env: &mut Env<'_>,
+) -> Result<Results> {
+    let tiles: Vec<Tile> = operands.iter().map(|id| env.tile(*id).clone()).collect();
+    let results = fold::scan(&tiles, dim, reverse, &mut |arguments| body.combine(arguments, env))?;
+    Ok(results.into_iter().map(Value::Tile).collect())
+}
+
+/// What is combined along a dimension, by a reduction or by a scan in a direction.
+pub(crate) struct Combined<'a> {
+    pub(crate) dim: usize,
+    pub(crate) scan: Option<Direction>,
+    pub(crate) operands: &'a [Id],
+    pub(crate) results: &'a [Value],
+}
+
+/// Reports what gives something else when its elements are combined in another order, which they may be; of floats something else than
+/// rounding explains.
+pub(crate) fn check_order<P: Program>(body: Body<'_, P>, combined: &Combined<'_>, loc: Loc, env: &mut Env<'_>) -> Result<()> {
+    let &Combined { dim, scan, operands, results } = combined;
+    let tiles: Vec<Tile> = operands.iter().map(|id| env.tile(*id).clone()).collect();
+    // Where two are equal by floats, an index beside them may be either's.
+    let is_int = |tile: &Tile| tile.elem.scalar().is_some_and(|elem| elem.is_int());
+    let alike = tiles.iter().all(is_int) || !tiles.iter().any(is_int);
+    if !env.world.checks(Check::Order) || !alike {
+        return Ok(());
+    }
+    let mut run = |arguments| body.combine(arguments, env);
+    let others = match scan {
+        None => fold::reduce(&tiles, dim, Pairs::Halves, &mut run)?,
+        Some(direction) => fold::scan_by_doubling(&tiles, dim, direction == Direction::Reverse, &mut run)?,
+    };
+    let count = tiles[0].shape[dim] as f64;
+    let same = |((one, other), tile): ((&Value, &Tile), &Tile)| {
+        let Value::Tile(one) = one else { return false };
+        let Some(scalar) = other.elem.scalar() else { return true };
+        let (magnitudes, inner) = (fold::magnitudes(tile, dim), element_count(&tile.shape[dim + 1..]));
+        let line = |at: usize| if scan.is_some() { at / (inner * count as usize) * inner + at % inner } else { at };
+        let both = one.lanes().iter().zip(other.lanes().iter()).enumerate();
+        both.into_iter().all(|(at, (one, other))| are_alike(scalar, one, other, (magnitudes[line(at)], count)))
+    };
+    if !results.iter().zip(&others).zip(&tiles).all(same) {
+        env.world.report(Check::Order, loc, "what is combined depends on the order in which elements are".into());
+    }
+    Ok(())
+}
+
+/// Whether two orders may give these, of so many elements with this sum of magnitudes.
+fn are_alike(scalar: Scalar, one: u64, other: u64, (magnitudes, count): (f64, f64)) -> bool {
+    if one == other || !scalar.is_float() {
+        return one == other;
+    }
+    let [a, b] = [one, other].map(|bits| float::decode(scalar, bits));
+    if !a.is_finite() || !b.is_finite() {
+        return a.is_nan() && b.is_nan() || a == b;
+    }
+    (a - b).abs() <= count * float::step(scalar) * (magnitudes + a.abs() + b.abs())
+}
+
+impl<P: Program> Body<'_, P> {
+    fn is_elementwise(&self) -> bool {
+        let body = self.program.body();
+        let block = body.block_of(self.region);
+        body.blocks[block].ops.iter().all(|op| self.program.is_elementwise(&body.ops[*op].kind))
+    }
+
+    fn run(&self, arguments: Vec<Tile>, env: &mut Env<'_>) -> Result<Vec<Tile>> {
+        let yielded = run_body(self.program, self.region, arguments.into_iter().map(Value::Tile).collect(), env)?;
+        let tile = |value| if let Value::Tile(tile) = value { tile } else { panic!("a reduction yields {value:?}") };
+        Ok(yielded.into_iter().map(tile).collect())
+    }
+
+    /// The body for all elements of one-dimensional tiles.
+    pub(crate) fn combine(&self, arguments: Vec<Tile>, env: &mut Env<'_>) -> Result<Vec<Tile>> {
+        let count = arguments[0].count();
+        let shape = Shape::from_slice(&[count as u32]);
+        if self.is_elementwise() {
+            // What does not depend on the elements comes out once.
+            let all = |tile: Tile| match tile.count() == count {
+                true => tile.with_shape(shape.clone()),
+                false => Tile::splat(shape.clone(), tile.elem, tile.first()),
+            };
+            return Ok(self.run(arguments, env)?.into_iter().map(all).collect());
+        }
+        let mut results: Vec<(Tile, Lanes)> = Vec::new();
+        for i in 0..count {
+            let scalars = arguments.iter().map(|tile| Tile::scalar(tile.elem, tile.lanes().get(i))).collect();
+            let now = self.run(scalars, env)?;
+            if results.is_empty() {
+                results = now.iter().map(|tile| (tile.clone(), Lanes::splat(tile.carrier(), 0, count))).collect();
+            }
+            results.iter_mut().zip(&now).for_each(|((_, lanes), tile)| lanes.set(i, tile.first()));
+        }
+        Ok(results.into_iter().map(|(tile, lanes)| Tile::new(shape.clone(), tile.elem, lanes)).collect())
+    }
+}

@@ -1,0 +1,72 @@
+//! Ops that show something to the world outside the kernel, as every format means them.
+
+use super::{Env, Results};
+use crate::check::{Check, assume};
+use crate::print;
+use crate::tile::Tile;
+use crate::value::Value;
+use base::diag::{Diagnostic, Result};
+use base::{DebugInfo, Loc, Value as Id};
+use core_dialect::core_ops::Fact;
+use smallvec::smallvec;
+
+pub(crate) fn print(format: &str, args: &[Tile], token: Option<Id>, env: &mut Env<'_>) -> Result<Results> {
+    let text = print::format(format, &args.iter().collect::<Vec<_>>())?;
+    env.state.printed.push_str(&text);
+    Ok(smallvec![Value::Token(env.token(token))])
+}
+
+/// Prints the message, with the block and the first element that is false, as the device does; then the kernel stops. A fault of a
+/// tile is one fault, however many of its elements have it.
+pub(crate) fn assert(condition: &Tile, message: &str, debug: &DebugInfo, loc: Loc, env: &mut Env<'_>) -> Result<Results> {
+    if condition.lanes().iter().all(|bits| bits & 1 == 1) {
+        return Ok(Results::new());
+    }
+    let position = debug.position(loc).map_or("unknown".into(), |(file, line, _)| format!("{file}:{line}"));
+    let (first, others) = print::failed_assert(condition, message, env.state.block_position.index);
+    let text = format!("{position}: {first}");
+    env.state.printed.push_str(&format!("{text}\n"));
+    let error = Diagnostic::invalid("RUN040", text);
+    Err(if others == 0 { error } else { error.note(format!("and so for {others} more elements of the tile")) })
+}
+
+/// The message with the block, the first index that is outside, and the extent; then the kernel stops.
+pub(crate) fn check_index(
+    index: &Tile,
+    extent: &Tile,
+    message: &str,
+    debug: &DebugInfo,
+    loc: Loc,
+    env: &mut Env<'_>,
+) -> Result<Results> {
+    let extent = extent.lanes().get(0) as i64;
+    let lanes = index.lanes();
+    let mut outside = lanes.iter().map(|bits| bits as i64).filter(|index| *index != i64::MIN && !(0..extent).contains(index));
+    let Some(first) = outside.next() else { return Ok(Results::new()) };
+    let position = debug.position(loc).map_or("unknown".into(), |(file, line, _)| format!("{file}:{line}"));
+    let block = env.state.block_position.index;
+    let message = format!("{position}: tile block: {block:?}: {message}: index {first}, extent {extent}");
+    let others = outside.count();
+    env.state.printed.push_str(&format!("{message}\n"));
+    let error = Diagnostic::invalid("RUN040", message);
+    Err(if others == 0 { error } else { error.note(format!("and so for {others} more elements of the tile")) })
+}
+
+/// What an integer divided by zero is, targets and their compilers decide.
+pub(crate) fn divide(divisor: Id, loc: Loc, env: &mut Env<'_>) {
+    if env.world.checks(Check::Divide) && env.tile(divisor).lanes().iter().any(|bits| bits == 0) {
+        env.world.report(Check::Divide, loc, "an integer is divided by zero".into());
+    }
+}
+
+/// The value itself; whether the fact holds matters to the checker only.
+pub(crate) fn assume(value: Id, fact: impl FnOnce() -> Option<Fact>, loc: Loc, env: &mut Env<'_>) -> Result<Results> {
+    let passed = env.value(value).clone();
+    if env.world.checks(Check::Assume)
+        && let (Value::Tile(tile), Some(fact)) = (&passed, fact())
+        && let Some(violation) = assume::violation(&fact, tile)
+    {
+        env.world.report(Check::Assume, loc, format!("an assumption does not hold: {violation}"));
+    }
+    Ok(smallvec![passed])
+}

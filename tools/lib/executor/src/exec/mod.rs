@@ -1,0 +1,507 @@
+//! Running a program of any format: structured control flow on an explicit stack, one tile block at a time.
+//!
+//! A format says through [`Program`] what its control flow ops are and computes the others; everything else is shared.
+
+pub(crate) mod access;
+pub(crate) mod combine;
+pub(crate) mod effects;
+mod role_scheduler;
+pub(crate) mod schedule;
+
+use crate::exec_as::{Hazards, RemoteArrival};
+use crate::observe::{Moment, Observer};
+use crate::tile::Tile;
+use crate::value::{Tensor, Value, View};
+use crate::world::World;
+use base::diag::{Diagnostic, Result};
+use base::ir::Operation;
+use base::{Block, Body, DebugInfo, Op, Region, Value as Id};
+use role_scheduler::{RoleScheduler, SchedulerStatus};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+pub(crate) type Results = SmallVec<[Value; 2]>;
+
+/// What an op does to the flow of control.
+pub(crate) enum Control<'a> {
+    /// Nothing: [`Program::execute`] computes its results.
+    None,
+    If {
+        cond: Id,
+        then: Region,
+        otherwise: Region,
+    },
+    For {
+        lower: Id,
+        upper: Id,
+        step: Id,
+        init: &'a [Id],
+        unsigned: bool,
+        body: Region,
+    },
+    Loop {
+        init: &'a [Id],
+        body: Region,
+    },
+    Yield(&'a [Id]),
+    Continue(&'a [Id]),
+    Break(&'a [Id]),
+    Return,
+    /// Runs beside those that follow it, up to the end of its body.
+    WarpRole {
+        number: usize,
+        body: Region,
+    },
+}
+
+pub(crate) trait Program: Sync {
+    type Op: Operation;
+    type Ty;
+
+    fn body(&self) -> &Body<Self::Op, Self::Ty>;
+    fn debug(&self) -> &DebugInfo;
+    /// How many blocks share a tile block out among them.
+    fn ranks(&self) -> u32 {
+        1
+    }
+    /// Whether a block works on others than its own.
+    fn uses_clc(&self) -> bool {
+        false
+    }
+    /// How many of them notify each other something while they run.
+    fn cluster_ctas(&self) -> u32 {
+        1
+    }
+    fn control<'a>(&self, op: &'a Self::Op) -> Control<'a>;
+    /// Computes the results of an op that is not control flow.
+    fn execute(&self, op: Op, env: &mut Env<'_>) -> Result<Results>;
+    /// What an op has to wait for before it can be executed, if it has to.
+    fn waits(&self, _op: Op, _env: &mut Env<'_>) -> Option<String> {
+        None
+    }
+    /// Whether each element of the results depends on the elements at its block_position of the operands only, or the op ends a body.
+    fn is_elementwise(&self, op: &Self::Op) -> bool;
+    /// A value as a person wants to see it.
+    fn shown(&self, _id: Id, value: &Value) -> Value {
+        value.clone()
+    }
+    /// Whether a NaN in its results, with none in its operands, was made by the op.
+    fn computes(&self, op: &Self::Op) -> bool;
+}
+
+/// Which tile block runs, of how many.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockPosition {
+    pub index: [u32; 3],
+    pub grid: [u32; 3],
+    /// Which of the blocks that share the tile block out among them.
+    pub rank: u32,
+    /// The number of the block.
+    pub linear: u64,
+}
+
+impl BlockPosition {
+    pub(crate) fn new(linear: u64, grid: [u32; 3], ranks: u32) -> BlockPosition {
+        let [x, y, _] = grid.map(u64::from);
+        let (tile, rank) = (linear / u64::from(ranks), (linear % u64::from(ranks)) as u32);
+        let index = [tile % x, tile / x % y, tile / x / y].map(|i| i as u32);
+        BlockPosition { index, grid, rank, linear }
+    }
+}
+
+/// What an op has to compute with.
+pub(crate) struct Env<'a> {
+    pub(crate) state: &'a mut State,
+    pub(crate) world: &'a mut dyn World,
+    pub(crate) observer: &'a mut dyn Observer,
+}
+
+/// Everything of a block that outlives a step.
+pub(crate) struct State {
+    pub(crate) block_position: BlockPosition,
+    /// The indices of the tile blocks that it works on, its own first.
+    pub(crate) stolen_blocks: Vec<[u32; 3]>,
+    values: Vec<Option<Value>>,
+    /// What it printed.
+    pub(crate) printed: String,
+    /// An access that other blocks may wait for, or that waits for them, was made since the last look.
+    pub(crate) synchronised: bool,
+    /// The warp_role that runs, and how warp_roles take turns: from what they do, or as a seed says.
+    pub(crate) warp_role: usize,
+    seed: u64,
+    /// How many more ops it may execute.
+    ops_left: u64,
+    /// How many bodies of reductions are being run inside each other.
+    pub(crate) depth: u32,
+    /// The block's shared memory, where a format has any.
+    pub(crate) hazards: Option<Box<Hazards>>,
+    /// What other blocks of its cluster have remote_arrivals it, and it has not heard.
+    pub(crate) remote_arrivals: Vec<RemoteArrival>,
+}
+
+/// Bodies of reductions inside each other; each takes some of the host's stack.
+const MOST_NESTED_BODIES: u32 = 64;
+
+impl State {
+    pub(crate) fn new(block_position: BlockPosition, values: usize, limit: u64, seed: u64) -> State {
+        State {
+            block_position,
+            stolen_blocks: vec![block_position.index],
+            values: vec![None; values],
+            printed: String::new(),
+            synchronised: false,
+            warp_role: 0,
+            seed,
+            ops_left: limit,
+            depth: 0,
+            hazards: None,
+            remote_arrivals: Vec::new(),
+        }
+    }
+
+    /// A value, when it was computed.
+    pub(crate) fn known(&self, id: Id) -> Option<&Value> {
+        self.values[id.0 as usize].as_ref()
+    }
+}
+
+impl Env<'_> {
+    /// Reports a use of elements that no load determined.
+    pub(crate) fn report_undetermined(&mut self, loc: base::Loc, does: &str) {
+        let message = format!("{does} elements outside a tensor, or masked out, that a load without padding left undetermined");
+        self.world.report(crate::check::Check::Padding, loc, message);
+    }
+    pub(crate) fn value(&self, id: Id) -> &Value {
+        self.state.values[id.0 as usize].as_ref().expect("the verifier holds that a value is defined before its use")
+    }
+    pub(crate) fn tile(&self, id: Id) -> &Tile {
+        match self.value(id) {
+            Value::Tile(tile) => tile,
+            other => panic!("{id} is {other:?}, not a tile"),
+        }
+    }
+    pub(crate) fn tensor(&self, id: Id) -> Arc<Tensor> {
+        match self.value(id) {
+            Value::Tensor(tensor) => tensor.clone(),
+            other => panic!("{id} is {other:?}, not a tensor view"),
+        }
+    }
+    pub(crate) fn view(&self, id: Id) -> Arc<View> {
+        match self.value(id) {
+            Value::View(view) => view.clone(),
+            other => panic!("{id} is {other:?}, not a view"),
+        }
+    }
+    pub(crate) fn tiles(&self, ids: &[Id]) -> Vec<Tile> {
+        ids.iter().map(|id| self.tile(*id).clone()).collect()
+    }
+    fn set(&mut self, id: Id, value: Value) {
+        self.state.values[id.0 as usize] = Some(value);
+    }
+    fn set_all(&mut self, ids: &[Id], values: impl IntoIterator<Item = Value>) {
+        ids.iter().zip(values).for_each(|(id, value)| self.set(*id, value));
+    }
+    fn take(&self, ids: &[Id]) -> Vec<Value> {
+        ids.iter().map(|id| self.value(*id).clone()).collect()
+    }
+}
+
+/// How far a block got.
+pub(crate) enum Status {
+    Done(Vec<Value>),
+    /// It went round a loop in which it looks at what other blocks do, so it is their turn.
+    Waiting,
+    /// It cannot go on before an warp_role beside it has done something.
+    Blocked(String),
+    /// It executed as many ops as it was to.
+    SliceEnd,
+}
+
+enum Kind {
+    /// The function, or the body of a reduction.
+    Outermost,
+    If,
+    For {
+        next: i128,
+        upper: i128,
+        step: i128,
+    },
+    Loop,
+}
+
+/// A block of ops that is being run.
+struct Frame {
+    block: Block,
+    next: usize,
+    kind: Kind,
+    /// The op it is the region of.
+    owner: Option<Op>,
+    /// Memory allocated before it started.
+    mark: usize,
+}
+
+/// Runs one region, step by step.
+pub(crate) struct Machine<'p, P: Program> {
+    program: &'p P,
+    frames: Vec<Frame>,
+    /// The warp_roles that run, until all of them are at their end.
+    scheduler: Option<RoleScheduler<'p, P>>,
+}
+
+impl<'p, P: Program> Machine<'p, P> {
+    /// Starts on a region whose only block takes the given arguments.
+    pub(crate) fn new(program: &'p P, region: Region, arguments: impl IntoIterator<Item = Value>, env: &mut Env<'_>) -> Self {
+        let block = program.body().block_of(region);
+        env.set_all(&program.body().blocks[block].args, arguments);
+        let mark = env.world.mark();
+        Machine { program, frames: vec![Frame { block, next: 0, kind: Kind::Outermost, owner: None, mark }], scheduler: None }
+    }
+
+    /// Runs until the region ends or the block waits for others.
+    pub(crate) fn run(&mut self, env: &mut Env<'_>) -> Result<Status> {
+        match self.advance(env)? {
+            // There is no other warp_role.
+            Status::Blocked(waits) => Err(Diagnostic::invalid("RUN021", format!("it never goes on: {waits}"))),
+            status => Ok(status),
+        }
+    }
+
+    /// Runs as far as it can.
+    pub(crate) fn advance(&mut self, env: &mut Env<'_>) -> Result<Status> {
+        self.run_for(u64::MAX, env)
+    }
+
+    fn run_for(&mut self, turn: u64, env: &mut Env<'_>) -> Result<Status> {
+        let end = env.state.ops_left.saturating_sub(turn);
+        loop {
+            if env.state.ops_left == end && turn < u64::MAX {
+                return Ok(Status::SliceEnd);
+            }
+            if let Some(scheduler) = &mut self.scheduler {
+                match scheduler.run(env)? {
+                    SchedulerStatus::Done => self.scheduler = None,
+                    SchedulerStatus::Waiting => return Ok(Status::Waiting),
+                    SchedulerStatus::Blocked(waits) => return Ok(Status::Blocked(waits)),
+                }
+            }
+            let frame = self.frames.last_mut().expect("a machine that is done is not run again");
+            env.state.ops_left = env.state.ops_left.checked_sub(1).ok_or_else(|| {
+                let message = format!("block {} executes more ops than --max-ops allows", env.state.block_position.linear);
+                Diagnostic::invalid("RUN014", message)
+            })?;
+            let body = self.program.body();
+            let ended = match body.blocks[frame.block].ops.get(frame.next) {
+                None => self.leave(&[], env)?,
+                Some(op) => {
+                    if let Some(waits) = self.program.waits(*op, env) {
+                        return Ok(Status::Blocked(waits));
+                    }
+                    frame.next += 1;
+                    let node = &body.ops[*op];
+                    self.notify(*op, env, |observer, moment| observer.before(moment))?;
+                    let result = match self.program.control(&node.kind) {
+                        Control::None => self.compute(*op, env).map(|()| None),
+                        control => self.flow(*op, control, env),
+                    };
+                    result.map_err(|error| {
+                        let error = error.at_loc(self.program.debug(), node.loc);
+                        let _ = self.notify(*op, env, |observer, moment| {
+                            observer.failed(moment, &error);
+                            Ok(())
+                        });
+                        error
+                    })?
+                }
+            };
+            if let Some(status) = ended {
+                return Ok(status);
+            }
+        }
+    }
+
+    fn compute(&self, op: Op, env: &mut Env<'_>) -> Result<()> {
+        let body = self.program.body();
+        let results = self.program.execute(op, env)?;
+        let ids = &body.ops[op].results;
+        if env.world.checks(crate::check::Check::Nan) && self.program.computes(&body.ops[op].kind) {
+            crate::check::nan::look(&body.ops[op].kind, &results, body.ops[op].loc, env);
+        }
+        env.set_all(ids, results.iter().cloned());
+        self.notify(op, env, |observer, moment| observer.after(moment, &results))
+    }
+
+    /// Tells whoever watches.
+    fn notify(&self, op: Op, env: &mut Env<'_>, what: impl FnOnce(&mut dyn Observer, &Moment<'_>) -> Result<()>) -> Result<()> {
+        if !env.observer.is_active() {
+            return Ok(());
+        }
+        what(env.observer, &Moment::new(op, self.program, env.state, env.world))
+    }
+
+    /// Starts on the bodies of all warp_roles, the first of which was met.
+    fn start_roles(&mut self, env: &mut Env<'_>) {
+        let body = self.program.body();
+        let frame = self.frames.last_mut().expect("a body is met in a block that runs");
+        let ops = &body.blocks[frame.block].ops[frame.next - 1..];
+        let bodies = ops.iter().map_while(|op| match self.program.control(&body.ops[*op].kind) {
+            Control::WarpRole { number, body } => Some((number, body)),
+            _ => None,
+        });
+        let bodies: Vec<(usize, Region)> = bodies.collect();
+        frame.next += bodies.len() - 1;
+        let members = bodies.into_iter().map(|(number, body)| (number, Machine::new(self.program, body, [], env)));
+        self.scheduler = Some(RoleScheduler::new(members.collect::<Vec<_>>(), env.state.seed));
+    }
+
+    fn enter(&mut self, region: Region, kind: Kind, owner: Op, env: &Env<'_>) -> bool {
+        let Some(block) = self.program.body().regions[region].blocks.first() else { return false };
+        self.frames.push(Frame { block: *block, next: 0, kind, owner: Some(owner), mark: env.world.mark() });
+        true
+    }
+
+    fn flow(&mut self, op: Op, control: Control<'_>, env: &mut Env<'_>) -> Result<Option<Status>> {
+        if env.world.checks(crate::check::Check::Padding) {
+            let decides = match control {
+                Control::If { cond, .. } => vec![cond],
+                Control::For { lower, upper, step, .. } => vec![lower, upper, step],
+                _ => Vec::new(),
+            };
+            if decides.iter().any(|id| env.tile(*id).undetermined().is_some()) {
+                env.report_undetermined(self.program.body().ops[op].loc, "control flow depends on");
+            }
+        }
+        match control {
+            Control::None => unreachable!("computed by the program"),
+            Control::If { cond, then, otherwise } => {
+                let region = if env.tile(cond).is_true() { then } else { otherwise };
+                self.enter(region, Kind::If, op, env);
+                Ok(None)
+            }
+            Control::For { lower, upper, step, init, unsigned, body } => {
+                let bound = |id: Id| {
+                    let tile = env.tile(id);
+                    if unsigned { i128::from(tile.first()) } else { i128::from(tile.first_signed()) }
+                };
+                let (lower, upper, step) = (bound(lower), bound(upper), bound(step));
+                if step <= 0 && lower < upper {
+                    return Err(Diagnostic::invalid("RUN010", format!("a 'for' with a step of {step}, which never ends")));
+                }
+                let carried = env.take(init);
+                let block = self.program.body().block_of(body);
+                env.set_all(&self.program.body().blocks[block].args[1..], carried);
+                self.enter(body, Kind::For { next: lower, upper, step }, op, env);
+                self.iterate(env)
+            }
+            Control::Loop { init, body } => {
+                let carried = env.take(init);
+                let block = self.program.body().block_of(body);
+                env.set_all(&self.program.body().blocks[block].args, carried);
+                self.enter(body, Kind::Loop, op, env);
+                Ok(None)
+            }
+            Control::Yield(values) => self.leave(values, env),
+            Control::Continue(values) => {
+                self.unwind(|kind| matches!(kind, Kind::For { .. } | Kind::Loop), env)?;
+                self.leave(values, env)
+            }
+            Control::Break(values) => {
+                self.unwind(|kind| matches!(kind, Kind::Loop), env)?;
+                let values = env.take(values);
+                self.finish(values, env)
+            }
+            Control::WarpRole { .. } => {
+                self.start_roles(env);
+                Ok(None)
+            }
+            Control::Return => {
+                self.unwind(|kind| matches!(kind, Kind::Outermost), env)?;
+                self.leave(&[], env)
+            }
+        }
+    }
+
+    /// Gives up the frames inside the innermost one of a kind.
+    fn unwind(&mut self, wanted: impl Fn(&Kind) -> bool, env: &mut Env<'_>) -> Result<()> {
+        while let Some(frame) = self.frames.last() {
+            if wanted(&frame.kind) {
+                return Ok(());
+            }
+            if matches!(frame.kind, Kind::Outermost) {
+                break;
+            }
+            env.world.release(frame.mark);
+            self.frames.pop();
+        }
+        Err(Diagnostic::invalid("RUN011", "a 'break' or 'continue' that is in no loop"))
+    }
+
+    /// The end of the innermost frame's block: on with a loop, or back to what is around it.
+    fn leave(&mut self, values: &[Id], env: &mut Env<'_>) -> Result<Option<Status>> {
+        let values = env.take(values);
+        let frame = self.frames.last_mut().expect("a frame is left while it runs");
+        env.world.release(frame.mark);
+        match &mut frame.kind {
+            Kind::Outermost => return Ok(Some(Status::Done(values))),
+            Kind::If => return self.finish(values, env),
+            Kind::For { next, step, .. } => {
+                *next += *step;
+                env.set_all(&self.program.body().blocks[frame.block].args[1..], values);
+                return self.iterate(env);
+            }
+            Kind::Loop => {
+                frame.next = 0;
+                env.set_all(&self.program.body().blocks[frame.block].args, values);
+                if std::mem::take(&mut env.state.synchronised) {
+                    return Ok(Some(Status::Waiting));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Starts the next iteration of the innermost `for`, or ends it.
+    fn iterate(&mut self, env: &mut Env<'_>) -> Result<Option<Status>> {
+        let frame = self.frames.last_mut().expect("a 'for' is running");
+        let Kind::For { next, upper, .. } = frame.kind else { unreachable!("only a 'for' iterates") };
+        let args = &self.program.body().blocks[frame.block].args;
+        if next < upper {
+            frame.next = 0;
+            let elem = match frame.owner.map(|op| self.program.control(&self.program.body().ops[op].kind)) {
+                Some(Control::For { lower, .. }) => env.tile(lower).elem,
+                _ => unreachable!("a 'for' owns the frame"),
+            };
+            env.set(args[0], Value::Tile(Tile::scalar(elem, next as u64 & elem.carrier().mask())));
+        } else {
+            let carried = env.take(&args[1..]);
+            return self.finish(carried, env);
+        }
+        Ok(None)
+    }
+
+    /// Ends the innermost frame and gives its op's results.
+    fn finish(&mut self, values: Vec<Value>, env: &mut Env<'_>) -> Result<Option<Status>> {
+        let frame = self.frames.pop().expect("a frame ends while it runs");
+        env.world.release(frame.mark);
+        if let Some(owner) = frame.owner {
+            env.set_all(&self.program.body().ops[owner].results, values.iter().cloned());
+            self.notify(owner, env, |observer, moment| observer.after(moment, &values))?;
+        }
+        Ok(None)
+    }
+}
+
+/// Runs the body of a reduction to its end and gives what it yields.
+pub(crate) fn run_body<P: Program>(program: &P, region: Region, arguments: Vec<Value>, env: &mut Env<'_>) -> Result<Vec<Value>> {
+    if env.state.depth >= MOST_NESTED_BODIES {
+        return Err(Diagnostic::unsupported("RUN012", format!("reductions nested more than {MOST_NESTED_BODIES} deep")));
+    }
+    env.state.depth += 1;
+    let result = Machine::new(program, region, arguments, env).run(env);
+    env.state.depth -= 1;
+    match result? {
+        Status::Done(values) => Ok(values),
+        Status::Waiting | Status::Blocked(_) | Status::SliceEnd => {
+            Err(Diagnostic::unsupported("RUN013", "the body of a reduction waits for another block"))
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Which block runs when.
+//!
+//! Blocks that cannot wait for each other run at the same time, in groups of a fixed size, each on the memory as it was before
+//! its group. Where a program has atomics or ordered accesses, blocks run one after another on one memory; one that goes round
+//! a loop in which it made such an access lets the others run. Neither depends on the machine. Blocks of a cluster that deliver_arrivals each other
+//! something run in_parallel, each as far as it can before the next one does. In a program whose blocks take over others (launch control)
+//! each works on some that follow it, as many as the seed says, but where somebody watches blocks, who would wait for those in vain.
+
+use super::{BlockPosition, Env, Machine, Program, State, Status};
+use crate::memory::Memory;
+use crate::observe::{NoopObserver, Observer};
+use crate::value::Value;
+use crate::world::{Isolated, Shared, World};
+use base::Region;
+use base::diag::{Diagnostic, Result};
+use rayon::prelude::*;
+use std::collections::VecDeque;
+
+/// Blocks that run on the same state of memory.
+const GROUP: u64 = 64;
+/// Turns in which every block waits and memory does not change, before that counts as waiting forever.
+const MAX_IDLE_ITERATIONS: u32 = 1000;
+
+/// A kernel with its arguments and grid.
+pub(crate) struct Job<'a, P> {
+    pub(crate) program: &'a P,
+    pub(crate) region: Region,
+    pub(crate) arguments: Vec<Value>,
+    pub(crate) blocks: Blocks,
+    /// Ops that a block may execute.
+    pub(crate) limit: u64,
+    /// Which warp_role of a block runs when.
+    pub(crate) seed: u64,
+    /// Whether blocks take over others, where the program lets them.
+    pub(crate) uses_clc: bool,
+}
+
+/// The blocks to run: all of a grid, or some.
+pub(crate) struct Blocks {
+    grid: [u32; 3],
+    /// How many blocks share a tile block out among them.
+    ranks: u32,
+    /// The numbers of the tile blocks.
+    some: Option<Vec<u64>>,
+}
+
+impl Blocks {
+    pub(crate) fn new(grid: [u32; 3], some: Option<Vec<[u32; 3]>>, ranks: u32) -> Blocks {
+        let [x, y, _] = grid.map(u64::from);
+        let number = |block: [u32; 3]| {
+            let [at_x, at_y, at_z] = block.map(u64::from);
+            (at_z * y + at_y) * x + at_x
+        };
+        Blocks { grid, ranks, some: some.map(|blocks| blocks.into_iter().map(number).collect()) }
+    }
+    fn count(&self) -> u64 {
+        let tiles = match &self.some {
+            Some(blocks) => blocks.len() as u64,
+            None => self.grid.iter().map(|extent| u64::from(*extent)).product(),
+        };
+        tiles * u64::from(self.ranks)
+    }
+    /// The number within the grid of the n-th block that is run.
+    fn number(&self, at: u64) -> u64 {
+        let ranks = u64::from(self.ranks);
+        self.some.as_ref().map_or(at, |blocks| blocks[(at / ranks) as usize] * ranks + at % ranks)
+    }
+}
+
+/// Tile blocks that one works on, at most.
+const MAX_STOLEN: u64 = 3;
+
+impl<P: Program> Job<'_, P> {
+    /// How many tile blocks each block works on, as far as there are so many: its own, and those behind it.
+    fn stolen(&self) -> u64 {
+        if self.uses_clc && self.program.uses_clc() { MAX_STOLEN - self.seed % MAX_STOLEN } else { 1 }
+    }
+
+    fn state(&self, block: u64) -> State {
+        State::new(
+            BlockPosition::new(block, self.blocks.grid, self.blocks.ranks),
+            self.program.body().values.len(),
+            self.limit,
+            self.seed,
+        )
+    }
+
+    /// Runs blocks at the same time. `print` gets what they print, in block order.
+    pub(crate) fn in_parallel(&self, memory: &mut Memory, print: &mut dyn FnMut(&str)) -> Result<()> {
+        let mut first = 0;
+        while first < self.clusters() {
+            let group = first..self.clusters().min(first + GROUP);
+            let base = &*memory;
+            let done: Vec<_> = group.clone().into_par_iter().map(|at| self.run_isolated(at, base)).collect();
+            for outcome in done {
+                let (printed, writes, result) = outcome;
+                print(&printed);
+                result?;
+                for (address, bytes) in writes {
+                    memory.write(address, &bytes)?;
+                }
+            }
+            first = group.end;
+        }
+        Ok(())
+    }
+
+    fn run_isolated(&self, cluster: u64, memory: &Memory) -> (String, Vec<(u64, Vec<u8>)>, Result<()>) {
+        let (mut world, mut printed) = (Isolated::new(memory), String::new());
+        let mut cluster = self.cluster(cluster, &mut world, &mut NoopObserver);
+        let result = loop {
+            match cluster.turn(&mut world, &mut |text| printed.push_str(text), &mut NoopObserver) {
+                Ok(true) => break Ok(()),
+                Ok(false) => {}
+                Err(error) => break Err(error),
+            }
+        };
+        (printed, world.memory.into_writes(), result)
+    }
+
+    /// Runs blocks in turns in one world; `changes` counts the changes of its memory.
+    pub(crate) fn interleaved<W: World>(
+        &self,
+        world: &mut W,
+        changes: fn(&W) -> u64,
+        print: &mut dyn FnMut(&str),
+        observer: &mut dyn Observer,
+    ) -> Result<()> {
+        let mut waiting: VecDeque<Cluster<'_, P>> = VecDeque::new();
+        let (mut next, mut idle, mut seen) = (0, 0, changes(world));
+        while next < self.clusters() || !waiting.is_empty() {
+            let turns = waiting.len();
+            for _ in 0..turns {
+                let mut cluster = waiting.pop_front().expect("counted before");
+                let done = cluster.turn(world, print, observer)?;
+                waiting.extend((!done).then_some(cluster));
+            }
+            if next < self.clusters() {
+                let mut cluster = self.cluster(next, world, observer);
+                let done = cluster.turn(world, print, observer)?;
+                waiting.extend((!done).then_some(cluster));
+                next += 1;
+                continue;
+            }
+            let ended = waiting.len() < turns || changes(world) != seen;
+            idle = if ended { 0 } else { idle + 1 };
+            seen = changes(world);
+            if idle > MAX_IDLE_ITERATIONS && !waiting.is_empty() {
+                let blocks = waiting.iter().flat_map(|cluster| cluster.members.iter().filter(|member| member.machine.is_some()));
+                let blocks: Vec<_> = blocks.take(8).map(|member| member.state.block_position.linear.to_string()).collect();
+                let message = format!("blocks wait for something that never happens: {}", blocks.join(", "));
+                return Err(Diagnostic::invalid("RUN020", message));
+            }
+        }
+        Ok(())
+    }
+
+    /// How many groups of blocks run, each in_parallel.
+    fn clusters(&self) -> u64 {
+        let ranks = u64::from(self.blocks.ranks);
+        (self.blocks.count() / ranks).div_ceil(self.stolen()) * ranks / u64::from(self.program.cluster_ctas())
+    }
+
+    fn cluster<'p>(&'p self, cluster: u64, world: &mut dyn World, observer: &mut dyn Observer) -> Cluster<'p, P> {
+        let (cluster_ctas, ranks, stolen) = (u64::from(self.program.cluster_ctas()), u64::from(self.blocks.ranks), self.stolen());
+        let member = |at: u64| {
+            let own = at / ranks * stolen * ranks + at % ranks;
+            let block = self.blocks.number(own);
+            let mut state = self.state(block);
+            let others = (1..stolen).map(|further| own + further * ranks).take_while(|at| *at < self.blocks.count());
+            state
+                .stolen_blocks
+                .extend(others.map(|at| BlockPosition::new(self.blocks.number(at), self.blocks.grid, self.blocks.ranks).index));
+            world.enter(block);
+            let mut env = Env { state: &mut state, world: &mut *world, observer: &mut *observer };
+            let machine = Machine::new(self.program, self.region, self.arguments.iter().cloned(), &mut env);
+            CtaRun { state, machine: Some(machine) }
+        };
+        Cluster { members: (cluster * cluster_ctas..(cluster + 1) * cluster_ctas).map(member).collect() }
+    }
+}
+
+/// A block, and what runs in it up to its end.
+struct CtaRun<'p, P: Program> {
+    state: State,
+    machine: Option<Machine<'p, P>>,
+}
+
+/// Blocks that run in_parallel: one, or those of a cluster that deliver_arrivals each other something.
+struct Cluster<'p, P: Program> {
+    members: Vec<CtaRun<'p, P>>,
+}
+
+impl<P: Program> Cluster<'_, P> {
+    /// Lets the blocks run until all are at their end, or one waits for blocks of other clusters; says which.
+    fn turn(&mut self, world: &mut dyn World, print: &mut dyn FnMut(&str), observer: &mut dyn Observer) -> Result<bool> {
+        loop {
+            let (mut moved, mut waiting, mut blocked) = (false, false, Vec::new());
+            for at in 0..self.members.len() {
+                let CtaRun { state, machine } = &mut self.members[at];
+                let Some(running) = machine else { continue };
+                world.enter(state.block_position.linear);
+                let status = running.advance(&mut Env { state: &mut *state, world: &mut *world, observer: &mut *observer });
+                print(&std::mem::take(&mut state.printed));
+                match status? {
+                    Status::Done(_) => {
+                        observer.ended(state.block_position)?;
+                        (*machine, moved) = (None, true);
+                    }
+                    Status::Blocked(waits) => blocked.push(waits),
+                    Status::Waiting | Status::SliceEnd => waiting = true,
+                }
+                moved |= self.deliver_arrivals(at);
+            }
+            if self.members.iter().all(|member| member.machine.is_none()) {
+                return Ok(true);
+            }
+            if waiting {
+                return Ok(false);
+            }
+            if !moved {
+                return Err(Diagnostic::invalid("RUN021", format!("it never goes on: {}", blocked.join("; "))));
+            }
+        }
+    }
+
+    /// Gives the others what a block has remote_arrivals them; says whether it was anything.
+    fn deliver_arrivals(&mut self, from: usize) -> bool {
+        let remote_arrivals = self.members[from]
+            .state
+            .hazards
+            .as_mut()
+            .map(|hazards| std::mem::take(&mut hazards.remote_arrivals))
+            .unwrap_or_default();
+        for (_, other) in self.members.iter_mut().enumerate().filter(|(at, _)| *at != from) {
+            other.state.remote_arrivals.extend(remote_arrivals.iter().cloned());
+        }
+        !remote_arrivals.is_empty()
+    }
+}
+
+/// How often memory that blocks share has changed.
+pub(crate) fn changes(world: &Shared) -> u64 {
+    world.memory.changes
+}

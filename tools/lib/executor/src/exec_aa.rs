@@ -1,0 +1,228 @@
+//! Executes `.aa`: the same whole tiles as Tile IR, with memory made explicit.
+
+use crate::check::stride_assumptions::{self, Use};
+use crate::check::{Check, assume, facts};
+use crate::exec::access::{self, Manner, Request};
+use crate::exec::combine::{self, Body as FoldBody};
+use crate::exec::{Control, Env, Program, Results};
+use crate::exec_core::{self, Context, Typed};
+use crate::tile::{Tile, mma};
+use crate::value::Value;
+use base::diag::Result;
+use base::{Body, DebugInfo, Op as OpId, Value as Id};
+use core_dialect::core_ops::Core;
+use core_dialect::memory::{MemoryOrdering, Order};
+use core_dialect::tile::{Elem, MemRef, Shape};
+use numerics::arith::Signedness;
+use smallvec::smallvec;
+use std::collections::{BTreeMap, BTreeSet};
+use tileaa::{Function, Op, Type};
+
+pub(crate) struct AaProgram<'a> {
+    pub(crate) function: &'a Function,
+    pub(crate) debug: &'a DebugInfo,
+    pub(crate) globals: BTreeMap<String, u64>,
+    /// The assumptions that only strides of tensor views depend on.
+    of_strides: BTreeSet<OpId>,
+}
+
+fn uses(op: &Op) -> Use<'_> {
+    if let Op::Core(core) = op { exec_core::uses(core) } else { Use::Other }
+}
+
+impl Typed for Type {
+    fn tile(&self) -> Option<(Elem, Shape)> {
+        Type::tile(self).map(|(elem, shape)| (elem, shape.clone()))
+    }
+    fn memref(&self) -> Option<&MemRef> {
+        if let Type::MemRef(memref) = self { Some(memref) } else { None }
+    }
+    fn view(&self) -> Option<&core_dialect::tile::View> {
+        if let Type::View(view) = self { Some(view) } else { None }
+    }
+}
+
+impl<'a> AaProgram<'a> {
+    pub(crate) fn new(function: &'a Function, debug: &'a DebugInfo, globals: BTreeMap<String, u64>) -> Self {
+        AaProgram { function, debug, globals, of_strides: stride_assumptions::assumptions(&function.body, uses) }
+    }
+}
+
+impl AaProgram<'_> {
+    /// Whether blocks may wait for each other, or show each other memory, so that they must run in turns.
+    pub(crate) fn synchronises(&self) -> bool {
+        self.function.body.walk(self.function.region).into_iter().any(|op| match &self.function.body.ops[op].kind {
+            Op::AtomicRmw { .. } | Op::AtomicCas { .. } | Op::ReduceView { .. } => true,
+            Op::MulticastLoad { .. } | Op::MulticastStore { .. } => true,
+            Op::LoadView { order, .. } | Op::StoreView { order, .. } | Op::Load { order, .. } | Op::Store { order, .. } => {
+                order.semantics != MemoryOrdering::Weak
+            }
+            Op::Core(Core::Alloca { shareable, .. }) => *shareable,
+            _ => false,
+        })
+    }
+
+    fn mma(&self, kind: &Op, env: &Env<'_>) -> Option<Tile> {
+        let sign = |signed: bool| if signed { Signedness::Signed } else { Signedness::Unsigned };
+        Some(match *kind {
+            Op::Mma { lhs, rhs, acc, signed_lhs, signed_rhs, .. } => {
+                let (a, b, acc) = (env.tile(lhs), env.tile(rhs), env.tile(acc));
+                match acc.carrier().is_int() {
+                    true => mma::int_mma(a, sign(signed_lhs), b, sign(signed_rhs), acc),
+                    false => mma::float_mma(a, b, acc),
+                }
+            }
+            Op::MmaScaled { lhs, rhs, acc, lhs_scale, rhs_scale } => {
+                mma::scaled_mma(env.tile(lhs), env.tile(rhs), env.tile(acc), env.tile(lhs_scale), env.tile(rhs_scale))
+            }
+            _ => return None,
+        })
+    }
+
+    /// The access that an op makes.
+    fn request<'a>(&self, op: OpId, kind: &'a Op, env: &Env<'_>) -> Option<(Request<'a>, Manner)> {
+        let get = |id: &Id| env.tile(*id).clone();
+        let some = |id: &Option<Id>| id.map(|id| env.tile(id).clone());
+        let all = |ids: &[Id]| ids.iter().map(|id| env.tile(*id).clone()).collect::<Vec<Tile>>();
+        let loc = self.function.body.ops[op].loc;
+        let manner = |token: &Option<Id>, order: &Order| Manner::new(loc, *token, order);
+        Some(match kind {
+            Op::LoadView { view, index, token, order, in_bounds, .. } => {
+                (Request::LoadView { view: env.view(*view), index: all(index), in_bounds }, manner(token, order))
+            }
+            Op::StoreView { tile, view, index, token, order, in_bounds, .. } => {
+                (Request::StoreView { tile: get(tile), view: env.view(*view), index: all(index), in_bounds }, manner(token, order))
+            }
+            Op::ReduceView { tile, view, index, token, order, in_bounds, mode } => (
+                Request::ReduceView { tile: get(tile), view: env.view(*view), index: all(index), in_bounds, mode: *mode },
+                manner(token, order),
+            ),
+            // Of the only copy there is, every reduction is the copy itself.
+            Op::MulticastLoad { view, index, token, order, in_bounds, .. } => {
+                (Request::LoadView { view: env.view(*view), index: all(index), in_bounds }, manner(token, order))
+            }
+            Op::MulticastStore { tile, view, index, token, order, in_bounds, write } => {
+                let (tile, view, index) = (get(tile), env.view(*view), all(index));
+                (Request::MulticastStore { tile, view, index, in_bounds, reduction: write.reduction() }, manner(token, order))
+            }
+            Op::Load { ptr, mask, other, token, order, .. } => {
+                let (elem, _) = self.types(op)[0].tile().expect("the verifier holds that a load gives a tile");
+                (Request::Load { pointers: get(ptr), elem, mask: some(mask), other: some(other) }, manner(token, order))
+            }
+            Op::Store { ptr, value, mask, token, order, .. } => {
+                (Request::Store { pointers: get(ptr), value: get(value), mask: some(mask) }, manner(token, order))
+            }
+            Op::AtomicRmw { ptr, value, mask, token, order, mode } => {
+                let (pointers, value, mask) = (get(ptr), get(value), some(mask));
+                (Request::ReadModifyWrite { pointers, value, mask, mode: *mode }, manner(token, order))
+            }
+            Op::AtomicCas { ptr, compare, value, mask, token, order } => {
+                let (pointers, compare, value, mask) = (get(ptr), get(compare), get(value), some(mask));
+                (Request::CompareAndSwap { pointers, compare, value, mask }, manner(token, order))
+            }
+            _ => return None,
+        })
+    }
+
+    fn types(&self, op: OpId) -> Vec<&Type> {
+        self.function.body.ops[op].results.iter().map(|id| self.function.body.ty(*id)).collect()
+    }
+}
+
+impl Program for AaProgram<'_> {
+    type Op = Op;
+    type Ty = Type;
+
+    fn body(&self) -> &Body<Op, Type> {
+        &self.function.body
+    }
+    fn debug(&self) -> &DebugInfo {
+        self.debug
+    }
+    fn ranks(&self) -> u32 {
+        self.function.attrs.cluster.unwrap_or(1)
+    }
+    fn uses_clc(&self) -> bool {
+        core_dialect::rules::uses_clc(&self.function.body)
+    }
+    fn control<'a>(&self, op: &'a Op) -> Control<'a> {
+        if let Op::Core(core) = op { exec_core::control(core) } else { Control::None }
+    }
+    fn is_elementwise(&self, op: &Op) -> bool {
+        matches!(op, Op::Core(core) if exec_core::is_elementwise(core))
+    }
+    fn computes(&self, op: &Op) -> bool {
+        op.is_pure()
+    }
+
+    fn execute(&self, op: OpId, env: &mut Env<'_>) -> Result<Results> {
+        let results = self.compute(op, env)?;
+        if env.world.checks(Check::Facts) && !self.of_strides.contains(&op) {
+            self.check_facts(op, &results, env);
+        }
+        if let Op::Core(Core::MakeMemRef { strides, .. }) = &self.function.body.ops[op].kind {
+            self.check_strides(op, strides, &results, env);
+        }
+        Ok(results)
+    }
+}
+
+impl AaProgram<'_> {
+    fn compute(&self, op: OpId, env: &mut Env<'_>) -> Result<Results> {
+        let (kind, loc) = (&self.function.body.ops[op].kind, self.function.body.ops[op].loc);
+        if let Some(mma) = self.mma(kind, env) {
+            return Ok(smallvec![Value::Tile(mma)]);
+        }
+        match kind {
+            Op::Core(Core::Assume { value, .. }) if self.of_strides.contains(&op) => Ok(smallvec![env.value(*value).clone()]),
+            Op::Core(core) => {
+                let context = Context { types: self.types(op), loc, debug: self.debug, globals: &self.globals };
+                exec_core::execute(core, &context, env)
+            }
+            Op::Reduce { operands, dim, body, .. } => {
+                combine::reduce(FoldBody { program: self, region: *body }, *dim as usize, operands, env)
+            }
+            Op::Scan { operands, dim, reverse, body, .. } => {
+                combine::scan(FoldBody { program: self, region: *body }, *dim as usize, *reverse, operands, env)
+            }
+            _ => {
+                let (request, manner) = self.request(op, kind, env).expect("every other op accesses memory");
+                access::perform(request, manner, env)
+            }
+        }
+    }
+
+    /// Checks the assumptions about strides of dimensions with more than one element, and the facts of the file about those.
+    fn check_strides(&self, op: OpId, strides: &[Id], results: &Results, env: &mut Env<'_>) {
+        let Some(Value::Tensor(tensor)) = results.first() else { return };
+        let body = &self.function.body;
+        let Some(memref) = body.ty(body.result(op)).memref() else { return };
+        for stride in exec_core::strides_in_use(memref, strides, &tensor.sizes) {
+            for (assumption, value) in stride_assumptions::chain(body, &self.of_strides, stride, uses) {
+                let node = &body.ops[assumption];
+                if let Op::Core(Core::Assume { fact, .. }) = &node.kind
+                    && env.world.checks(Check::Assume)
+                    && let Some(violation) = assume::violation(fact, env.tile(value))
+                {
+                    env.world.report(Check::Assume, node.loc, format!("an assumption does not hold: {violation}"));
+                }
+                if env.world.checks(Check::Facts) {
+                    self.check_facts(assumption, &smallvec![env.value(value).clone()], env);
+                }
+            }
+        }
+    }
+
+    /// The table is in the order of values.
+    fn check_facts(&self, op: OpId, results: &Results, env: &mut Env<'_>) {
+        let (node, table) = (&self.function.body.ops[op], &self.function.attrs.facts);
+        for (id, value) in node.results.iter().zip(results) {
+            let known = table.binary_search_by_key(id, |known| known.value).ok().map(|at| &table[at]);
+            if let (Some(known), Value::Tile(tile)) = (known, value)
+                && let Some(violation) = facts::violation(known, tile)
+            {
+                env.world.report(Check::Facts, node.loc, format!("what the file says of {id} does not hold: {violation}"));
+            }
+        }
+    }
+}

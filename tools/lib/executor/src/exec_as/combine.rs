@@ -1,0 +1,188 @@
+//! What combining along a dimension does to element numbers, and which slots it combines.
+
+use super::distribution::Distribution;
+use tileas::layout::Strides;
+
+/// Coordinates along a dimension of which some bits are combined away. Those that are left move together, lowest first.
+pub(crate) struct Squeeze {
+    strides: Strides,
+    dim: usize,
+    /// Independent combinations of bits that are combined, each with its highest bit, highest first.
+    combined: Vec<u32>,
+    pivots: u32,
+}
+
+impl Squeeze {
+    /// Takes the bases that lie along `dim`; one that lies along other dimensions too cannot be combined.
+    pub(crate) fn new(shape: &[u32], dim: usize, bases: &[u32]) -> Result<Squeeze, String> {
+        let strides = Strides::of(shape);
+        let mask = strides.mask(dim);
+        let mut combined: Vec<u32> = Vec::new();
+        for basis in bases.iter().filter(|basis| **basis & mask != 0) {
+            if basis & !mask != 0 {
+                return Err(format!("basis {basis} lies along dimension {dim} and others"));
+            }
+            let rest = combined.iter().fold(strides.coordinate(*basis, dim), |rest, known| rest.min(rest ^ known));
+            combined.push(rest);
+            combined.sort_unstable_by_key(|known| std::cmp::Reverse(*known));
+        }
+        let pivots = combined.iter().map(|known| 1 << known.ilog2()).sum();
+        Ok(Squeeze { strides, dim, combined, pivots })
+    }
+
+    /// The element of the result that an element of the operand goes into.
+    pub(crate) fn element(&self, element: u32) -> u32 {
+        let (shift, bits) = (self.strides.shift[self.dim], self.strides.bits[self.dim]);
+        let reduce = |rest: u32, known: &u32| if rest >> known.ilog2() & 1 == 1 { rest ^ known } else { rest };
+        let left = self.combined.iter().fold(self.strides.coordinate(element, self.dim), reduce);
+        let kept = (0..bits).filter(|bit| self.pivots >> bit & 1 == 0);
+        let packed: u32 = kept.enumerate().map(|(to, bit)| (left >> bit & 1) << to).sum();
+        let high = element.checked_shr(shift + bits).unwrap_or(0);
+        element & ((1 << shift) - 1) | packed << shift | high.checked_shl(shift + bits - self.pivots.count_ones()).unwrap_or(0)
+    }
+}
+
+/// The slots of the operand that each slot of the result combines, all groups of one size one after the other.
+pub(crate) struct Groups {
+    pub(crate) size: usize,
+    pub(crate) slots: Vec<u32>,
+}
+
+/// Registers of a thread that agree in everything but `dim`, in their order.
+pub(crate) fn registers(from: &Distribution, to: &Distribution, shape: &[u32], dim: usize) -> Result<Groups, String> {
+    let squeeze = Squeeze::new(shape, dim, &from.layout.register)?;
+    groups(from, to, &squeeze)
+}
+
+fn groups(from: &Distribution, to: &Distribution, squeeze: &Squeeze) -> Result<Groups, String> {
+    if to.count() << squeeze.pivots.count_ones() != from.count() {
+        return Err(format!("combines {} elements to {}", from.count(), to.count()));
+    }
+    let size = from.registers / to.registers.min(from.registers);
+    let mut slots = Vec::with_capacity(from.slots());
+    for thread in 0..from.threads {
+        let mine = thread * from.registers..(thread + 1) * from.registers;
+        let goes: Vec<u32> = mine.clone().map(|slot| squeeze.element(from.elements[slot])).collect();
+        for slot in thread * to.registers..(thread + 1) * to.registers {
+            let before = slots.len();
+            slots.extend(mine.clone().zip(&goes).filter(|(_, goes)| **goes == to.elements[slot]).map(|(slot, _)| slot as u32));
+            if slots.len() - before != size {
+                let element = to.elements[slot];
+                return Err(format!("thread {thread} has {} of {size} registers for element {element}", slots.len() - before));
+            }
+        }
+    }
+    Ok(Groups { size, slots })
+}
+
+/// A combination over lanes: for each step the slot that each slot meets (the lower number is the lower lane's), and where the
+/// results end up.
+pub(crate) struct Exchange {
+    pub(crate) steps: Vec<Vec<u32>>,
+    pub(crate) results: Vec<u32>,
+}
+
+/// Lanes that agree in everything but `dim` meet in pairs, those with the highest numbers first.
+pub(crate) fn lanes(from: &Distribution, to: &Distribution, shape: &[u32], dim: usize) -> Result<Exchange, String> {
+    let squeeze = Squeeze::new(shape, dim, &from.layout.lane)?;
+    let mask = Strides::of(shape).mask(dim);
+    let bits = (0..from.layout.lane.len()).rev().filter(|bit| from.layout.lane[*bit] & mask != 0);
+    let partner = |bit: usize| (0..from.slots()).map(move |slot| (slot ^ from.registers << bit) as u32).collect();
+    let steps = bits.map(partner).collect();
+    let Groups { size, slots } = groups(from, to, &squeeze)?;
+    match size {
+        1 => Ok(Exchange { steps, results: slots }),
+        _ => Err("the result has other registers than the operand".into()),
+    }
+}
+
+/// A scan: for each coordinate along the dimension the slots that hold it, one for each line of each warp; and for each slot of the
+/// result its coordinate and line.
+pub(crate) struct Lines {
+    pub(crate) steps: Vec<Vec<u32>>,
+    pub(crate) line_coordinates: Vec<(u32, u32)>,
+}
+
+pub(crate) fn lines(from: &Distribution, to: &Distribution, shape: &[u32], dim: usize) -> Result<Lines, String> {
+    let strides = Strides::of(shape);
+    if from.layout != to.layout {
+        return Err("the result has another layout than the operand".into());
+    }
+    let mask = strides.mask(dim);
+    if from.layout.warp.iter().any(|basis| basis & mask != 0) {
+        return Err(format!("dimension {dim} lies in several warps"));
+    }
+    let rest = |element: u32| element & !mask;
+    let mut numbers = std::collections::BTreeMap::new();
+    let mut line_coordinates = Vec::with_capacity(from.slots());
+    let mut steps = vec![Vec::new(); shape[dim] as usize];
+    for slot in 0..from.slots() {
+        let element = from.elements[slot];
+        let next = numbers.len() as u32;
+        let line = *numbers.entry((from.warp(slot), rest(element))).or_insert(next);
+        let coordinate = strides.coordinate(element, dim);
+        line_coordinates.push((coordinate, line));
+        // Every line gets its line_coordinates in the same order, so a step's slots are sorted by line once all are known.
+        steps[coordinate as usize].push((line, slot as u32));
+    }
+    let steps = steps.into_iter().map(|mut step: Vec<(u32, u32)>| {
+        step.sort_unstable();
+        step.dedup_by_key(|(line, _)| *line);
+        step.into_iter().map(|(_, slot)| slot).collect()
+    });
+    Ok(Lines { steps: steps.collect(), line_coordinates })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tileas::Layout;
+
+    #[test]
+    fn what_is_left_moves_together() {
+        // Dimension 1 of 4x8x2 has the bits 1, 2 and 3 of the element number.
+        let squeeze = Squeeze::new(&[4, 8, 2], 1, &[2, 8, 16]).unwrap();
+        assert_eq!(squeeze.pivots.count_ones(), 2);
+        assert_eq!(squeeze.element(0b10_1111), 0b1011);
+        assert_eq!(squeeze.element(0b01_1010), 0b0100);
+        assert!(Squeeze::new(&[4, 8, 2], 1, &[2 | 16]).is_err());
+    }
+
+    #[test]
+    fn registers_are_grouped_by_what_they_share() {
+        let from = Layout { register: vec![1, 32, 2], lane: vec![4, 8, 16, 0, 0], warp: vec![] };
+        let from = Distribution::new(&from, 6, 1).unwrap();
+        // 4x16 reduced along 1: register bits 0 and 1 of the element go, lanes hold bits 2 and 3, register 32 is row bit 1.
+        let to = Layout { register: vec![8], lane: vec![1, 2, 4, 0, 0], warp: vec![] };
+        let to = Distribution::new(&to, 4, 1).unwrap();
+        let groups = registers(&from, &to, &[4, 16], 1).unwrap();
+        assert_eq!(groups.size, 4);
+        assert_eq!(groups.slots[..8], [0, 1, 4, 5, 2, 3, 6, 7]);
+        let wrong = Layout { register: vec![4], lane: vec![1, 2, 8, 0, 0], warp: vec![] };
+        assert!(registers(&from, &Distribution::new(&wrong, 4, 1).unwrap(), &[4, 16], 1).is_err());
+    }
+
+    #[test]
+    fn lanes_meet_along_the_dimension_only() {
+        let from = Layout { register: vec![], lane: vec![1, 2, 4, 8, 16], warp: vec![] };
+        let from = Distribution::new(&from, 5, 1).unwrap();
+        let to = Distribution::new(&Layout { register: vec![], lane: vec![0, 0, 1, 2, 4], warp: vec![] }, 3, 1).unwrap();
+        let exchange = lanes(&from, &to, &[8, 4], 1).unwrap();
+        assert_eq!(exchange.steps.len(), 2);
+        assert_eq!((exchange.steps[0][5], exchange.steps[1][5]), (7, 4));
+    }
+
+    #[test]
+    fn a_scan_sees_each_line_in_order() {
+        let layout = Layout { register: vec![1], lane: vec![2, 4, 8, 0, 0], warp: vec![16] };
+        let distribution = Distribution::new(&layout, 5, 2).unwrap();
+        let lines = lines(&distribution, &distribution, &[4, 8], 1).unwrap();
+        assert_eq!(lines.steps.len(), 8);
+        assert!(lines.steps.iter().all(|step| step.len() == 4));
+        for (slot, (coordinate, line)) in lines.line_coordinates.iter().enumerate() {
+            let source = lines.steps[*coordinate as usize][*line as usize] as usize;
+            assert_eq!(distribution.elements[source], distribution.elements[slot]);
+        }
+        assert!(super::lines(&distribution, &distribution, &[8, 4], 0).is_err());
+    }
+}

@@ -1,0 +1,282 @@
+//! Copies from global memory straight to buffers. Where the program has waits they arrive as late as those allow
+//! ([`super::in_flight`]), else at once.
+
+use super::distribution::Distribution;
+use super::global::Transfer;
+use super::{DistributedProgram, Plan, Step, Tma};
+use crate::check::Check;
+use crate::exec::access::{self, ended};
+use crate::exec::{Env, Results};
+use crate::tile::memory_bits;
+use crate::value::View;
+use base::Op as OpId;
+use base::diag::Result;
+use core_dialect::tile::ViewKind;
+use std::ops::Range;
+use std::sync::Arc;
+use tileas::tensor_memory::CTA_PAIR;
+use tileas::{Buffer, CopyAtom, Layout, Op, tma_tiles};
+
+/// Elements side by side, the first of which is in a slot.
+struct CopiedRun {
+    slot: usize,
+    place: usize,
+    /// None outside the tensor.
+    address: Option<u64>,
+    bytes: usize,
+}
+
+impl<O: Step> DistributedProgram<'_, O> {
+    pub(super) fn copy_view(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
+        let Op::CopyView { view, index, token, order, in_bounds, whole, buffer, layout, atom, .. } = kind else {
+            unreachable!("called for copies only")
+        };
+        let CopyAtom::Async { bytes } = *atom else { return Err(self.unsupported(op, "by this atom")) };
+        env.begin(self.manner(op, *token, *order));
+        let view = env.view(*view);
+        self.check_bounds(op, &view, index, in_bounds, env)?;
+        let distribution = self.distributions.get(layout.0 as usize).and_then(Option::as_deref);
+        let distribution = distribution.ok_or_else(|| self.refuse(op, "has a layout that the module does not have"))?;
+        let spots = self.window(op, distribution, &view, index, env)?;
+        if self.offsets[buffer.0 as usize].len() != view.tile.iter().product::<u32>() as usize {
+            return Err(self.refuse(op, format!("copies to {buffer}, which the view's tiles do not fit")));
+        }
+        let ty = self.info(*buffer).elem.carrier();
+        let transfer = Transfer { op, order: *order, distribution, spots, ty, width: 1 };
+        self.copy_chunks(&transfer, *buffer, (bytes, *whole), 0..usize::MAX, env)?;
+        Ok(ended(None, env))
+    }
+
+    pub(super) fn plan_tma(&self, buffer: Buffer) -> std::result::Result<Tma, String> {
+        let bits = self.info(buffer).offsets.len() as u32;
+        let order: Vec<u32> = (0..bits).collect();
+        // The first warp, of which a thread asks for them.
+        let distribution = Distribution::new(&Layout::blocked(&order, 0, 0), bits, 1)?;
+        let offsets = &self.offsets[buffer.0 as usize];
+        let is_leader = |slot: &u32| distribution.is_leader[distribution.thread(*slot as usize)];
+        let mut by_place: Vec<u32> = (0..distribution.slots() as u32).filter(is_leader).collect();
+        by_place.sort_by_key(|slot| offsets.get(distribution.elements[*slot as usize] as usize));
+        Ok(Tma { distribution, by_place })
+    }
+
+    /// Reads what the view says, not what the map does: that they agree is for the verifier, and for those who execute PTX.
+    pub(super) fn tma_load(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
+        let Op::TmaLoad { view, index, token, order, in_bounds, buffer, .. } = kind else {
+            unreachable!("called for TMA loads only")
+        };
+        let Plan::Tma(Tma { distribution, by_place }) = &self.plans[op.0 as usize] else { unreachable!("planned at the start") };
+        env.begin(self.manner(op, *token, *order));
+        let view = env.view(*view);
+        self.check_bounds(op, &view, index, in_bounds, env)?;
+        if let Some(dim) = tma_tiles::halved(&view.tile, &self.info(*buffer).shape).filter(|_| self.source.attrs.cta_pair) {
+            return self.copy_halves(op, kind, dim, env);
+        }
+        if self.offsets[buffer.0 as usize].len() != view.tile.iter().product::<u32>() as usize {
+            return Err(self.refuse(op, format!("copies to {buffer}, which the view's tiles do not fit")));
+        }
+        let spots = self.window(op, distribution, &view, index, env)?;
+        let ty = self.info(*buffer).elem.carrier();
+        let transfer = Transfer { op, order: *order, distribution, spots, ty, width: 1 };
+        let part = self.own_part(*buffer, env);
+        if self.copy_joined(&transfer, *buffer, by_place, &part, env)? {
+            return Ok(ended(None, env));
+        }
+        self.copy_chunks(&transfer, *buffer, (memory_bits(ty).div_ceil(8), true), part, env)?;
+        Ok(ended(None, env))
+    }
+
+    /// Each block of a pair asks for its half of a tile. What the other one asks for is the same in each round, and is here where its mmas
+    /// are looked for.
+    fn copy_halves(&self, op: OpId, kind: &Op, dim: usize, env: &mut Env<'_>) -> Result<Results> {
+        let (Op::TmaLoad { view, index, order, buffer, .. }, Plan::Tma(Tma { distribution, by_place })) =
+            (kind, &self.plans[op.0 as usize])
+        else {
+            unreachable!("called for TMA loads only")
+        };
+        let (gathered, info) = (env.view(*view), self.info(*buffer));
+        let (rank, ty) = (env.state.block_position.rank, info.elem.carrier());
+        let steps: Vec<u32> = (0..gathered.tile.len()).map(|t| gathered.kind.step(&gathered.tile, t)).collect();
+        for block in 0..CTA_PAIR {
+            let mut half =
+                View { tile: info.shape.clone(), kind: ViewKind::Strided { steps: steps.clone() }, ..(*gathered).clone() };
+            let (along, half_start) = (half.dim_map[dim], i64::from(block * info.shape[dim]));
+            let tensor = Arc::make_mut(&mut half.tensor);
+            tensor.sizes[along] -= half_start;
+            let bytes = half_start.wrapping_mul(tensor.strides[along]).wrapping_mul(i64::from(info.elem.bytes()));
+            tensor.base = tensor.base.wrapping_add(bytes as u64);
+            let spots = self.window(op, distribution, &half, index, env)?;
+            let transfer = Transfer { op, order: *order, distribution, spots, ty, width: 1 };
+            self.hazards(env).shared.look_at(block != rank);
+            let copied = match self.copy_joined(&transfer, *buffer, by_place, &(0..usize::MAX), env) {
+                Ok(false) => self.copy_chunks(&transfer, *buffer, (memory_bits(ty).div_ceil(8), true), 0..usize::MAX, env),
+                joined => joined.map(|_| ()),
+            };
+            self.hazards(env).shared.look_at(false);
+            copied?;
+        }
+        Ok(ended(None, env))
+    }
+
+    /// The bytes of a buffer that this block asks for: all, or its part of those that the blocks of a cluster bring each other.
+    fn own_part(&self, buffer: Buffer, env: &Env<'_>) -> Range<usize> {
+        let config = self.source.pipelines.iter().find(|config| config.multicast.contains(&(buffer.0 as usize)));
+        let bytes = self.info(buffer).bytes() as usize;
+        let parts = config.map_or(1, |config| config.blocks as usize);
+        let own = if parts > 1 { env.state.block_position.rank as usize } else { 0 };
+        bytes / parts * own..bytes / parts * (own + 1)
+    }
+
+    /// What threads wrote to the buffer goes to the view, element by element.
+    pub(super) fn tma_store(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
+        let Op::TmaStore { view, index, token, order, in_bounds, buffer, mode, .. } = kind else {
+            unreachable!("called for TMA stores only")
+        };
+        let Plan::Tma(Tma { distribution, .. }) = &self.plans[op.0 as usize] else { unreachable!("planned at the start") };
+        env.begin(self.manner(op, *token, *order));
+        let view = env.view(*view);
+        self.check_bounds(op, &view, index, in_bounds, env)?;
+        let offsets = &self.offsets[buffer.0 as usize];
+        if offsets.len() != view.tile.iter().product::<u32>() as usize {
+            return Err(self.refuse(op, format!("stores from {buffer}, which the view's tiles do not fit")));
+        }
+        let spots = self.window(op, distribution, &view, index, env)?;
+        let ty = self.info(*buffer).elem.carrier();
+        let size = memory_bits(ty).div_ceil(8) as usize;
+        let transfer = Transfer { op, order: *order, distribution, spots, ty, width: 1 };
+        self.begin(op, env)?;
+        let mut data = vec![0; size];
+        for slot in (0..distribution.slots()).filter(|slot| distribution.is_leader[distribution.thread(*slot)]) {
+            let byte = offsets[distribution.elements[slot] as usize] as usize * size;
+            let read = self.hazards(env).read(buffer.0 as usize, byte, &mut data, distribution.warp(slot));
+            read.map_err(|fault| self.fault(op, Some(*buffer), fault, false))?;
+            let Some((address, _)) = transfer.spots[slot] else { continue };
+            self.note(&transfer, address, slot, true, env)?;
+            match mode {
+                None => env.world.write(address, &data)?,
+                Some(mode) => {
+                    let own = data.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
+                    access::combine_element(*mode, address, ty, own, env)?;
+                }
+            }
+        }
+        Ok(ended(None, env))
+    }
+
+    pub(super) fn copy_pointers(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
+        let Op::Copy { ptr, mask, token, order, buffer, atom, .. } = kind else { unreachable!("called for copies only") };
+        let CopyAtom::Async { bytes } = *atom else { return Err(self.unsupported(op, "by this atom")) };
+        env.begin(self.manner(op, *token, *order));
+        let spots = self.pointed(op, *ptr, *ptr, *mask, env)?;
+        let ty = self.info(*buffer).elem.carrier();
+        let transfer = Transfer { op, order: *order, distribution: self.distribution(*ptr), spots, ty, width: 1 };
+        self.copy_chunks(&transfer, *buffer, (bytes, true), 0..usize::MAX, env)?;
+        Ok(ended(None, env))
+    }
+
+    /// Copies the elements of a tile in runs that lie one after the other in memory and in the buffer. Gives false, and copies nothing,
+    /// where a check is on or something is at fault: then the elements are copied one by one, which finds the first one at fault.
+    fn copy_joined(
+        &self,
+        transfer: &Transfer<'_>,
+        buffer: Buffer,
+        by_place: &[u32],
+        part: &Range<usize>,
+        env: &mut Env<'_>,
+    ) -> Result<bool> {
+        let Transfer { op, distribution, spots, ty, .. } = transfer;
+        let (bits, offsets) = (memory_bits(*ty) as usize, &self.offsets[buffer.0 as usize]);
+        if Check::USUAL.iter().any(|check| env.world.checks(*check)) || !bits.is_multiple_of(8) {
+            return Ok(false);
+        }
+        let size = bits / 8;
+        let mut runs: Vec<CopiedRun> = Vec::new();
+        for slot in by_place.iter().map(|slot| *slot as usize) {
+            let (place, address) =
+                (offsets[distribution.elements[slot] as usize] as usize * size, spots[slot].map(|(address, _)| address));
+            if !part.contains(&place) {
+                continue;
+            }
+            if address.is_some_and(|address| !address.is_multiple_of(size as u64)) {
+                return Ok(false);
+            }
+            let follows = |run: &CopiedRun| {
+                let ahead = run.address.map(|address| address.wrapping_add(run.bytes as u64));
+                run.place + run.bytes == place && ahead == address && distribution.warp(run.slot) == distribution.warp(slot)
+            };
+            match runs.last_mut() {
+                Some(run) if follows(run) => run.bytes += size,
+                _ => runs.push(CopiedRun { slot, place, address, bytes: size }),
+            }
+        }
+        self.begin(*op, env)?;
+        let mut all = Vec::with_capacity(runs.len());
+        for CopiedRun { slot, place, address, bytes } in runs {
+            let (warp, mut data) = (distribution.warp(slot), vec![0; bytes]);
+            if let Some(address) = address
+                && (self.note_bytes(transfer, address, bytes, slot, false, env).is_err()
+                    || env.world.peek(address, &mut data).is_err())
+            {
+                return Ok(false);
+            }
+            if self.hazards(env).may_copy(buffer.0 as usize, place, bytes, warp).is_err() {
+                return Ok(false);
+            }
+            all.push((place, data, warp));
+        }
+        for (place, data, warp) in all {
+            let copied = self.hazards(env).copy(buffer.0 as usize, place, &data, warp);
+            copied.map_err(|fault| self.fault(*op, Some(buffer), fault, true))?;
+        }
+        Ok(true)
+    }
+
+    /// Copies the chunks of all threads that begin in a part of the buffer; what lies outside of memory becomes zero.
+    fn copy_chunks(
+        &self,
+        transfer: &Transfer<'_>,
+        buffer: Buffer,
+        (bytes, gathered): (u32, bool),
+        part: Range<usize>,
+        env: &mut Env<'_>,
+    ) -> Result<()> {
+        let Transfer { op, distribution, spots, ty, .. } = transfer;
+        let (op, offsets, size) = (*op, &self.offsets[buffer.0 as usize], memory_bits(*ty).div_ceil(8) as usize);
+        let width = bytes as usize / size.max(1);
+        if width == 0 || !distribution.registers.is_multiple_of(width) {
+            return Err(self.refuse(op, format!("copies chunks of {bytes} bytes to {buffer}, which does not divide into them")));
+        }
+        self.begin(op, env)?;
+        for first in (0..distribution.slots()).step_by(width).filter(|first| distribution.is_leader[distribution.thread(*first)]) {
+            let place = |slot: usize| offsets[distribution.elements[slot] as usize] as usize * size;
+            if !part.contains(&place(first)) {
+                continue;
+            }
+            if let Some(i) = (1..width).find(|i| place(first + i) != place(first) + i * size) {
+                let (first, other) = (place(first), place(first + i));
+                return Err(self.refuse(op, format!("takes bytes {first} and {other} of {buffer} as neighbours")));
+            }
+            let inside = spots[first..first + width].iter().take_while(|spot| spot.is_some()).count();
+            let outside = spots[first..first + width].iter().filter(|spot| spot.is_none()).count();
+            if inside + outside != width || gathered && inside != 0 && outside != 0 {
+                return Err(self.refuse(op, "copies a chunk that is only partly in bounds"));
+            }
+            let mut data = vec![0; bytes as usize];
+            for i in 0..inside {
+                let (address, _) = spots[first + i].expect("it is inside");
+                let start = spots[first].expect("it is inside").0;
+                if address != start.wrapping_add((i * size) as u64) || !start.is_multiple_of(u64::from(bytes)) {
+                    return Err(
+                        self.refuse(op, format!("copies {bytes} bytes at {start:#x}, which is not aligned or not contiguous"))
+                    );
+                }
+            }
+            if let Some((start, _)) = transfer.spots[first].filter(|_| inside > 0) {
+                self.note_bytes(transfer, start, inside * size, first, false, env)?;
+                env.world.read(start, &mut data[..inside * size])?;
+            }
+            let written = self.hazards(env).copy(buffer.0 as usize, place(first), &data, distribution.warp(first));
+            written.map_err(|fault| self.fault(op, Some(buffer), fault, true))?;
+        }
+        Ok(())
+    }
+}

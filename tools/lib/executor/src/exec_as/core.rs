@@ -1,0 +1,291 @@
+//! The shared ops, on the slots of every thread.
+
+use super::{DistributedProgram, Plan, Step, StepKind, rename};
+use crate::check::stride_assumptions::{self, Use};
+use crate::check::{Check, assume};
+use crate::exec::{Env, Results, effects};
+use crate::exec_core::{self, Context, Typed};
+use crate::tile::Tile;
+use crate::tile::shape::{from_bytes, to_bytes};
+use crate::value::Value;
+use base::diag::{Diagnostic, Result};
+use base::ir::Operation;
+use base::{Op as OpId, Value as Id};
+use core_dialect::core_ops::{Core, Fact};
+use core_dialect::tile::{Dense, Elem, MemRef, Shape};
+use numerics::arith::Lanes;
+use smallvec::smallvec;
+use tileas::layout::Strides;
+use tileas::{Op, Route, Type};
+
+impl Typed for Type {
+    fn tile(&self) -> Option<(Elem, Shape)> {
+        self.elem().map(|elem| (elem, self.shape().into()))
+    }
+    fn memref(&self) -> Option<&MemRef> {
+        if let Type::MemRef(memref) = self { Some(memref) } else { None }
+    }
+    fn view(&self) -> Option<&core_dialect::tile::View> {
+        if let Type::View(view) = self { Some(view) } else { None }
+    }
+}
+
+/// What an op does with strides.
+pub(super) fn uses<O: Step>(op: &O) -> Use<'_> {
+    if let StepKind::Program(Op::Core(core)) = op.step() { exec_core::uses(core) } else { Use::Other }
+}
+
+impl<O: Step> DistributedProgram<'_, O> {
+    pub(super) fn plan_core(&self, op: OpId, core: &Core) -> Result<Plan, String> {
+        let results = &self.source.body.ops[op].results;
+        match core {
+            Core::Constant { value } => Ok(Plan::Computed(self.constant(results[0], value))),
+            Core::Iota {} => {
+                let elem = self.elem(results[0]);
+                let computed =
+                    self.distribution(results[0]).elements.iter().map(|element| u64::from(*element) & elem.carrier().mask());
+                Ok(Plan::Computed(Tile::new(self.distribution(results[0]).shape(), elem, Lanes::collect(elem.carrier(), computed))))
+            }
+            Core::Broadcast { x } | Core::Reshape { x } | Core::Permute { x, .. } => {
+                let (from, to) = (self.shape(*x), self.shape(results[0]));
+                self.plan_rename(*x, results[0], Route::Registers, rename::source(core, &from, &to))
+            }
+            Core::Unary { .. }
+            | Core::Binary { .. }
+            | Core::Fma { .. }
+            | Core::Compare { .. }
+            | Core::Convert { .. }
+            | Core::Select { .. }
+            | Core::IntToPtr { .. }
+            | Core::PtrToInt { .. }
+            | Core::PtrCast { .. }
+            | Core::Offset { .. }
+            | Core::Assume { .. } => {
+                let odd = core.operands().into_iter().find(|id| !self.is_scalar(*id) && !self.like(*id, results[0]));
+                odd.map_or(Ok(Plan::None), |id| Err(format!("has a result in another layout than its operand {id}")))
+            }
+            Core::Cat { .. }
+            | Core::Extract { .. }
+            | Core::Insert { .. }
+            | Core::Reinterpret { .. }
+            | Core::BlockId { .. }
+            | Core::BlockCount { .. }
+            | Core::ClusterRank {}
+            | Core::ClcBlockCount {}
+            | Core::ClcBlockId { .. }
+            | Core::MakeMemRef { .. }
+            | Core::MakeView { .. }
+            | Core::MemRefShape { .. }
+            | Core::ViewShape { .. }
+            | Core::GlobalAddress { .. }
+            | Core::Alloca { .. }
+            | Core::MakeToken {}
+            | Core::JoinTokens { .. }
+            | Core::AliasFence { .. }
+            | Core::GridWait { .. }
+            | Core::GridLaunch { .. }
+            | Core::Assert { .. }
+            | Core::CheckIndex { .. }
+            | Core::Print { .. }
+            | Core::If { .. }
+            | Core::For { .. }
+            | Core::Loop { .. }
+            | Core::Yield { .. }
+            | Core::Continue { .. }
+            | Core::Break { .. }
+            | Core::Return {} => Ok(Plan::None),
+        }
+    }
+
+    fn like(&self, a: Id, b: Id) -> bool {
+        self.distribution(a).layout == self.distribution(b).layout
+    }
+
+    pub(super) fn plan_rename(&self, x: Id, result: Id, route: Route, source: impl Fn(u32) -> u32) -> Result<Plan, String> {
+        match self.is_scalar(x) {
+            true => Ok(Plan::None),
+            false => rename::plan(self.distribution(x), self.distribution(result), route, source).map(Plan::Slots),
+        }
+    }
+
+    fn constant(&self, id: Id, value: &Dense) -> Tile {
+        let elem = self.elem(id);
+        if self.is_scalar(id) {
+            return Tile::scalar(elem, value.at(0));
+        }
+        let elements = self.distribution(id).elements.iter().map(|element| value.at(*element as usize));
+        Tile::new(self.distribution(id).shape(), elem, Lanes::collect(elem.carrier(), elements))
+    }
+
+    pub(super) fn coordinates(&self, id: Id, dim: u32) -> Tile {
+        let (elem, strides) = (self.elem(id), Strides::of(self.ty(id).shape()));
+        let computed = self.distribution(id).elements.iter().map(|element| strides.coordinate(*element, dim as usize).into());
+        Tile::new(self.distribution(id).shape(), elem, Lanes::collect(elem.carrier(), computed))
+    }
+
+    pub(super) fn rename(&self, op: OpId, x: Id, env: &Env<'_>) -> Result<Results> {
+        let tile = env.tile(x);
+        let elem = self.elem(self.result(op));
+        self.one(
+            op,
+            match &self.plans[op.0 as usize] {
+                Plan::Slots(slots) => {
+                    let lanes = tile.lanes().gather(slots.iter().map(|slot| *slot as usize));
+                    Tile::new([slots.len() as u32].into_iter().collect(), elem, lanes)
+                }
+                _ => tile.clone(),
+            },
+        )
+    }
+
+    pub(super) fn core(&self, op: OpId, core: &Core, env: &mut Env<'_>) -> Result<Results> {
+        let node = &self.source.body.ops[op];
+        match core {
+            Core::Constant { .. } | Core::Iota {} => match &self.plans[op.0 as usize] {
+                Plan::Computed(tile) => Ok(smallvec![Value::Tile(tile.clone())]),
+                _ => unreachable!("planned at the start"),
+            },
+            Core::Broadcast { x } | Core::Reshape { x } | Core::Permute { x, .. } => self.rename(op, *x, env),
+            Core::Cat { .. } | Core::Extract { .. } | Core::Insert { .. } | Core::Reinterpret { .. } => self.chunks(op, core, env),
+            Core::Assume { value, .. } if self.of_strides.contains(&op) => Ok(smallvec![env.value(*value).clone()]),
+            Core::Assume { value, fact } => {
+                self.look_at_assumption(op, *value, fact, env);
+                Ok(smallvec![env.value(*value).clone()])
+            }
+            Core::Assert { cond, message } => {
+                effects::assert(&self.gathered(*cond, env)?, message, self.source.debug, node.loc, env)
+            }
+            Core::CheckIndex { index, extent, message } => {
+                let (index, extent) = (self.gathered(*index, env)?, self.gathered(*extent, env)?);
+                effects::check_index(&index, &extent, message, self.source.debug, node.loc, env)
+            }
+            Core::Print { format, args, token } => {
+                let tiles = args.iter().map(|id| self.gathered(*id, env)).collect::<Result<Vec<_>>>()?;
+                effects::print(format, &tiles, *token, env)
+            }
+            _ => {
+                let types = node.results.iter().map(|id| self.ty(*id)).collect();
+                let context = Context { types, loc: node.loc, debug: self.source.debug, globals: &self.globals };
+                let results = exec_core::execute(core, &context, env)?;
+                if let (Core::MakeMemRef { strides, .. }, Some(Value::Tensor(tensor))) = (core, results.first()) {
+                    self.check_strides(op, strides, &tensor.sizes, env);
+                }
+                // What is computed from scalars is one; in the body of a reduction it stands for all combinations computed at once.
+                let settled = |(id, value): (&Id, Value)| match value {
+                    Value::Tile(tile) if !self.is_scalar(*id) => self.settle(*id, tile).map(Value::Tile),
+                    other => Ok(other),
+                };
+                node.results.iter().zip(results).map(settled).collect()
+            }
+        }
+    }
+
+    /// Checks the assumptions about strides of dimensions with more than one element.
+    fn check_strides(&self, op: OpId, strides: &[Id], sizes: &[i64], env: &mut Env<'_>) {
+        let Some(memref) = self.ty(self.result(op)).memref() else { return };
+        for stride in exec_core::strides_in_use(memref, strides, sizes) {
+            for (assumption, _) in stride_assumptions::chain(self.source.body, &self.of_strides, stride, uses::<O>) {
+                if let StepKind::Program(Op::Core(Core::Assume { value, fact })) = self.source.body.ops[assumption].kind.step() {
+                    self.look_at_assumption(assumption, *value, fact, env);
+                }
+            }
+        }
+    }
+
+    fn look_at_assumption(&self, op: OpId, value: Id, fact: &Fact, env: &mut Env<'_>) {
+        if !env.world.checks(Check::Assume) {
+            return;
+        }
+        if self.ty(value).elem().is_some()
+            && let Ok(gathered) = self.gathered(value, env)
+            && let Some(violation) = assume::violation(fact, &gathered)
+        {
+            env.world.report(Check::Assume, self.source.body.ops[op].loc, format!("an assumption does not hold: {violation}"));
+        }
+    }
+
+    /// Ops whose result is computed of chunks of tiles, each of which a thread must hold itself.
+    fn chunks(&self, op: OpId, core: &Core, env: &Env<'_>) -> Result<Results> {
+        let result = self.result(op);
+        let to = self.distribution(result);
+        let numbers = |indices: &[Id]| -> Vec<u64> { indices.iter().map(|id| env.tile(*id).first()).collect() };
+        let outside = || Diagnostic::invalid("RUN032", "a slice outside the tile");
+        let held = |id: Id, slot: usize, element: u32| {
+            let thread = to.thread(slot);
+            let from = self.distribution(id).slot(thread, element);
+            from.ok_or_else(|| self.refuse(op, format!("would move element {element} of {id} between threads, to thread {thread}")))
+        };
+        let mut lanes = Lanes::splat(self.elem(result).carrier(), 0, to.slots());
+        match core {
+            Core::Extract { x, indices } => {
+                let (gathered, slice) = (self.shape(*x), self.shape(result));
+                let start = rename::slice_start(&gathered, &slice, &numbers(indices)).ok_or_else(outside)?;
+                let from = self.slots(*x, env);
+                for slot in 0..to.slots() {
+                    let element = start + rename::in_whole(&gathered, &slice, to.elements[slot]);
+                    lanes.set(slot, from.lanes().get(held(*x, slot, element)?));
+                }
+            }
+            Core::Insert { x, into, indices } => {
+                let (gathered, slice) = (self.shape(*into), self.shape(*x));
+                let start = rename::slice_start(&gathered, &slice, &numbers(indices)).ok_or_else(outside)?;
+                let (chunk, rest) = (self.slots(*x, env), self.slots(*into, env));
+                let (outer, inner) = (Strides::of(&gathered), Strides::of(&slice));
+                for slot in 0..to.slots() {
+                    let element = to.elements[slot];
+                    let at = |dim: usize| outer.coordinate(element, dim).wrapping_sub(outer.coordinate(start, dim));
+                    let bits = if (0..slice.len()).all(|dim| at(dim) < slice[dim]) {
+                        let element = (0..slice.len()).map(|dim| at(dim) << inner.shift[dim]).sum();
+                        chunk.lanes().get(held(*x, slot, element)?)
+                    } else {
+                        rest.lanes().get(held(*into, slot, element)?)
+                    };
+                    lanes.set(slot, bits);
+                }
+            }
+            Core::Cat { lhs, rhs, dim } => {
+                let dim = *dim as usize;
+                let (strides, parts) = (Strides::of(self.ty(result).shape()), [*lhs, *rhs]);
+                let shapes = parts.map(|part| self.shape(part));
+                let tiles = parts.map(|part| self.slots(part, env));
+                for slot in 0..to.slots() {
+                    let along = strides.coordinate(to.elements[slot], dim);
+                    let part = usize::from(along >= shapes[0][dim]);
+                    let own = Strides::of(&shapes[part]);
+                    let coordinate = |d: usize| match d == dim {
+                        true => along - part as u32 * shapes[0][dim],
+                        false => strides.coordinate(to.elements[slot], d),
+                    };
+                    let element = (0..shapes[part].len()).map(|d| coordinate(d) << own.shift[d]).sum();
+                    lanes.set(slot, tiles[part].lanes().get(held(parts[part], slot, element)?));
+                }
+            }
+            Core::Reinterpret { x } => return self.reinterpret(op, *x, env),
+            _ => unreachable!("called for slices only"),
+        }
+        self.one(op, Tile::new(to.shape(), self.elem(result), lanes))
+    }
+
+    /// Each element of the result is computed of bytes that its thread holds.
+    fn reinterpret(&self, op: OpId, x: Id, env: &Env<'_>) -> Result<Results> {
+        let result = self.result(op);
+        let (from, to) = (self.distribution(x), self.distribution(result));
+        let (narrow, wide) = (self.elem(x), self.elem(result));
+        let tile = self.slots(x, env);
+        let held = |slot: usize, element: u32| {
+            let message = || format!("would move element {element} of {x} between threads, to thread {}", to.thread(slot));
+            from.slot(to.thread(slot), element).ok_or_else(|| self.refuse(op, message()))
+        };
+        let mut lanes = Lanes::splat(wide.carrier(), 0, to.slots());
+        for slot in 0..to.slots() {
+            let element = to.elements[slot];
+            // Where the operand's elements are the smaller ones there are several, else a part of one.
+            let many = (wide.bits() / narrow.bits()).max(1);
+            let part = (narrow.bits() / wide.bits()).max(1);
+            let sources = (0..many).map(|i| held(slot, element / part * many + i)).collect::<Result<Vec<usize>>>()?;
+            let bytes = to_bytes(&Tile::new([many].into_iter().collect(), narrow, tile.lanes().gather(sources.into_iter())));
+            lanes.set(slot, from_bytes(wide, &bytes).get((element % part) as usize));
+        }
+        self.one(op, Tile::new(to.shape(), wide, lanes))
+    }
+}

@@ -1,0 +1,157 @@
+//! What a block has in flight: copies that arrive, and mmas that let go of what they read, as late as the waits allow.
+//!
+//! The threads of an warp_role run in step, so their groups are counted together.
+
+use super::hazards::Fault;
+use base::Op as OpId;
+use std::collections::VecDeque;
+
+/// What one thread copies at once.
+#[derive(Clone)]
+pub(super) struct CopyChunk {
+    pub(super) buffer: usize,
+    /// In the block's memory.
+    pub(super) start: usize,
+    pub(super) data: Vec<u8>,
+    pub(super) warp: usize,
+    pub(super) op: u32,
+    /// Whether the copy engine writes it, by the proxy by which mmas read.
+    pub(super) by_tma: bool,
+}
+
+/// What a warp's part of a mma reads.
+pub(super) struct Read {
+    pub(super) start: usize,
+    pub(super) length: usize,
+    pub(super) warp: usize,
+    pub(super) op: u32,
+}
+
+/// What an warp_role waits for.
+#[derive(Default)]
+struct Queues {
+    /// Groups of copies that were ended, the oldest first, and the one that was not.
+    groups: VecDeque<Vec<CopyChunk>>,
+    open: Vec<CopyChunk>,
+    /// What the copy engine brings, which groups do not hold: who waits for those does not wait for it.
+    tma_copies: Vec<CopyChunk>,
+    mmas: VecDeque<Vec<Read>>,
+}
+
+#[derive(Default)]
+pub(super) struct InFlight {
+    warp_roles: Vec<Queues>,
+    /// The warp_role that runs.
+    warp_role: usize,
+    /// For each byte the op whose copy goes there, counted from 1, and the one that reads it in flight, with how often.
+    arriving: Vec<u32>,
+    read: Vec<(u32, u32)>,
+}
+
+impl InFlight {
+    pub(super) fn turn(&mut self, warp_role: usize) {
+        self.warp_role = warp_role;
+        if self.warp_roles.len() <= warp_role {
+            self.warp_roles.resize_with(warp_role + 1, Queues::default);
+        }
+    }
+
+    fn own(&mut self) -> &mut Queues {
+        self.turn(self.warp_role);
+        &mut self.warp_roles[self.warp_role]
+    }
+
+    /// All copies of the warp_role's threads that were not waited for, or those of the copy engine; who passes a pipeline waits for them.
+    pub(super) fn take_copies(&mut self, by_tma: bool) -> Vec<CopyChunk> {
+        let own = self.own();
+        if by_tma {
+            return std::mem::take(&mut own.tma_copies);
+        }
+        own.groups.drain(..).chain([std::mem::take(&mut own.open)]).flatten().collect()
+    }
+
+    /// Copies are there.
+    pub(super) fn complete_copies(&mut self, chunks: &[CopyChunk]) {
+        for chunk in chunks {
+            self.arriving[chunk.start..chunk.start + chunk.data.len()].fill(0);
+        }
+    }
+
+    /// A copy is in flight that nobody here has asked for.
+    pub(super) fn begin_copy(&mut self, chunk: &CopyChunk) {
+        let end = chunk.start + chunk.data.len();
+        if self.arriving.len() < end {
+            self.arriving.resize(end, 0);
+        }
+        self.arriving[chunk.start..end].fill(chunk.op + 1);
+    }
+
+    pub(super) fn copy(&mut self, chunk: CopyChunk) {
+        self.begin_copy(&chunk);
+        let own = self.own();
+        if chunk.by_tma { own.tma_copies.push(chunk) } else { own.open.push(chunk) }
+    }
+
+    /// Ends a group.
+    pub(super) fn commit(&mut self) {
+        let own = self.own();
+        own.groups.push_back(std::mem::take(&mut own.open));
+    }
+
+    /// The copies of all groups but the last `pending`.
+    pub(super) fn copies_done(&mut self, pending: usize) -> Vec<CopyChunk> {
+        let own = self.own();
+        let done = own.groups.len().saturating_sub(pending);
+        let chunks: Vec<CopyChunk> = own.groups.drain(..done).flatten().collect();
+        self.complete_copies(&chunks);
+        chunks
+    }
+
+    /// Starts a mma that stays in flight.
+    pub(super) fn mma(&mut self) {
+        self.own().mmas.push_back(Vec::new());
+    }
+
+    pub(super) fn mma_reads(&mut self, read: Read) {
+        let end = read.start + read.length;
+        if self.read.len() < end {
+            self.read.resize(end, (0, 0));
+        }
+        self.read[read.start..end].iter_mut().for_each(|(reader, count)| (*reader, *count) = (read.op, *count + 1));
+        self.own().mmas.back_mut().expect("an MMA was started").push(read);
+    }
+
+    /// What all mmas but the last `pending` read.
+    pub(super) fn mmas_done(&mut self, pending: usize) -> Vec<Read> {
+        let own = self.own();
+        let done = own.mmas.len().saturating_sub(pending);
+        let reads: Vec<Read> = own.mmas.drain(..done).flatten().collect();
+        for read in &reads {
+            self.read[read.start..read.start + read.length].iter_mut().for_each(|(_, count)| *count -= 1);
+        }
+        reads
+    }
+
+    /// That no copy to these bytes is in flight.
+    pub(super) fn arrived(&self, start: usize, length: usize) -> Result<(), Fault> {
+        let end = self.arriving.len().min(start.saturating_add(length));
+        let bytes = self.arriving.get(start..end).unwrap_or_default();
+        // All bytes are looked at first, which is much faster than a search for the first.
+        if bytes.iter().fold(0, |all, op| all | op) == 0 {
+            return Ok(());
+        }
+        let copy_in_flight = bytes.iter().find(|op| **op > 0);
+        copy_in_flight.map_or(Ok(()), |op| Err(Fault::InFlight { op: OpId(op - 1) }))
+    }
+
+    /// That no mma in flight reads these bytes.
+    pub(super) fn free(&self, start: usize, length: usize) -> Result<(), Fault> {
+        let end = self.read.len().min(start.saturating_add(length));
+        let bytes = self.read.get(start..end).unwrap_or_default();
+        if bytes.iter().fold(0, |all, (_, count)| all | count) == 0 {
+            return Ok(());
+        }
+        let reader = bytes.iter().find(|(_, count)| *count > 0);
+        reader.map_or(Ok(()), |(op, _)| Err(Fault::MmaInFlight { op: OpId(*op) }))
+    }
+}

@@ -1,0 +1,140 @@
+//! Reductions within threads and over lanes, and scans. All groups are combined at once, step by step.
+
+use super::{DistributedProgram, Plan, Step, combine};
+use crate::exec::combine::Body;
+use crate::exec::{Env, Results};
+use crate::tile::Tile;
+use crate::value::Value;
+use base::diag::Result;
+use base::{Op as OpId, Region, Value as Id};
+use core_dialect::combining;
+use core_dialect::tile::Shape;
+use numerics::arith::{Lanes, Word};
+use numerics::each_lanes;
+use tileas::Op;
+
+fn parts(kind: &Op) -> (&[Id], usize, Region) {
+    match kind {
+        Op::ReduceRegisters { operands, dim, body }
+        | Op::ReduceLanes { operands, dim, body }
+        | Op::Scan { operands, dim, body, .. } => (operands, *dim as usize, *body),
+        _ => unreachable!("called for reductions and scans only"),
+    }
+}
+
+fn flat(like: &Tile, lanes: Lanes) -> Tile {
+    Tile::new(Shape::from_slice(&[lanes.len() as u32]), like.elem, lanes)
+}
+
+fn pick(tile: &Tile, slots: impl Iterator<Item = usize>) -> Tile {
+    flat(tile, tile.lanes().gather(slots))
+}
+
+fn concatenated(tiles: &[&Tile]) -> Lanes {
+    fn all<W: Word>(first: &[W], tiles: &[&Tile]) -> Lanes {
+        let mut out = Vec::with_capacity(first.len() * tiles.len());
+        tiles.iter().for_each(|tile| out.extend_from_slice(W::of(tile.lanes()).expect("a body's results have one type")));
+        W::lanes(out)
+    }
+    each_lanes!(tiles[0].lanes(), words => all(words, tiles))
+}
+
+impl<O: Step> DistributedProgram<'_, O> {
+    pub(super) fn plan_reduce(&self, op: OpId, kind: &Op) -> Result<Plan, String> {
+        let (operands, dim, body) = parts(kind);
+        let results = &self.source.body.ops[op].results;
+        let (Some(&x), Some(&result)) = (operands.first(), results.first()) else { return Err("combines nothing".into()) };
+        let (from, to) = (self.distribution(x), self.distribution(result));
+        let odd = operands.iter().find(|id| self.distribution(**id).layout != from.layout || self.shape(**id) != self.shape(x));
+        let odd = odd.or(results.iter().find(|id| self.distribution(**id).layout != to.layout));
+        if let Some(odd) = odd {
+            return Err(format!("has {odd} in another layout than the others"));
+        }
+        let arguments = self.source.body.blocks[self.source.body.block_of(body)].args.len();
+        if results.len() != operands.len() || arguments != 2 * operands.len() || dim >= self.shape(x).len() {
+            return Err(format!("combines {} values along dimension {dim} to {}", operands.len(), results.len()));
+        }
+        let shape = self.shape(x);
+        match kind {
+            Op::ReduceRegisters { .. } => combine::registers(from, to, &shape, dim).map(Plan::Groups),
+            Op::ReduceLanes { .. } => combine::lanes(from, to, &shape, dim).map(Plan::Exchange),
+            _ => combine::lines(from, to, &shape, dim).map(Plan::Lines),
+        }
+    }
+
+    pub(super) fn reduce(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
+        let (operands, _, body) = parts(kind);
+        let tiles: Vec<Tile> = operands.iter().map(|id| self.slots(*id, env)).collect();
+        let results = match &self.plans[op.0 as usize] {
+            Plan::Groups(groups) => self.reduce_registers(&tiles, groups, body, env)?,
+            Plan::Exchange(exchange) => self.reduce_lanes(tiles, exchange, body, env)?,
+            Plan::Lines(lines) => self.scan(&tiles, lines, matches!(kind, Op::Scan { reverse: true, .. }), body, env)?,
+            _ => unreachable!("planned at the start"),
+        };
+        let ids = &self.source.body.ops[op].results;
+        ids.iter().zip(results).map(|(id, tile)| Ok(Value::Tile(self.settle(*id, tile)?))).collect()
+    }
+
+    /// Neighbouring registers in pairs, then neighbouring results; those with even numbers apart from those with odd ones where the
+    /// format says so.
+    fn reduce_registers(&self, tiles: &[Tile], groups: &combine::Groups, body: Region, env: &mut Env<'_>) -> Result<Vec<Tile>> {
+        let slots = || groups.slots.iter().map(|slot| *slot as usize);
+        let mut all: Vec<Tile> = tiles.iter().map(|tile| pick(tile, slots())).collect();
+        let apart = combining::evens_apart(combining::commutative(self.source.body, body));
+        let mut size = groups.size;
+        while size > 1 {
+            // Of four elements the first meets the third; of two, the second.
+            let distance = if apart && size > 2 { 2 } else { 1 };
+            let firsts = |count: usize| (0..count).filter(|at| at / distance % 2 == 0);
+            let sides = |tile: &Tile, far: usize| pick(tile, firsts(tile.count()).map(|at| at + far));
+            all = self.combine(body, all.iter().flat_map(|tile| [sides(tile, 0), sides(tile, distance)]).collect(), env)?;
+            size /= 2;
+        }
+        Ok(all)
+    }
+
+    /// Both lanes that meet compute the same: the value of the lower one is left.
+    fn reduce_lanes(&self, tiles: Vec<Tile>, exchange: &combine::Exchange, body: Region, env: &mut Env<'_>) -> Result<Vec<Tile>> {
+        let mut all = tiles;
+        for step in &exchange.steps {
+            let side = |tile: &Tile, of: fn(usize, usize) -> usize| {
+                pick(tile, step.iter().enumerate().map(|(own, met)| of(own, *met as usize)))
+            };
+            all =
+                self.combine(body, all.iter().flat_map(|tile| [side(tile, usize::min), side(tile, usize::max)]).collect(), env)?;
+        }
+        Ok(all.iter().map(|tile| pick(tile, exchange.results.iter().map(|slot| *slot as usize))).collect())
+    }
+
+    fn scan(&self, tiles: &[Tile], lines: &combine::Lines, reverse: bool, body: Region, env: &mut Env<'_>) -> Result<Vec<Tile>> {
+        let mut steps: Vec<Vec<Tile>> = Vec::with_capacity(lines.steps.len());
+        let order: Box<dyn Iterator<Item = &Vec<u32>>> =
+            if reverse { Box::new(lines.steps.iter().rev()) } else { Box::new(lines.steps.iter()) };
+        for step in order {
+            let elements = tiles.iter().map(|tile| pick(tile, step.iter().map(|slot| *slot as usize)));
+            let now = match steps.last() {
+                None => elements.collect(),
+                Some(before) => {
+                    let pairs = before.iter().zip(elements).flat_map(|(before, element)| [before.clone(), element]);
+                    self.combine(body, pairs.collect(), env)?
+                }
+            };
+            steps.push(now);
+        }
+        if reverse {
+            steps.reverse();
+        }
+        let width = lines.steps[0].len();
+        let result = |i: usize| {
+            let all = concatenated(&steps.iter().map(|step| &step[i]).collect::<Vec<_>>());
+            let line_coordinates =
+                lines.line_coordinates.iter().map(|(coordinate, line)| *coordinate as usize * width + *line as usize);
+            flat(&tiles[i], all.gather(line_coordinates))
+        };
+        Ok((0..tiles.len()).map(result).collect())
+    }
+
+    fn combine(&self, region: Region, arguments: Vec<Tile>, env: &mut Env<'_>) -> Result<Vec<Tile>> {
+        Body { program: self, region }.combine(arguments, env)
+    }
+}

@@ -1,0 +1,581 @@
+//! Buffers in the shared memory of a block, and the ops that access them.
+
+use super::access_runs::AccessRuns;
+use super::distribution::Distribution;
+use super::hazards::{Fault, HazardClock, MarkNumber, MarkTable};
+use super::in_flight::CopyChunk;
+use super::{DistributedProgram, Step};
+use crate::exec::{Env, Results};
+use crate::tile::Tile;
+use crate::tile::shape::{from_bytes, to_bytes};
+use base::diag::{Diagnostic, Result};
+use base::{Op as OpId, Value as Id};
+use core_dialect::tile::Elem;
+use numerics::Scalar;
+use numerics::arith::{Binary, Lanes, Rounding};
+use tileas::layout::{LANE_BITS, solve};
+use tileas::tensor_memory::{self, TmemSlice};
+use tileas::{Buffer, BufferInfo, CopyAtom, Op, Space};
+
+/// Where a buffer lies in the block's memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BufferPlacement {
+    pub(crate) base: usize,
+    /// Of one slot of the ring.
+    pub(crate) bytes: usize,
+    pub(crate) depth: usize,
+    pub(crate) space: Space,
+    /// Where the half is that the other block of a pair has of it: what that brings for mmas is here, too.
+    pub(crate) other: usize,
+}
+
+impl BufferPlacement {
+    pub(crate) fn end(&self) -> usize {
+        self.base.max(self.other) + self.bytes * self.depth
+    }
+}
+
+/// Bytes of one element in a buffer.
+pub(super) fn bytes(elem: Elem) -> usize {
+    elem.bytes() as usize
+}
+
+/// Buffers one after the other, each in memory of its own.
+pub(crate) fn separate_placements<'a>(buffers: impl Iterator<Item = &'a BufferInfo>) -> Vec<BufferPlacement> {
+    let mut base = 0;
+    let place = |info: &BufferInfo| {
+        let place = BufferPlacement { base, bytes: stage_bytes(info), depth: 1, space: info.space, other: base };
+        base = place.end().next_multiple_of(1024);
+        place
+    };
+    buffers.map(place).collect()
+}
+
+/// Bytes of a slot of a buffer. Tensor memory counts as such, column by column.
+pub(crate) fn stage_bytes(info: &BufferInfo) -> usize {
+    match info.space {
+        Space::Shared => info.bytes() as usize,
+        Space::Tensor => info.columns() as usize * COLUMN,
+    }
+}
+
+/// Bytes of a column of tensor memory.
+pub(crate) const COLUMN: usize = (tensor_memory::LANES * tensor_memory::WORD) as usize;
+
+/// Warps that reach all lanes of tensor memory.
+const WARPS_OF_LANES: usize = 4;
+/// Elements of one buffer.
+const MOST_ELEMENTS: u32 = 24;
+
+/// The offset of each element, in elements.
+pub(super) fn offsets(info: &BufferInfo) -> Result<Vec<u32>> {
+    let bits = info.shape.iter().map(|extent| extent.trailing_zeros()).sum::<u32>();
+    if bits > MOST_ELEMENTS {
+        return Err(Diagnostic::unsupported("RUN075", format!("a buffer of more than {} elements", 1 << MOST_ELEMENTS)));
+    }
+    let unit = |element: u32| match info.space {
+        Space::Shared => solve(&info.offsets, element).map(|offset| offset as u32),
+        Space::Tensor => info.spot(element).map(|spot| {
+            let word = spot.column * tensor_memory::LANES + spot.lane;
+            word * tensor_memory::WORD / info.elem.bytes() + spot.part
+        }),
+    };
+    let units: Option<Vec<u32>> = (0..bits).map(|bit| unit(1 << bit)).collect();
+    let units = units.ok_or_else(|| Diagnostic::invalid("RUN076", "a buffer that does not give every element one offset"))?;
+    Ok((0..1u32 << bits).map(|element| tileas::layout::apply(&units, element)).collect())
+}
+
+/// The shared memory of a block.
+pub(crate) struct SharedMemory {
+    placements: Vec<BufferPlacement>,
+    /// Of each buffer the slot that the op being executed means.
+    stages: Vec<usize>,
+    /// Whether what is read and copied is what the other block of a pair has.
+    other: bool,
+    data: Vec<u8>,
+    /// For each byte the buffer through which it was written, counted from 1; 0 for none.
+    owners: Vec<u16>,
+    /// Empty where races do not matter.
+    marks: Vec<MarkNumber>,
+    table: MarkTable,
+    /// For each byte the warp_role that wrote it and has not fenced it since, counted from 1; empty likewise.
+    unfenced: Vec<u8>,
+}
+
+impl SharedMemory {
+    pub(super) fn new(placements: &[BufferPlacement], races: bool) -> SharedMemory {
+        let end = placements.iter().map(BufferPlacement::end).max().unwrap_or(0);
+        let marks = if races { vec![0; end] } else { Vec::new() };
+        let (stages, data, owners) = (vec![0; placements.len()], vec![0; end], vec![0; end]);
+        let (unfenced, table) = (vec![0; marks.len()], MarkTable::default());
+        SharedMemory { placements: placements.to_vec(), stages, other: false, data, owners, unfenced, marks, table }
+    }
+
+    pub(super) fn select(&mut self, buffer: usize, stage: u64) -> Result<(), String> {
+        let depth = self.placements[buffer].depth;
+        if stage >= depth as u64 {
+            return Err(format!("selects stage {stage} of buffer{buffer}, which has {depth}"));
+        }
+        self.stages[buffer] = stage as usize;
+        Ok(())
+    }
+
+    /// Where a byte of a buffer lies, in the slot that the op being executed means.
+    pub(super) fn start(&self, buffer: usize, byte: usize, length: usize) -> Result<usize, Fault> {
+        let place = self.placements[buffer];
+        if byte + length > place.bytes {
+            return Err(Fault::Outside { byte, bytes: place.bytes });
+        }
+        let base = if self.other { place.other } else { place.base };
+        Ok(base + self.stages[buffer] * place.bytes + byte)
+    }
+
+    /// What is read and copied from here on is in this block, or the half that the other one of a pair has.
+    pub(super) fn look_at(&mut self, other: bool) {
+        self.other = other;
+    }
+
+    /// Whether mmas read a buffer by another proxy than threads write it.
+    pub(super) fn needs_fences(&self, buffer: usize) -> bool {
+        self.placements[buffer].space == Space::Shared
+    }
+
+    pub(super) fn visit(
+        &mut self,
+        start: usize,
+        length: usize,
+        warp: usize,
+        writes: bool,
+        clock: &HazardClock,
+    ) -> Result<(), Fault> {
+        if self.marks.is_empty() {
+            return Ok(());
+        }
+        clock.access_all(&mut self.table, &mut self.marks[start..start + length], warp, writes)
+    }
+
+    #[cfg(test)]
+    pub(super) fn marks_made(&self) -> usize {
+        self.table.computed()
+    }
+
+    /// Drops the marks that no byte has any more, where there are many.
+    pub(super) fn compact_marks(&mut self) {
+        if self.table.is_full() {
+            self.table.compact(std::iter::once(&mut self.marks[..]));
+        }
+    }
+
+    pub(super) fn read(
+        &mut self,
+        buffer: usize,
+        byte: usize,
+        out: &mut [u8],
+        warp: usize,
+        clock: &HazardClock,
+    ) -> Result<(), Fault> {
+        let start = self.start(buffer, byte, out.len())?;
+        self.visit(start, out.len(), warp, false, clock)?;
+        let own = buffer as u16 + 1;
+        let owners = &self.owners[start..start + out.len()];
+        // All bytes are compared first, which is much faster than a search for the first.
+        if owners.iter().fold(0, |others, owner| others | (owner ^ own)) != 0 {
+            let i = owners.iter().position(|owner| *owner != own).expect("one of them is another's");
+            let byte = byte + i;
+            return Err(match owners[i] {
+                0 => Fault::Unwritten { byte },
+                other => Fault::Foreign { byte, buffer: other as usize - 1 },
+            });
+        }
+        out.copy_from_slice(&self.data[start..start + out.len()]);
+        Ok(())
+    }
+
+    /// What was copied is there; that it may be was found when it was sent.
+    pub(super) fn arrive(&mut self, chunk: &CopyChunk, clock: &HazardClock) {
+        let (start, length) = (chunk.start, chunk.data.len());
+        let _ = self.visit(start, length, chunk.warp, true, clock);
+        self.data[start..start + length].copy_from_slice(&chunk.data);
+        self.owners[start..start + length].fill(chunk.buffer as u16 + 1);
+        match chunk.by_tma {
+            true => self.unfenced[start..start + length].fill(0),
+            false => self.is_unfenced(start, length, clock),
+        }
+    }
+
+    pub(super) fn write(&mut self, buffer: usize, byte: usize, data: &[u8], warp: usize, clock: &HazardClock) -> Result<(), Fault> {
+        let start = self.start(buffer, byte, data.len())?;
+        self.visit(start, data.len(), warp, true, clock)?;
+        self.data[start..start + data.len()].copy_from_slice(data);
+        self.owners[start..start + data.len()].fill(buffer as u16 + 1);
+        self.is_unfenced(start, data.len(), clock);
+        Ok(())
+    }
+
+    fn is_unfenced(&mut self, start: usize, length: usize, clock: &HazardClock) {
+        if !self.unfenced.is_empty() {
+            self.unfenced[start..start + length].fill(clock.warp_role() as u8 + 1);
+        }
+    }
+
+    pub(super) fn fence(&mut self, warp_role: usize) {
+        self.unfenced.iter_mut().filter(|by| usize::from(**by) == warp_role + 1).for_each(|by| *by = 0);
+    }
+
+    pub(super) fn is_fenced(&self, start: usize, length: usize) -> Result<(), Fault> {
+        let written = self.unfenced[start..start + length].iter().fold(0, |all, by| all | by);
+        if written != 0 { Err(Fault::Unfenced) } else { Ok(()) }
+    }
+}
+
+/// One execution of an access to a buffer by all threads.
+struct Exchange<'a> {
+    op: OpId,
+    buffer: Buffer,
+    tile: Id,
+    distribution: &'a Distribution,
+    /// For each slot its byte in the buffer.
+    placements: Vec<usize>,
+    /// Bytes of an element.
+    size: usize,
+    /// Registers that one instruction moves.
+    width: usize,
+}
+
+/// The elements as a buffer has them, where four-bit ones take a byte each.
+pub(super) fn buffer_bytes(slots: &Tile) -> Vec<u8> {
+    if let Lanes::W8(words) = slots.lanes() { words.clone() } else { to_bytes(slots) }
+}
+
+pub(super) fn buffer_lanes(elem: Elem, data: Vec<u8>) -> Lanes {
+    if elem.bits() == 4 { Lanes::W8(data) } else { from_bytes(elem, &data) }
+}
+
+impl<O: Step> DistributedProgram<'_, O> {
+    pub(super) fn shared_access(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
+        self.begin(op, env)?;
+        let all = |id: Id| self.distribution(id).elements.iter().map(|element| u64::from(*element));
+        match kind {
+            Op::SharedStore { x, buffer, atom, .. } => {
+                let slots = self.slots(*x, env);
+                if self.store_joined(op, *buffer, &slots, env) {
+                    return Ok(Results::new());
+                }
+                let width = self.width_of(op, *atom, *buffer, *x)?;
+                let exchange = self.exchange(op, *x, *buffer, all(*x), width)?;
+                self.store(&exchange, &slots, env)?;
+                self.join(&exchange);
+                Ok(Results::new())
+            }
+            Op::SharedScatter { x, buffer, index, .. } => {
+                let index = self.slots(*index, env);
+                self.store(&self.exchange(op, *x, *buffer, index.lanes().iter(), 1)?, &self.slots(*x, env), env)
+            }
+            Op::SharedLoad { buffer, atom, .. } => {
+                let result = self.result(op);
+                if let Some(data) = self.load_joined(op, *buffer, env) {
+                    return self.loaded(op, result, data);
+                }
+                let width = self.width_of(op, *atom, *buffer, result)?;
+                let exchange = self.exchange(op, result, *buffer, all(result), width)?;
+                let loaded = self.load(&exchange, env)?;
+                self.join(&exchange);
+                Ok(loaded)
+            }
+            Op::SharedGather { buffer, index, .. } => {
+                let index = self.slots(*index, env);
+                self.load(&self.exchange(op, self.result(op), *buffer, index.lanes().iter(), 1)?, env)
+            }
+            Op::TmemLoad { buffer, from, .. } => {
+                let result = self.result(op);
+                if let Some(data) = self.load_joined(op, *buffer, env) {
+                    return self.loaded(op, result, data);
+                }
+                let elements = self.of_lanes(op, result, *buffer, *from, env)?;
+                let exchange = self.exchange(op, result, *buffer, elements, 1)?;
+                let loaded = self.load(&exchange, env)?;
+                self.join(&exchange);
+                Ok(loaded)
+            }
+            Op::TmemStore { x, buffer, from, .. } => {
+                let slots = self.slots(*x, env);
+                if self.store_joined(op, *buffer, &slots, env) {
+                    return Ok(Results::new());
+                }
+                let elements = self.of_lanes(op, *x, *buffer, *from, env)?;
+                let exchange = self.exchange(op, *x, *buffer, elements, 1)?;
+                self.store(&exchange, &slots, env)?;
+                self.join(&exchange);
+                Ok(Results::new())
+            }
+            _ => unreachable!("called for accesses to buffers only"),
+        }
+    }
+
+    /// Keeps where an access was found to be right, for the next execution of its op.
+    fn join(&self, exchange: &Exchange<'_>) {
+        let Exchange { op, tile, distribution, ref placements, size, width, .. } = *exchange;
+        let stores = self.source.body.ops[op].results.first() != Some(&tile);
+        let acts = |slot: &usize| !stores || distribution.is_leader[distribution.thread(slot - slot % width)];
+        let accesses = (0..placements.len()).filter(acts).map(|slot| (distribution.warp(slot), placements[slot], slot));
+        self.access_runs[op.0 as usize][0].get_or_init(|| AccessRuns::new(accesses, placements.len(), size));
+    }
+
+    /// None where the op is executed for the first time, or at fault.
+    fn load_joined(&self, op: OpId, buffer: Buffer, env: &mut Env<'_>) -> Option<Vec<u8>> {
+        let runs = self.access_runs[op.0 as usize][0].get()?;
+        runs.read(buffer.0 as usize, self.hazards(env)).ok()
+    }
+
+    fn loaded(&self, op: OpId, result: Id, data: Vec<u8>) -> Result<Results> {
+        let elem = self.elem(result);
+        self.one(op, Tile::new(self.distribution(result).shape(), elem, buffer_lanes(elem, data)))
+    }
+
+    /// Whether the access was computed: not where the op is executed for the first time, or at fault.
+    fn store_joined(&self, op: OpId, buffer: Buffer, slots: &Tile, env: &mut Env<'_>) -> bool {
+        let Some(runs) = self.access_runs[op.0 as usize][0].get() else { return false };
+        runs.write(buffer.0 as usize, &buffer_bytes(slots), self.hazards(env)).is_ok()
+    }
+
+    /// Each thread multiplies what it has of the rows of accumulators in tensor memory, or zeros, by the factors that it has for them.
+    pub(super) fn tmem_scale(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
+        let Op::TmemScale { by, buffer, zero_init, atom, .. } = kind else { unreachable!("called for scaled accumulators only") };
+        self.begin(op, env)?;
+        let zero_init = env.tile(*zero_init).is_true();
+        let missing = || self.refuse(op, format!("finds no rows of {buffer} by '{}'", atom.0.name));
+        let info = self.source.attrs.buffers.get(*buffer).ok_or_else(missing)?;
+        let (rows, offsets) = (self.distribution(*by), &self.offsets[buffer.0 as usize]);
+        let (gathered, _) = atom.0.whole_and_rows(info, rows.layout.warp.len()).ok_or_else(missing)?;
+        let column_bits = info.shape.last().ok_or_else(missing)?.trailing_zeros();
+        let distribution =
+            Distribution::new(&gathered, offsets.len().ilog2(), gathered.warps()).map_err(|message| self.refuse(op, message))?;
+        let first = self.source.warp_roles.get(env.state.warp_role).map_or(0, |warp_role| warp_role.first_warp);
+        let (factors, size) = (self.slots(*by, env), bytes(info.elem));
+        let multiply = Binary::MulF { rounding: Rounding::NearestEven, ftz: false };
+        for slot in 0..distribution.slots() {
+            let (element, warp) = (distribution.elements[slot], distribution.warp(slot));
+            let lane = info.spot(element).ok_or_else(missing)?.lane as usize;
+            if lane >> LANE_BITS != (warp + first) % WARPS_OF_LANES {
+                return Err(self.refuse(op, format!("has a warp reach lane {lane} of tensor memory that is another one's")));
+            }
+            let factor = rows.slot(distribution.thread(slot), element >> column_bits).ok_or_else(missing)?;
+            let (at, mut data) = (offsets[element as usize] as usize * size, [0; 4]);
+            if !zero_init {
+                let read = self.hazards(env).read(buffer.0 as usize, at, &mut data, warp);
+                read.map_err(|fault| self.fault(op, Some(*buffer), fault, false))?;
+            }
+            let mma = multiply.eval(Scalar::F32, u64::from(u32::from_le_bytes(data)), factors.lanes().get(factor));
+            let written = self.hazards(env).write(buffer.0 as usize, at, &(mma as u32).to_le_bytes(), warp);
+            written.map_err(|fault| self.fault(op, Some(*buffer), fault, true))?;
+        }
+        Ok(Results::new())
+    }
+
+    /// The elements of a buffer in tensor memory that the slots of a tile are; each is in a lane that its warp reaches.
+    fn of_lanes(&self, op: OpId, tile: Id, buffer: Buffer, from: u32, env: &Env<'_>) -> Result<std::vec::IntoIter<u64>> {
+        let missing = || self.refuse(op, format!("finds no such part of {buffer}"));
+        let info = self.source.attrs.buffers.get(buffer).ok_or_else(missing)?;
+        let part = TmemSlice::of(&info.shape, self.ty(tile).shape(), from).ok_or_else(missing)?;
+        let first = self.source.warp_roles.get(env.state.warp_role).map_or(0, |warp_role| warp_role.first_warp);
+        let distribution = self.distribution(tile);
+        let element = |slot: usize| {
+            let element = part.element(distribution.elements[slot]);
+            let lane = info.spot(element).ok_or_else(missing)?.lane as usize;
+            let reached = (distribution.warp(slot) + first) % WARPS_OF_LANES;
+            match lane >> LANE_BITS == reached {
+                true => Ok(u64::from(element)),
+                false => Err(self.refuse(op, format!("has a warp reach lane {lane} of tensor memory that is another one's"))),
+            }
+        };
+        Ok((0..distribution.slots()).map(element).collect::<Result<Vec<u64>>>()?.into_iter())
+    }
+
+    /// Registers that one instruction moves.
+    /// Of an access to a buffer; the registers of matrices each have placements of their own.
+    fn width_of(&self, op: OpId, atom: CopyAtom, buffer: Buffer, tile: Id) -> Result<usize> {
+        let distribution = self.distribution(tile);
+        let checked = match atom {
+            CopyAtom::Matrix { trans } => self.check_matrices(buffer, distribution, trans),
+            CopyAtom::ByteMatrix => self.check_byte_matrices(buffer, distribution),
+            _ => return self.width(op, atom),
+        };
+        checked.map_err(|why| self.refuse(op, why))?;
+        Ok(1)
+    }
+
+    pub(super) fn width(&self, op: OpId, atom: CopyAtom) -> Result<usize> {
+        match atom {
+            CopyAtom::Vector { vector_bits } if vector_bits <= 7 => Ok(1 << vector_bits),
+            _ => Err(self.unsupported(op, "by this atom")),
+        }
+    }
+
+    pub(super) fn info(&self, buffer: Buffer) -> &BufferInfo {
+        &self.source.attrs.buffers[buffer]
+    }
+
+    /// An access to a buffer, of a tile whose slots go to the given elements.
+    fn exchange(
+        &self,
+        op: OpId,
+        tile: Id,
+        buffer: Buffer,
+        elements: impl Iterator<Item = u64>,
+        width: usize,
+    ) -> Result<Exchange<'_>> {
+        let missing = || self.refuse(op, format!("names {buffer}, which the function does not have"));
+        let offsets = self.offsets.get(buffer.0 as usize).ok_or_else(missing)?;
+        let (distribution, size) = (&**self.distribution(tile), bytes(self.info(buffer).elem));
+        let place = |element: u64| {
+            let offset = usize::try_from(element).ok().and_then(|element| offsets.get(element));
+            let outside = || self.refuse(op, format!("goes to element {element} of {buffer}, which has {}", offsets.len()));
+            Ok(*offset.ok_or_else(outside)? as usize * size)
+        };
+        let placements = elements.map(place).collect::<Result<Vec<usize>>>()?;
+        if bytes(self.elem(tile)) != size {
+            return Err(self.refuse(op, format!("moves {} bytes where {buffer} has {size}", bytes(self.elem(tile)))));
+        }
+        if placements.len() != distribution.slots() || !distribution.registers.is_multiple_of(width) {
+            return Err(self
+                .refuse(op, format!("moves {} registers to {} offsets, {width} at once", distribution.slots(), placements.len())));
+        }
+        Ok(Exchange { op, buffer, tile, distribution, placements, size, width })
+    }
+
+    /// The registers of a vector are neighbours, and its address a multiple of its size.
+    fn check_vector(&self, exchange: &Exchange<'_>, first: usize) -> Result<()> {
+        let Exchange { op, buffer, size, width, .. } = *exchange;
+        let placements = &exchange.placements[first..first + width];
+        if let Some(i) = (1..width).find(|i| placements[*i] != placements[0] + i * size) {
+            let (first, other) = (placements[0], placements[i]);
+            return Err(self.refuse(op, format!("takes bytes {first} and {other} of {buffer} as neighbours")));
+        }
+        let address = self.source.placements[buffer.0 as usize].base + placements[0];
+        if !address.is_multiple_of(size * width) {
+            return Err(self.refuse(op, format!("takes {} bytes at {address} of shared memory", size * width)));
+        }
+        Ok(())
+    }
+
+    /// The registers and lanes are those that `ldmatrix` fills: rows of 16 bytes, four bytes in a register, four lanes in a row and
+    /// eight rows; or, transposed, the rows along registers and lanes, and what is in a row along the other lanes. Transposed bytes
+    /// move in pairs, and which of a pair it is, a register bit says.
+    fn check_matrices(&self, buffer: Buffer, distribution: &Distribution, trans: bool) -> Result<(), String> {
+        let offsets = self.offsets.get(buffer.0 as usize).ok_or("names a buffer that the function does not have")?;
+        let size = bytes(self.info(buffer).elem);
+        let place = |basis: &u32| offsets.get(*basis as usize).map_or(usize::MAX, |offset| *offset as usize * size);
+        let layout = &distribution.layout;
+        let mut registers: Vec<usize> = layout.register.iter().map(place).collect();
+        let mut unit = size;
+        if trans && size == 1 {
+            // The four bytes of a word have the lowest register bits, the pairs come from two words that are loaded together.
+            let pair = (2..4).find(|bit| registers.get(*bit) == Some(&1));
+            registers.remove(pair.ok_or_else(|| format!("takes no pairs of bytes of {buffer}"))?);
+            unit = 2;
+        }
+        let packed = (4 / unit.clamp(1, 4)).ilog2() as usize;
+        if registers.len() < packed || trans && unit != 2 {
+            return Err(format!("takes matrices of {size}-byte elements by {} registers", distribution.registers));
+        }
+        let others = registers.split_off(packed);
+        let along: Vec<usize> = registers.into_iter().chain(layout.lane[..2].iter().map(place)).collect();
+        let across: Vec<usize> = layout.lane[2..].iter().map(place).collect();
+        let (in_row, rows) = if trans { (across, along) } else { (along, across) };
+        let neighbours = in_row.iter().enumerate().all(|(bit, place)| *place == unit << bit);
+        let others = rows.into_iter().chain(others).chain(layout.warp.iter().map(place));
+        let base = self.source.placements[buffer.0 as usize].base;
+        if !neighbours || others.chain([base]).any(|place| !place.is_multiple_of(16)) {
+            return Err(format!("takes rows of {buffer} that are not 16 bytes side by side at a multiple of 16"));
+        }
+        Ok(())
+    }
+
+    /// Transposed as bytes: a register has four rows, four lanes have sixteen, eight lanes eight bytes of each, and of two registers that
+    /// are loaded together the second has the other eight.
+    fn check_byte_matrices(&self, buffer: Buffer, distribution: &Distribution) -> Result<(), String> {
+        let offsets = self.offsets.get(buffer.0 as usize).ok_or("names a buffer that the function does not have")?;
+        if bytes(self.info(buffer).elem) != 1 {
+            return Err(format!("takes the elements of {buffer} for bytes"));
+        }
+        let layout = &distribution.layout;
+        let place = |basis: &u32| offsets.get(*basis as usize).map_or(usize::MAX, |offset| *offset as usize);
+        let columns = layout.lane.iter().skip(2).map(place);
+        let [further, second] = [2, 3].map(|bit| layout.register.get(bit).map_or(usize::MAX, place));
+        let halves = further == 8 || second == 8;
+        let rows = layout.register.iter().chain(&layout.lane[..2]).chain(&layout.warp).map(place).filter(|place| *place != 8);
+        let base = self.source.placements[buffer.0 as usize].base;
+        if !halves || !columns.eq([1, 2, 4]) || rows.chain([base]).any(|place| !place.is_multiple_of(16)) {
+            return Err(format!("takes rows of {buffer} that are not 16 bytes side by side at a multiple of 16"));
+        }
+        Ok(())
+    }
+
+    fn store(&self, exchange: &Exchange<'_>, slots: &Tile, env: &mut Env<'_>) -> Result<Results> {
+        let Exchange { op, buffer, distribution, size, width, .. } = *exchange;
+        let data = buffer_bytes(slots);
+        let starts = (0..exchange.placements.len()).step_by(width);
+        for first in starts.filter(|first| distribution.is_leader[distribution.thread(*first)]) {
+            self.check_vector(exchange, first)?;
+            let data = &data[first * size..(first + width) * size];
+            let written = self.hazards(env).write(buffer.0 as usize, exchange.placements[first], data, distribution.warp(first));
+            written.map_err(|fault| self.fault(op, Some(buffer), fault, true))?;
+        }
+        Ok(Results::new())
+    }
+
+    fn load(&self, exchange: &Exchange<'_>, env: &mut Env<'_>) -> Result<Results> {
+        let Exchange { op, buffer, distribution, size, width, .. } = *exchange;
+        let mut data = vec![0; exchange.placements.len() * size];
+        for first in (0..exchange.placements.len()).step_by(width) {
+            self.check_vector(exchange, first)?;
+            let out = &mut data[first * size..(first + width) * size];
+            let read = self.hazards(env).read(buffer.0 as usize, exchange.placements[first], out, distribution.warp(first));
+            read.map_err(|fault| self.fault(op, Some(buffer), fault, false))?;
+        }
+        self.loaded(op, exchange.tile, data)
+    }
+
+    /// Where an op stands in the source, if that is known.
+    fn position(&self, op: OpId) -> String {
+        let position = self.source.debug.position(self.source.body.ops[op].loc);
+        position.map_or(String::new(), |(file, line, column)| format!(" at {file}:{line}:{column}"))
+    }
+
+    pub(super) fn fault(&self, op: OpId, buffer: Option<Buffer>, fault: Fault, writes: bool) -> Box<Diagnostic> {
+        let doing = if writes { "writes" } else { "reads" };
+        let what = buffer.map_or("global memory".to_string(), |buffer| buffer.to_string());
+        match fault {
+            Fault::Outside { byte, bytes } => self.refuse(op, format!("{doing} byte {byte} of {what}, which has {bytes}")),
+            Fault::Unwritten { byte } => self.refuse(op, format!("reads byte {byte} of {what}, which was never written")),
+            Fault::Foreign { byte, buffer } => {
+                self.refuse(op, format!("reads byte {byte} of {what}, which holds what buffer{buffer} was given"))
+            }
+            Fault::Undeclared => self.refuse(op, format!("{doing} {what}, which its row of the table of effects does not say")),
+            Fault::InFlight { op: other } => {
+                let name = self.source.body.ops[other].kind.mnemonic();
+                let message = format!("{doing} bytes of {what} to which a '{name}'{} is in flight", self.position(other));
+                Diagnostic::invalid("RUN078", format!("'{}' {message}", self.source.body.ops[op].kind.mnemonic()))
+            }
+            Fault::MmaInFlight { op: other } => {
+                let name = self.source.body.ops[other].kind.mnemonic();
+                let message = format!("{doing} bytes of {what} that a '{name}'{} in flight reads", self.position(other));
+                Diagnostic::invalid("RUN078", format!("'{}' {message}", self.source.body.ops[op].kind.mnemonic()))
+            }
+            Fault::Unfenced => {
+                let name = self.source.body.ops[op].kind.mnemonic();
+                Diagnostic::invalid(
+                    "RUN079",
+                    format!("'{name}' reads in place bytes of {what} that were written without a fence since"),
+                )
+            }
+            Fault::Race { op: other, writes: other_writes } => {
+                let (node, at) = (&self.source.body.ops[other], self.position(other));
+                let did = if other_writes { "wrote" } else { "read" };
+                let name = node.kind.mnemonic();
+                let message = format!("{doing} bytes of {what} that '{name}'{at} {did} in another warp, with no barrier between");
+                Diagnostic::invalid("RUN077", format!("'{}' {message}", self.source.body.ops[op].kind.mnemonic()))
+            }
+        }
+    }
+}

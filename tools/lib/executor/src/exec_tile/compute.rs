@@ -1,0 +1,182 @@
+//! Ops that compute tiles from tiles.
+
+use super::TileProgram;
+use crate::exec::Env;
+use crate::tile::{self, Tile, mma, shape};
+use base::Op as OpId;
+use base::Value as Id;
+use base::diag::{Diagnostic, Result};
+use numerics::arith::{Binary, Compare, Convert, Fma, Unary};
+use tileir::Op;
+use tileir::enums::ComparisonOrdering;
+
+/// What an element-wise op is in the shared vocabulary.
+pub(super) enum Elementwise {
+    Unary(Unary, Id),
+    Binary(Binary, Id, Id),
+    Fma(Fma, Id, Id, Id),
+    Compare(Compare, Id, Id),
+    Convert(Convert, Id),
+    Select(Id, Id, Id),
+    Offset(Id, Id),
+    /// The same bits under another type.
+    Retype(Id),
+}
+
+pub(super) fn elementwise(op: &Op) -> Option<Elementwise> {
+    Some(match *op {
+        Op::PtrToInt { source } | Op::IntToPtr { source } | Op::PtrToPtr { source } => Elementwise::Retype(source),
+        Op::Select { cond, val_if_true, val_if_false } => Elementwise::Select(cond, val_if_true, val_if_false),
+        Op::Offset { ptr, offset } => Elementwise::Offset(ptr, offset),
+        Op::Fma { flush_to_zero: ftz, rounding_mode: rounding, lhs, rhs, acc } => {
+            Elementwise::Fma(Fma { rounding, ftz }, lhs, rhs, acc)
+        }
+        Op::CmpF { comparison_predicate: predicate, comparison_ordering, lhs, rhs } => {
+            let ordered = comparison_ordering == ComparisonOrdering::Ordered;
+            Elementwise::Compare(Compare::Float { predicate, ordered }, lhs, rhs)
+        }
+        Op::CmpI { comparison_predicate: predicate, signedness, lhs, rhs } => {
+            Elementwise::Compare(Compare::Int { predicate, signedness }, lhs, rhs)
+        }
+        _ => {
+            return unary(op)
+                .map(|(unary, x)| Elementwise::Unary(unary, x))
+                .or_else(|| binary(op).map(|(binary, a, b)| Elementwise::Binary(binary, a, b)))
+                .or_else(|| convert(op).map(|(convert, x)| Elementwise::Convert(convert, x)));
+        }
+    })
+}
+
+fn unary(op: &Op) -> Option<(Unary, Id)> {
+    Some(match *op {
+        Op::AbsF { source } => (Unary::AbsF, source),
+        Op::AbsI { source } => (Unary::AbsI, source),
+        Op::NegF { source } => (Unary::NegF, source),
+        Op::NegI { overflow, source } => (Unary::NegI { overflow }, source),
+        Op::Ceil { source } => (Unary::Ceil, source),
+        Op::Floor { source } => (Unary::Floor, source),
+        Op::Sqrt { flush_to_zero: ftz, rounding_mode: rounding, source } => (Unary::Sqrt { rounding, ftz }, source),
+        Op::Rsqrt { flush_to_zero: ftz, source } => (Unary::Rsqrt { ftz }, source),
+        Op::Exp { rounding_mode: rounding, source } => (Unary::Exp { rounding }, source),
+        Op::Exp2 { flush_to_zero: ftz, source } => (Unary::Exp2 { ftz }, source),
+        Op::Log { source } => (Unary::Log, source),
+        Op::Log2 { source } => (Unary::Log2, source),
+        Op::Sin { source } => (Unary::Sin, source),
+        Op::Cos { source } => (Unary::Cos, source),
+        Op::Tan { source } => (Unary::Tan, source),
+        Op::SinH { source } => (Unary::Sinh, source),
+        Op::CosH { source } => (Unary::Cosh, source),
+        Op::TanH { rounding_mode: rounding, source } => (Unary::Tanh { rounding }, source),
+        _ => return None,
+    })
+}
+
+fn binary(op: &Op) -> Option<(Binary, Id, Id)> {
+    Some(match *op {
+        Op::AddF { flush_to_zero: ftz, rounding_mode: rounding, lhs, rhs } => (Binary::AddF { rounding, ftz }, lhs, rhs),
+        Op::SubF { flush_to_zero: ftz, rounding_mode: rounding, lhs, rhs } => (Binary::SubF { rounding, ftz }, lhs, rhs),
+        Op::MulF { flush_to_zero: ftz, rounding_mode: rounding, lhs, rhs } => (Binary::MulF { rounding, ftz }, lhs, rhs),
+        Op::DivF { flush_to_zero: ftz, rounding_mode: rounding, lhs, rhs } => (Binary::DivF { rounding, ftz }, lhs, rhs),
+        Op::RemF { lhs, rhs } => (Binary::RemF, lhs, rhs),
+        Op::MaxF { propagate_nan, flush_to_zero: ftz, lhs, rhs } => (Binary::MaxF { propagate_nan, ftz }, lhs, rhs),
+        Op::MinF { propagate_nan, flush_to_zero: ftz, lhs, rhs } => (Binary::MinF { propagate_nan, ftz }, lhs, rhs),
+        Op::FPowF { source, exponent } => (Binary::PowF, source, exponent),
+        Op::FPowI { source, exponent } => (Binary::PowI, source, exponent),
+        Op::Atan2 { x, y } => (Binary::Atan2, x, y),
+        Op::AddI { overflow, lhs, rhs } => (Binary::AddI { overflow }, lhs, rhs),
+        Op::SubI { overflow, lhs, rhs } => (Binary::SubI { overflow }, lhs, rhs),
+        Op::MulI { overflow, lhs, rhs } => (Binary::MulI { overflow }, lhs, rhs),
+        Op::MulhiI { x, y } => (Binary::MulHiU, x, y),
+        Op::DivI { signedness, rounding, lhs, rhs } => (Binary::DivI { signedness, rounding }, lhs, rhs),
+        Op::RemI { signedness, lhs, rhs } => (Binary::RemI { signedness }, lhs, rhs),
+        Op::MaxI { signedness, lhs, rhs } => (Binary::MaxI { signedness }, lhs, rhs),
+        Op::MinI { signedness, lhs, rhs } => (Binary::MinI { signedness }, lhs, rhs),
+        Op::AndI { lhs, rhs } => (Binary::And, lhs, rhs),
+        Op::OrI { lhs, rhs } => (Binary::Or, lhs, rhs),
+        Op::XOrI { lhs, rhs } => (Binary::Xor, lhs, rhs),
+        Op::ShLI { overflow, lhs, rhs } => (Binary::ShL { overflow }, lhs, rhs),
+        Op::ShRI { signedness, lhs, rhs } => (Binary::ShR { signedness }, lhs, rhs),
+        _ => return None,
+    })
+}
+
+fn convert(op: &Op) -> Option<(Convert, Id)> {
+    Some(match *op {
+        Op::ExtI { signedness, from } => (Convert::ExtI { signedness }, from),
+        Op::TruncI { overflow, from } => (Convert::TruncI { overflow }, from),
+        Op::FToF { rounding_mode: rounding, from } => (Convert::FToF { rounding }, from),
+        Op::FToI { saturating, signedness, from, .. } => (Convert::FToI { signedness, saturating }, from),
+        Op::IToF { signedness, rounding_mode: rounding, from } => (Convert::IToF { signedness, rounding }, from),
+        Op::Bitcast { source } => (Convert::Bitcast, source),
+        _ => return None,
+    })
+}
+
+impl TileProgram<'_> {
+    pub(super) fn elementwise(&self, op: OpId, kind: &Op, env: &Env<'_>) -> Option<Tile> {
+        Some(match elementwise(kind)? {
+            Elementwise::Unary(unary, x) => tile::unary(unary, env.tile(x)),
+            Elementwise::Binary(binary, a, b) => tile::binary(binary, env.tile(a), env.tile(b)),
+            Elementwise::Fma(fma, a, b, c) => tile::fma(fma, env.tile(a), env.tile(b), env.tile(c)),
+            Elementwise::Compare(compare, a, b) => tile::compare(compare, env.tile(a), env.tile(b)),
+            Elementwise::Select(cond, yes, no) => tile::select(env.tile(cond), env.tile(yes), env.tile(no)),
+            Elementwise::Offset(pointer, by) => tile::offset(env.tile(pointer), env.tile(by)),
+            Elementwise::Convert(convert, x) => {
+                let (_, elem) = self.result_type(op);
+                tile::convert(convert, elem.carrier(), env.tile(x))
+            }
+            Elementwise::Retype(x) => env.tile(x).with_elem(self.result_type(op).1),
+        })
+    }
+
+    /// Ops that move elements.
+    pub(super) fn reshaped(&self, op: OpId, kind: &Op, env: &Env<'_>) -> Result<Option<Tile>> {
+        self.reshaped_of(op, kind, env, Tile::clone)
+    }
+
+    /// The same of tiles that are computed from the operands.
+    pub(super) fn reshaped_of(&self, op: OpId, kind: &Op, env: &Env<'_>, of: impl Fn(&Tile) -> Tile) -> Result<Option<Tile>> {
+        let result =
+            |env: &Env<'_>, f: fn(&Tile, core_dialect::tile::Shape) -> Tile, x: &Id| f(&of(env.tile(*x)), self.result_type(op).0);
+        let numbers = |indices: &[Id]| -> Vec<u64> { indices.iter().map(|id| env.tile(*id).first()).collect() };
+        let outside = || Diagnostic::invalid("RUN032", "a slice outside the tile");
+        Ok(Some(match kind {
+            Op::Reshape { source } => result(env, |x, shape| x.with_shape(shape), source),
+            Op::Broadcast { source } => result(env, shape::broadcast, source),
+            Op::Permute { permutation, source } => {
+                let order: Vec<usize> = permutation.iter().map(|dim| *dim as usize).collect();
+                shape::permute(&of(env.tile(*source)), &order)
+            }
+            Op::Cat { dim, lhs, rhs } => shape::cat(&of(env.tile(*lhs)), &of(env.tile(*rhs)), *dim as usize),
+            Op::Extract { source, indices } => {
+                let slice = shape::extract(&of(env.tile(*source)), self.result_type(op).0, &numbers(indices));
+                slice.ok_or_else(outside)?
+            }
+            Op::Insert { source, destination, indices } => {
+                shape::insert(&of(env.tile(*source)), &of(env.tile(*destination)), &numbers(indices)).ok_or_else(outside)?
+            }
+            Op::Iota {} => {
+                let (shape, elem) = self.result_type(op);
+                shape::iota(shape, elem)
+            }
+            Op::Pack { source } | Op::Unpack { source } => {
+                let (shape, elem) = self.result_type(op);
+                shape::reinterpret(env.tile(*source), shape, elem)
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    pub(super) fn mma(&self, kind: &Op, env: &Env<'_>) -> Tile {
+        match *kind {
+            Op::MmaF { lhs, rhs, acc, .. } => mma::float_mma(env.tile(lhs), env.tile(rhs), env.tile(acc)),
+            Op::MmaI { signedness_lhs, signedness_rhs, lhs, rhs, acc } => {
+                mma::int_mma(env.tile(lhs), signedness_lhs, env.tile(rhs), signedness_rhs, env.tile(acc))
+            }
+            Op::MmaFScaled { lhs, rhs, acc, lhs_scale, rhs_scale } => {
+                mma::scaled_mma(env.tile(lhs), env.tile(rhs), env.tile(acc), env.tile(lhs_scale), env.tile(rhs_scale))
+            }
+            _ => unreachable!("called for MMA ops only"),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Ops that access memory or the world outside: loads, stores, atomics, tokens, allocation.
+
+use super::{TileProgram, tile};
+use crate::exec::access::{self, Manner, Request};
+use crate::exec::{Env, Results};
+use crate::tile::{Tile, memory_bits};
+use crate::value::Value;
+use crate::world::START;
+use base::diag::Result;
+use base::{Op as OpId, Value as Id};
+use core_dialect::core_ops::Fact;
+use core_dialect::memory::{MemoryOrdering, MemoryScope};
+use core_dialect::tile::Elem;
+use smallvec::smallvec;
+use tileir::{Attribute, Op};
+
+impl TileProgram<'_> {
+    /// None when the op is not one of these.
+    pub(super) fn memory_op(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Option<Results>> {
+        if let Some((request, manner)) = self.request(op, kind, env) {
+            return access::perform(request, manner, env).map(Some);
+        }
+        Ok(Some(match kind {
+            Op::MakeToken {} => smallvec![Value::Token(START)],
+            Op::JoinTokens { tokens } => {
+                let tokens: Vec<_> = tokens.iter().map(|id| env.token(Some(*id))).collect();
+                smallvec![Value::Token(env.world.join(&tokens))]
+            }
+            // One grid runs at a time, and an address is the same memory under every pointer: there is nothing to wait for.
+            Op::GdcWaitTko { token } | Op::GdcLaunchDependentsTko { token } => smallvec![Value::Token(env.token(*token))],
+            Op::MemoryFenceAliasTko { token } => smallvec![Value::Token(env.token(Some(*token)))],
+            Op::Alloca { num_elem, alignment, .. } => {
+                let (_, elem) = self.result_type(op);
+                let Elem::Ptr { pointee, .. } = elem else { unreachable!("the verifier holds that the result is a pointer") };
+                let bytes = (*num_elem as u64).saturating_mul(memory_bits(pointee).into()).div_ceil(8);
+                let address = env.world.allocate(bytes, *alignment as u64)?;
+                return tile(Tile::scalar(elem, address)).map(Some);
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    /// The access that an op makes.
+    pub(super) fn request<'a>(&self, op: OpId, kind: &'a Op, env: &Env<'_>) -> Option<(Request<'a>, Manner)> {
+        let get = |id: &Id| env.tile(*id).clone();
+        let some = |id: &Option<Id>| id.map(|id| env.tile(id).clone());
+        let all = |ids: &[Id]| ids.iter().map(|id| env.tile(*id).clone()).collect::<Vec<Tile>>();
+        let loc = self.function.body.ops[op].loc;
+        let manner = |token: &Option<Id>, ordering: &MemoryOrdering, scope: Option<MemoryScope>| Manner {
+            loc,
+            token: *token,
+            ordering: *ordering,
+            scope,
+        };
+        Some(match kind {
+            Op::LoadPtrTko { memory_ordering, memory_scope, source, mask, padding_value, token, .. } => {
+                let (_, elem) = self.result_type(op);
+                let request = Request::Load { pointers: get(source), elem, mask: some(mask), other: some(padding_value) };
+                (request, manner(token, memory_ordering, *memory_scope))
+            }
+            Op::StorePtrTko { memory_ordering, memory_scope, destination, value, mask, token, .. } => {
+                let request = Request::Store { pointers: get(destination), value: get(value), mask: some(mask) };
+                (request, manner(token, memory_ordering, *memory_scope))
+            }
+            Op::LoadViewTko { memory_ordering, memory_scope, inbounds, view, index, token, .. } => {
+                let request = Request::LoadView { view: env.view(*view), index: all(index), in_bounds: inbounds };
+                (request, manner(token, memory_ordering, *memory_scope))
+            }
+            Op::StoreViewTko { memory_ordering, memory_scope, inbounds, tile, view, index, token, .. } => {
+                let (view, index) = (env.view(*view), all(index));
+                let request = Request::StoreView { tile: get(tile), view, index, in_bounds: inbounds };
+                (request, manner(token, memory_ordering, *memory_scope))
+            }
+            Op::AtomicRedViewTko { memory_ordering, memory_scope, mode, inbounds, view, index, value, token } => {
+                let (view, index) = (env.view(*view), all(index));
+                let request = Request::ReduceView { tile: get(value), view, index, in_bounds: inbounds, mode: *mode };
+                (request, manner(token, memory_ordering, Some(*memory_scope)))
+            }
+            // Of the only copy there is, every reduction is the copy itself.
+            Op::MultimemLoadReduceViewTko { memory_ordering, memory_scope, inbounds, view, index, token, .. } => {
+                let request = Request::LoadView { view: env.view(*view), index: all(index), in_bounds: inbounds };
+                (request, manner(token, memory_ordering, *memory_scope))
+            }
+            Op::MultimemReduceViewTko { memory_ordering, memory_scope, reduction, inbounds, view, tile, index, token } => {
+                let (tile, view, index, reduction) = (get(tile), env.view(*view), all(index), Some(*reduction));
+                let request = Request::MulticastStore { tile, view, index, in_bounds: inbounds, reduction };
+                (request, manner(token, memory_ordering, Some(*memory_scope)))
+            }
+            Op::MultimemStoreViewTko { memory_ordering, memory_scope, inbounds, view, tile, index, token } => {
+                let (tile, view, index) = (get(tile), env.view(*view), all(index));
+                let request = Request::MulticastStore { tile, view, index, in_bounds: inbounds, reduction: None };
+                (request, manner(token, memory_ordering, *memory_scope))
+            }
+            Op::AtomicRMWTko { memory_ordering, memory_scope, mode, pointers, arg, mask, token } => {
+                let (pointers, value, mask) = (get(pointers), get(arg), some(mask));
+                let request = Request::ReadModifyWrite { pointers, value, mask, mode: *mode };
+                (request, manner(token, memory_ordering, Some(*memory_scope)))
+            }
+            Op::AtomicCASTko { memory_ordering, memory_scope, pointers, cmp, val, mask, token } => {
+                let (pointers, compare, value, mask) = (get(pointers), get(cmp), get(val), some(mask));
+                let request = Request::CompareAndSwap { pointers, compare, value, mask };
+                (request, manner(token, memory_ordering, Some(*memory_scope)))
+            }
+            _ => return None,
+        })
+    }
+}
+
+pub(super) fn fact(predicate: &Attribute) -> Option<Fact> {
+    match predicate {
+        Attribute::DivBy { divisor, every, along } => Some(Fact::DivBy { divisor: *divisor, every: *every, along: *along }),
+        Attribute::Bounded { lower, upper } => Some(Fact::Bounded { low: *lower, high: *upper }),
+        Attribute::SameElements(groups) => Some(Fact::SameElements { groups: groups.to_vec() }),
+        _ => None,
+    }
+}

@@ -1,0 +1,219 @@
+//! Executes Tile IR as its author wrote it: the definition of what a program means.
+
+mod compute;
+mod memory;
+mod strides;
+mod undetermined;
+mod views;
+
+use crate::check::Check;
+use crate::exec::combine::{self, Body as FoldBody, Combined};
+use crate::exec::{Control, Env, Program, Results, effects};
+use crate::tile::Tile;
+use crate::value::Value;
+use base::diag::{Diagnostic, Result};
+use base::ir::Operation;
+use base::{Body, DebugInfo, Op as OpId, Value as Id};
+use core_dialect::tile::{Elem, Shape, Space};
+use numerics::Scalar;
+use smallvec::smallvec;
+use std::collections::{BTreeMap, BTreeSet};
+use tileir::enums::Direction;
+use tileir::ops::Effects;
+use tileir::{Element, Function, Module, Op, Type, TypeId};
+
+pub(crate) struct TileProgram<'a> {
+    module: &'a Module,
+    pub(crate) function: &'a Function,
+    debug: &'a DebugInfo,
+    /// The constants of the function, made once.
+    constants: Vec<Option<Tile>>,
+    /// Addresses of the module's globals, by name.
+    globals: BTreeMap<String, u64>,
+    /// The assumptions that only strides of tensor views depend on.
+    of_strides: BTreeSet<OpId>,
+}
+
+impl<'a> TileProgram<'a> {
+    pub(crate) fn new(module: &'a Module, function: &'a Function, debug: &'a DebugInfo, globals: BTreeMap<String, u64>) -> Self {
+        let mut program = TileProgram {
+            module,
+            function,
+            debug,
+            constants: Vec::new(),
+            globals,
+            of_strides: strides::assumptions(&function.body),
+        };
+        program.constants = function.body.ops.iter().map(|(op, node)| program.constant(op, &node.kind)).collect();
+        program
+    }
+
+    fn constant(&self, op: OpId, kind: &Op) -> Option<Tile> {
+        let Op::Constant { value } = kind else { return None };
+        let ty = *self.function.body.ty(self.function.body.result(op));
+        let (shape, elem) = self.tile_type(ty);
+        Some(match self.module.splat(*value, ty) {
+            Some(bits) => Tile::splat(shape, elem, bits),
+            None => Tile::new(shape, elem, numerics::arith::Lanes::collect(elem.carrier(), self.module.elements(*value, ty))),
+        })
+    }
+
+    /// Whether blocks may wait for each other, or show each other memory, so that they must run in turns.
+    pub(crate) fn synchronises(&self) -> bool {
+        use core_dialect::memory::MemoryOrdering::Weak;
+        self.function.body.walk(self.function.region).into_iter().any(|op| match &self.function.body.ops[op].kind {
+            Op::AtomicCASTko { .. }
+            | Op::AtomicRMWTko { .. }
+            | Op::AtomicRedViewTko { .. }
+            | Op::MultimemLoadReduceViewTko { .. }
+            | Op::MultimemReduceViewTko { .. }
+            | Op::MultimemStoreViewTko { .. }
+            | Op::Alloca { global: true, .. } => true,
+            Op::LoadPtrTko { memory_ordering, .. }
+            | Op::LoadViewTko { memory_ordering, .. }
+            | Op::StorePtrTko { memory_ordering, .. }
+            | Op::StoreViewTko { memory_ordering, .. } => *memory_ordering != Weak,
+            _ => false,
+        })
+    }
+
+    fn ty(&self, id: Id) -> &Type {
+        self.module.ty(*self.function.body.ty(id))
+    }
+
+    fn tile_type(&self, ty: TypeId) -> (Shape, Elem) {
+        let (element, shape) = self.module.tile(ty);
+        (shape.iter().map(|dim| *dim as u32).collect(), elem(element))
+    }
+
+    /// Shape and element type of an op's only tile result.
+    fn result_type(&self, op: OpId) -> (Shape, Elem) {
+        self.tile_type(*self.function.body.ty(self.function.body.result(op)))
+    }
+}
+
+/// A pointer of Tile IR does not say where it points.
+pub(crate) fn elem(element: Element) -> Elem {
+    match element {
+        Element::Scalar(scalar) => Elem::Scalar(scalar),
+        Element::Ptr(pointer) => Elem::Ptr { pointee: pointer.pointee, space: Space::Generic },
+    }
+}
+
+fn tile(tile: Tile) -> Result<Results> {
+    Ok(smallvec![Value::Tile(tile)])
+}
+
+impl Program for TileProgram<'_> {
+    type Op = Op;
+    type Ty = TypeId;
+
+    fn body(&self) -> &Body<Op, TypeId> {
+        &self.function.body
+    }
+    fn debug(&self) -> &DebugInfo {
+        self.debug
+    }
+
+    fn control<'a>(&self, op: &'a Op) -> Control<'a> {
+        match op {
+            Op::If { condition, then_region, else_region } => {
+                Control::If { cond: *condition, then: *then_region, otherwise: *else_region }
+            }
+            Op::For { unsigned_cmp, lower_bound, upper_bound, step, init_values, body } => Control::For {
+                lower: *lower_bound,
+                upper: *upper_bound,
+                step: *step,
+                init: init_values,
+                unsigned: *unsigned_cmp,
+                body: *body,
+            },
+            Op::Loop { init_values, body } => Control::Loop { init: init_values, body: *body },
+            Op::Yield { operands } => Control::Yield(operands),
+            Op::Continue { operands } => Control::Continue(operands),
+            Op::Break { operands } => Control::Break(operands),
+            Op::Return { .. } => Control::Return,
+            _ => Control::None,
+        }
+    }
+
+    fn is_elementwise(&self, op: &Op) -> bool {
+        matches!(op, Op::Constant { .. } | Op::Yield { .. }) || compute::elementwise(op).is_some()
+    }
+    fn computes(&self, op: &Op) -> bool {
+        op.opcode().info().effects != Effects::Memory
+    }
+
+    fn execute(&self, op: OpId, env: &mut Env<'_>) -> Result<Results> {
+        let results = self.compute(op, env)?;
+        if env.world.checks(Check::Padding) { self.follow_undetermined(op, results, env) } else { Ok(results) }
+    }
+}
+
+impl TileProgram<'_> {
+    fn compute(&self, op: OpId, env: &mut Env<'_>) -> Result<Results> {
+        let (kind, loc) = (&self.function.body.ops[op].kind, self.function.body.ops[op].loc);
+        if let Op::DivI { rhs, .. } | Op::RemI { rhs, .. } = kind {
+            effects::divide(*rhs, loc, env);
+        }
+        if let Some(result) = self.elementwise(op, kind, env) {
+            return tile(result);
+        }
+        if let Some(result) = self.reshaped(op, kind, env)? {
+            return tile(result);
+        }
+        match kind {
+            Op::Constant { .. } => tile(self.constants[op.0 as usize].clone().expect("computed at the start")),
+            Op::MmaF { .. } | Op::MmaI { .. } | Op::MmaFScaled { .. } => tile(self.mma(kind, env)),
+            Op::Reduce { dim, operands, body, .. } => {
+                let (combined, dim) = (|| FoldBody { program: self, region: *body }, *dim as usize);
+                let results = combine::reduce(combined(), dim, operands, env)?;
+                combine::check_order(combined(), &Combined { dim, scan: None, operands, results: &results }, loc, env)?;
+                Ok(results)
+            }
+            Op::Scan { dim, direction, operands, body, .. } => {
+                let (combined, dim) = (|| FoldBody { program: self, region: *body }, *dim as usize);
+                let results = combine::scan(combined(), dim, *direction == Direction::Reverse, operands, env)?;
+                let scan = Some(*direction);
+                combine::check_order(combined(), &Combined { dim, scan, operands, results: &results }, loc, env)?;
+                Ok(results)
+            }
+            Op::GetTileBlockId {} => {
+                Ok(env.state.block_position.index.map(|i| Value::Tile(Tile::i32(i.into()))).into_iter().collect())
+            }
+            Op::GetNumTileBlocks {} => {
+                Ok(env.state.block_position.grid.map(|n| Value::Tile(Tile::i32(n.into()))).into_iter().collect())
+            }
+            Op::GetGlobal { name } => {
+                let (_, elem) = self.result_type(op);
+                let name = self.module.string(name.0);
+                match self.globals.get(name) {
+                    Some(address) => tile(Tile::scalar(elem, *address)),
+                    None => Err(Diagnostic::invalid("RUN030", format!("no global is called '{name}'"))),
+                }
+            }
+            Op::Assume { value, .. } if self.of_strides.contains(&op) => Ok(smallvec![env.value(*value).clone()]),
+            Op::Assume { predicate, value } => effects::assume(*value, || memory::fact(predicate), loc, env),
+            Op::Assert { message, condition } => {
+                effects::assert(&env.tile(*condition).clone(), self.module.string(*message), self.debug, loc, env)
+            }
+            Op::PrintTko { format, args, token } => effects::print(self.module.string(*format), &env.tiles(args), *token, env),
+            Op::MakeTensorView { .. }
+            | Op::MakePartitionView { .. }
+            | Op::MakeStridedView { .. }
+            | Op::MakeGatherScatterView { .. }
+            | Op::GetTensorShape { .. }
+            | Op::GetIndexSpaceShape { .. } => self.view_op(op, kind, env),
+            _ => self.memory_op(op, kind, env)?.ok_or_else(|| {
+                let name = kind.mnemonic();
+                Diagnostic::unsupported("RUN031", format!("'{name}' cannot be executed"))
+            }),
+        }
+    }
+}
+
+/// The type that integer constants for shapes and indices have.
+fn integer(ty: &Type, value: i64) -> Tile {
+    let scalar = ty.tile().and_then(|(element, _)| element.scalar()).unwrap_or(Scalar::I64);
+    Tile::scalar(Elem::Scalar(scalar), value as u64 & scalar.mask())
+}

@@ -1,0 +1,72 @@
+//! Tensor views and the views that cut them into tiles.
+
+use super::{TileProgram, integer};
+use crate::exec::{Env, Results};
+use crate::value::{Tensor, Value, View};
+use base::diag::Result;
+use base::{Op as OpId, Value as Id};
+use core_dialect::tile::ViewKind;
+use smallvec::smallvec;
+use std::sync::Arc;
+use tileir::types::DYNAMIC;
+use tileir::{Op, Type};
+
+impl TileProgram<'_> {
+    pub(super) fn view_op(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
+        Ok(match kind {
+            Op::MakeTensorView { base, dynamic_shape, dynamic_strides } => {
+                let tensor = self.tensor(op, *base, dynamic_shape, dynamic_strides, env);
+                self.check_strides(op, dynamic_strides, &tensor.sizes, env);
+                smallvec![Value::Tensor(Arc::new(tensor))]
+            }
+            Op::MakePartitionView { tensor_view }
+            | Op::MakeStridedView { tensor_view }
+            | Op::MakeGatherScatterView { tensor_view } => {
+                smallvec![Value::View(Arc::new(self.view(op, env.tensor(*tensor_view))))]
+            }
+            Op::GetTensorShape { src } => self.integers(op, &env.tensor(*src).sizes),
+            Op::GetIndexSpaceShape { src } => self.integers(op, &env.view(*src).index_space()),
+            _ => unreachable!("called for view ops only"),
+        })
+    }
+
+    fn integers(&self, op: OpId, values: &[i64]) -> Results {
+        let results = &self.function.body.ops[op].results;
+        results.iter().zip(values).map(|(id, value)| Value::Tile(integer(self.ty(*id), *value))).collect()
+    }
+
+    fn tensor(&self, op: OpId, base: Id, sizes: &[Id], strides: &[Id], env: &Env<'_>) -> Tensor {
+        let Type::TensorView { element, shape, strides: stride_type, .. } = self.ty(self.function.body.result(op)) else {
+            unreachable!("the verifier holds that the result is a tensor view")
+        };
+        // Extents are unsigned, strides may be negative.
+        let mut sizes = sizes.iter().map(|id| env.tile(*id)).map(|tile| tile.first().min(i64::MAX as u64) as i64);
+        let mut strides = strides.iter().map(|id| env.tile(*id).first_signed());
+        let fill = |known: &[i64], given: &mut dyn Iterator<Item = i64>| -> Vec<i64> {
+            known.iter().map(|value| if *value == DYNAMIC { given.next().unwrap_or(0) } else { *value }).collect()
+        };
+        Tensor {
+            base: env.tile(base).first(),
+            elem: *element,
+            sizes: fill(shape, &mut sizes),
+            strides: fill(stride_type, &mut strides),
+        }
+    }
+
+    fn view(&self, op: OpId, tensor: Arc<Tensor>) -> View {
+        let ty = self.ty(self.function.body.result(op));
+        let identity = || (0..tensor.sizes.len()).collect();
+        let mapped = |dims: &[i32]| dims.iter().map(|dim| *dim as usize).collect();
+        let (kind, dim_map) = match ty {
+            Type::PartitionView { dim_map, .. } => (ViewKind::Partition, mapped(dim_map)),
+            Type::StridedView { dim_map, traversal, .. } => {
+                (ViewKind::Strided { steps: traversal.iter().map(|step| *step as u32).collect() }, mapped(dim_map))
+            }
+            Type::GatherScatterView { sparse_dim, .. } => (ViewKind::Gather { sparse_dim: *sparse_dim }, identity()),
+            _ => unreachable!("the verifier holds that the result is a view"),
+        };
+        let (tile, _) = ty.tile_view().expect("a view has a tile shape");
+        let tile = tile.iter().map(|dim| *dim as u32).collect();
+        View { tensor, tile, dim_map, kind, padding: ty.padding() }
+    }
+}

@@ -1,0 +1,69 @@
+//! Running a kernel of any format on its arguments.
+
+use crate::check::{Check, Checked};
+use crate::exec::Program;
+use crate::exec::schedule::{Blocks, Job, changes};
+use crate::memory::Memory;
+use crate::observe::Observer;
+use crate::tile::Tile;
+use crate::value::Value;
+use crate::world::Shared;
+use base::Region;
+use base::diag::{Diagnostic, Result};
+use common::launch::Call;
+use core_dialect::tile::Elem;
+use std::collections::BTreeSet;
+
+/// How to run.
+pub struct Watch {
+    /// Ops that a block may execute.
+    pub limit: u64,
+    /// Which warp_role of a block runs when.
+    pub seed: u64,
+    pub checks: BTreeSet<Check>,
+}
+
+/// What a run leaves.
+pub struct Outcome {
+    pub memory: Memory,
+    /// What `--check` found.
+    pub findings: Vec<Diagnostic>,
+    /// The failure that ended the run before its end.
+    pub failure: Option<Box<Diagnostic>>,
+}
+
+/// `needs_interleaving` says that blocks may wait for each other.
+pub(crate) fn run<P: Program>(
+    program: &P,
+    region: Region,
+    types: &[Elem],
+    needs_interleaving: bool,
+    call: &Call,
+    mut memory: Memory,
+    watch: Watch,
+    print: &mut dyn FnMut(&str),
+    observer: &mut dyn Observer,
+) -> Result<Outcome> {
+    let bits = |(value, ty): (&i64, &Elem)| Value::Tile(Tile::scalar(*ty, *value as u64 & ty.carrier().mask()));
+    let values = call.values.iter().zip(types).map(bits).collect();
+    let turns = needs_interleaving || observer.is_active();
+    let blocks = Blocks::new(call.grid, call.blocks.clone(), program.ranks());
+    let job =
+        Job { program, region, arguments: values, blocks, limit: watch.limit, seed: watch.seed, uses_clc: !observer.is_active() };
+    if !watch.checks.is_empty() {
+        let empty = call.launch.buffers.iter().filter(|buffer| buffer.is_empty()).map(|buffer| buffer.name.clone()).collect();
+        let mut world = Checked::new(memory, watch.checks, &empty);
+        let result = job.interleaved(&mut world, |world| world.memory().changes, print, observer);
+        let findings = world.diagnostics(program.debug());
+        return Ok(Outcome { findings, failure: result.err(), memory: world.into_memory() });
+    }
+    let failure = if turns {
+        let mut world = Shared::new(memory);
+        let result = job.interleaved(&mut world, changes, print, observer);
+        memory = world.memory;
+        result.err()
+    } else {
+        job.in_parallel(&mut memory, print).err()
+    };
+    Ok(Outcome { memory, findings: Vec::new(), failure })
+}

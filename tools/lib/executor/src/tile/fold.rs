@@ -1,0 +1,215 @@
+//! Reductions and scans along one dimension, over any body.
+//!
+//! A reduction combines neighbours pairwise, then neighbouring results, and so on: a fixed order that an associative body allows
+//! and in which errors grow slowly. What has the lower indices is the body's left argument. A scan runs in order, and what came
+//! before an element is left of it. Identities are not folded in; extents are at least 1.
+
+use super::Tile;
+use base::diag::Result;
+use core_dialect::tile::{Elem, Shape, element_count};
+use numerics::arith::{Lanes, Word};
+use numerics::each_lanes;
+
+/// Computes the body for many elements at once. It is given one-dimensional tiles, for each operand a left and a right one (of
+/// a scan: what came before, and the elements), and gives one for each operand.
+pub(crate) type Body<'a> = &'a mut dyn FnMut(Vec<Tile>) -> Result<Vec<Tile>>;
+
+/// A shape seen as (outer, along, inner) around the dimension.
+#[derive(Clone, Copy)]
+struct Around {
+    outer: usize,
+    along: usize,
+    inner: usize,
+}
+
+impl Around {
+    fn new(shape: &[u32], dim: usize) -> Around {
+        Around { outer: element_count(&shape[..dim]), along: shape[dim] as usize, inner: element_count(&shape[dim + 1..]) }
+    }
+    /// The runs of elements whose places along the dimension are `places`.
+    fn pick(self, lanes: &Lanes, places: impl Iterator<Item = usize> + Clone) -> Lanes {
+        fn copy<W: Word>(words: &[W], around: Around, places: impl Iterator<Item = usize> + Clone) -> Lanes {
+            let mut out = Vec::new();
+            for block in words.chunks_exact(around.along * around.inner) {
+                for place in places.clone() {
+                    out.extend_from_slice(&block[place * around.inner..][..around.inner]);
+                }
+            }
+            W::lanes(out)
+        }
+        each_lanes!(lanes, words => copy(words, self, places))
+    }
+}
+
+fn flat(elem: Elem, lanes: Lanes) -> Tile {
+    Tile::new(Shape::from_slice(&[lanes.len() as u32]), elem, lanes)
+}
+
+/// Which elements of a line are combined with which.
+#[derive(Clone, Copy)]
+pub(crate) enum Pairs {
+    Neighbours,
+    /// Those half a line apart, as lanes of a warp do.
+    Halves,
+}
+
+pub(crate) fn reduce(operands: &[Tile], dim: usize, pairing: Pairs, body: Body<'_>) -> Result<Vec<Tile>> {
+    let mut around = Around::new(&operands[0].shape, dim);
+    let mut shape = operands[0].shape.clone();
+    shape.remove(dim);
+    let mut all: Vec<Tile> = operands.to_vec();
+    while around.along > 1 {
+        let pairs = around.along / 2;
+        let mut arguments = Vec::with_capacity(all.len() * 2);
+        for tile in &all {
+            for side in 0..2 {
+                let place = |pair: usize| match pairing {
+                    Pairs::Neighbours => 2 * pair + side,
+                    Pairs::Halves => pair + side * pairs,
+                };
+                arguments.push(flat(tile.elem, around.pick(tile.lanes(), (0..pairs).map(place))));
+            }
+        }
+        all = body(arguments)?;
+        around.along = pairs;
+    }
+    Ok(all.into_iter().map(|tile| tile.with_shape(shape.clone())).collect())
+}
+
+pub(crate) fn scan(operands: &[Tile], dim: usize, reverse: bool, body: Body<'_>) -> Result<Vec<Tile>> {
+    let around = Around::new(&operands[0].shape, dim);
+    let slice = |place: usize| -> Vec<Tile> {
+        operands.iter().map(|tile| flat(tile.elem, around.pick(tile.lanes(), std::iter::once(place)))).collect()
+    };
+    let mut results: Vec<Lanes> = operands.iter().map(|tile| tile.lanes().clone()).collect();
+    let mut running: Option<Vec<Tile>> = None;
+    for step in 0..around.along {
+        let place = if reverse { around.along - 1 - step } else { step };
+        let elements = slice(place);
+        let now = match running {
+            None => elements,
+            Some(before) => body(before.into_iter().zip(elements).flat_map(|(before, element)| [before, element]).collect())?,
+        };
+        for (result, tile) in results.iter_mut().zip(&now) {
+            write_slice(result, tile.lanes(), around, place..place + 1);
+        }
+        running = Some(now);
+    }
+    Ok(results.into_iter().zip(operands).map(|(lanes, tile)| Tile::new(tile.shape.clone(), tile.elem, lanes)).collect())
+}
+
+/// The same scan in another order that an associative body allows: each element with the one before it, then with the one two before,
+/// and so on.
+pub(crate) fn scan_by_doubling(operands: &[Tile], dim: usize, reverse: bool, body: Body<'_>) -> Result<Vec<Tile>> {
+    let around = Around::new(&operands[0].shape, dim);
+    let mut all: Vec<Lanes> = operands.iter().map(|tile| tile.lanes().clone()).collect();
+    let mut distance = 1;
+    while distance < around.along {
+        let (low, high) = (0..around.along - distance, distance..around.along);
+        let (before, elements) = if reverse { (high, low) } else { (low, high) };
+        let sides = [before, elements.clone()];
+        let arguments = all.iter().zip(operands).flat_map(|(lanes, tile)| {
+            let side = |places: &std::ops::Range<usize>| flat(tile.elem, around.pick(lanes, places.clone()));
+            sides.each_ref().map(side)
+        });
+        let now = body(arguments.collect())?;
+        all.iter_mut().zip(&now).for_each(|(lanes, tile)| write_slice(lanes, tile.lanes(), around, elements.clone()));
+        distance *= 2;
+    }
+    Ok(all.into_iter().zip(operands).map(|(lanes, tile)| Tile::new(tile.shape.clone(), tile.elem, lanes)).collect())
+}
+
+/// The sum of the magnitudes of each line along the dimension, of those that have one.
+pub(crate) fn magnitudes(tile: &Tile, dim: usize) -> Vec<f64> {
+    let around = Around::new(&tile.shape, dim);
+    let mut accumulators = vec![0.0; around.outer * around.inner];
+    let Some(scalar) = tile.elem.scalar().filter(|scalar| scalar.is_float()) else { return accumulators };
+    for (at, bits) in tile.lanes().iter().enumerate() {
+        let line = at / (around.along * around.inner) * around.inner + at % around.inner;
+        let value = numerics::float::decode(scalar, bits).abs();
+        accumulators[line] += if value.is_finite() { value } else { 0.0 };
+    }
+    accumulators
+}
+
+/// Writes the runs of elements whose places along the dimension are `places`.
+fn write_slice(to: &mut Lanes, from: &Lanes, around: Around, places: std::ops::Range<usize>) {
+    fn copy<W: Word>(to: &mut [W], from: &Lanes, around: Around, places: std::ops::Range<usize>) {
+        let from = W::of(from).expect("a body's results have the types of its operands");
+        let run = places.len() * around.inner;
+        for block in 0..around.outer {
+            let start = (block * around.along + places.start) * around.inner;
+            to[start..start + run].copy_from_slice(&from[block * run..][..run]);
+        }
+    }
+    each_lanes!(to, words => copy(words, from, around, places));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tile;
+    use numerics::Scalar;
+    use numerics::arith::{Binary, Overflow};
+
+    const I32: Elem = Elem::Scalar(Scalar::I32);
+
+    fn numbers(shape: &[u32]) -> Tile {
+        tile::shape::iota([element_count(shape) as u32].into_iter().collect(), I32).with_shape(shape.into())
+    }
+    fn values(tile: &Tile) -> Vec<u64> {
+        tile.lanes().iter().collect()
+    }
+
+    /// Associative and not commutative.
+    #[test]
+    fn a_reduction_keeps_the_order_of_elements() {
+        // Steps x -> a x + b as pairs: (a1, b1) and then (a2, b2) is (a1 a2, b1 a2 + b2).
+        let operands = [numbers(&[3, 8, 2]), numbers(&[3, 8, 2])];
+        let compose = &mut |args: Vec<Tile>| {
+            let [a1, a2, b1, b2] = &args[..] else { panic!("two operands") };
+            let overflow = Overflow::None;
+            let product = tile::binary(Binary::MulI { overflow }, a1, a2);
+            let sum = tile::binary(Binary::AddI { overflow }, &tile::binary(Binary::MulI { overflow }, b1, a2), b2);
+            Ok(vec![product, sum])
+        };
+        let composed = |line: &mut dyn Iterator<Item = u64>| -> [u64; 2] {
+            let step = |(a, b): (u32, u32), x: u64| {
+                let x = x as u32;
+                (a.wrapping_mul(x), b.wrapping_mul(x).wrapping_add(x))
+            };
+            let (a, b) = line.fold((1, 0), step);
+            [a.into(), b.into()]
+        };
+        // Each of the six lines along the dimension of extent 8, by its place before and after it.
+        let lines = |range: std::ops::Range<u64>, reverse: bool| -> Vec<[u64; 2]> {
+            let line = |(outer, inner): (u64, u64)| range.clone().map(move |along| outer * 16 + along * 2 + inner);
+            let all = (0..3).flat_map(|outer| [(outer, 0), (outer, 1)]);
+            all.map(|at| if reverse { composed(&mut line(at).rev()) } else { composed(&mut line(at)) }).collect()
+        };
+        let reduced = reduce(&operands, 1, Pairs::Neighbours, compose).unwrap();
+        for (i, tile) in reduced.iter().enumerate() {
+            assert_eq!(tile.shape[..], [3, 2]);
+            assert_eq!(values(tile), lines(0..8, false).iter().map(|pair| pair[i]).collect::<Vec<u64>>());
+        }
+        for reverse in [false, true] {
+            let scanned = scan(&operands, 1, reverse, compose).unwrap();
+            for at in 0..8 {
+                let expected = lines(if reverse { at..8 } else { 0..at + 1 }, reverse);
+                for (i, tile) in scanned.iter().enumerate() {
+                    let tile = tile::shape::extract(tile, [3, 1, 2].into_iter().collect(), &[0, at, 0]).unwrap();
+                    assert_eq!(values(&tile), expected.iter().map(|pair| pair[i]).collect::<Vec<u64>>(), "{at} {reverse}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn scans_run_either_way() {
+        let add = &mut |args: Vec<Tile>| Ok(vec![tile::binary(Binary::AddI { overflow: Overflow::None }, &args[0], &args[1])]);
+        let up = scan(&[numbers(&[2, 4])], 1, false, add).unwrap();
+        assert_eq!(values(&up[0]), [0, 1, 3, 6, 4, 9, 15, 22]);
+        let down = scan(&[numbers(&[2, 4])], 0, true, add).unwrap();
+        assert_eq!(values(&down[0]), [4, 6, 8, 10, 4, 5, 6, 7]);
+    }
+}

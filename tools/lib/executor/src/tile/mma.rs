@@ -1,0 +1,215 @@
+//! Matrix mmas. The sum over k runs in order from the accumulator, in f32 for floats below f64 (each mma and each sum
+//! rounded), and is rounded once to a narrower accumulator at the end; integers wrap.
+
+use super::Tile;
+use core_dialect::tile::Elem;
+use numerics::Scalar;
+use numerics::arith::{Convert, Lanes, Rounding, Signedness};
+
+/// Extents of a mma, with a batch of 1 where the tiles are two-dimensional.
+struct Extents {
+    batch: usize,
+    m: usize,
+    n: usize,
+    k: usize,
+}
+
+fn extents(a: &Tile, b: &Tile) -> Extents {
+    let rank = a.shape.len();
+    let batch = if rank == 3 { a.shape[0] as usize } else { 1 };
+    Extents { batch, m: a.shape[rank - 2] as usize, k: a.shape[rank - 1] as usize, n: b.shape[rank - 1] as usize }
+}
+
+/// What a sum is made of.
+trait Term: Copy {
+    fn add_product(self, a: Self, b: Self) -> Self;
+}
+impl Term for f32 {
+    #[inline(always)]
+    fn add_product(self, a: f32, b: f32) -> f32 {
+        self + a * b
+    }
+}
+impl Term for f64 {
+    #[inline(always)]
+    fn add_product(self, a: f64, b: f64) -> f64 {
+        self + a * b
+    }
+}
+impl Term for i32 {
+    #[inline(always)]
+    fn add_product(self, a: i32, b: i32) -> i32 {
+        self.wrapping_add(a.wrapping_mul(b))
+    }
+}
+
+/// `c += a b` for each matrix of the batch.
+fn matmul<T: Term>(extents: &Extents, a: &[T], b: &[T], c: &mut [T]) {
+    let Extents { batch, m, n, k } = *extents;
+    for matrix in 0..batch {
+        let (a, b, c) = (&a[matrix * m * k..][..m * k], &b[matrix * k * n..][..k * n], &mut c[matrix * m * n..][..m * n]);
+        for (row, accumulators) in a.chunks_exact(k).zip(c.chunks_exact_mut(n)) {
+            for (x, factors) in row.iter().zip(b.chunks_exact(n)) {
+                for (sum, y) in accumulators.iter_mut().zip(factors) {
+                    *sum = sum.add_product(*x, *y);
+                }
+            }
+        }
+    }
+}
+
+fn floats(x: &Tile) -> Vec<f32> {
+    let Lanes::W32(words) = widened(x, Scalar::F32) else { unreachable!("f32 is held in 32 bits") };
+    words.into_iter().map(f32::from_bits).collect()
+}
+
+fn doubles(x: &Tile) -> Vec<f64> {
+    let Lanes::W64(words) = widened(x, Scalar::F64) else { unreachable!("f64 is held in 64 bits") };
+    words.into_iter().map(f64::from_bits).collect()
+}
+
+fn widened(x: &Tile, to: Scalar) -> Lanes {
+    match x.carrier() == to {
+        true => x.lanes().clone(),
+        false => Convert::FToF { rounding: Rounding::NearestEven }.along(x.carrier(), to, x.lanes()),
+    }
+}
+
+/// A tile of f32 or f64 words as the accumulator's type, with NaN made canonical.
+fn narrowed(acc: &Tile, from: Scalar, words: Lanes) -> Tile {
+    let lanes = Convert::FToF { rounding: Rounding::NearestEven }.along(from, acc.carrier(), &words);
+    Tile::new(acc.shape.clone(), acc.elem, lanes)
+}
+
+pub(crate) fn float_mma(a: &Tile, b: &Tile, acc: &Tile) -> Tile {
+    let extents = extents(a, b);
+    if acc.carrier() == Scalar::F64 {
+        let mut accumulators = doubles(acc);
+        matmul(&extents, &doubles(a), &doubles(b), &mut accumulators);
+        return narrowed(acc, Scalar::F64, Lanes::W64(accumulators.into_iter().map(f64::to_bits).collect()));
+    }
+    let mut accumulators = floats(acc);
+    matmul(&extents, &floats(a), &floats(b), &mut accumulators);
+    narrowed(acc, Scalar::F32, Lanes::W32(accumulators.into_iter().map(f32::to_bits).collect()))
+}
+
+pub(crate) fn int_mma(a: &Tile, a_sign: Signedness, b: &Tile, b_sign: Signedness, acc: &Tile) -> Tile {
+    let mut accumulators = integers(acc, Signedness::Signed);
+    matmul(&extents(a, b), &integers(a, a_sign), &integers(b, b_sign), &mut accumulators);
+    let lanes = Lanes::W32(accumulators.into_iter().map(|sum| sum as u32).collect());
+    Tile::new(acc.shape.clone(), Elem::Scalar(Scalar::I32), lanes)
+}
+
+fn integers(x: &Tile, signedness: Signedness) -> Vec<i32> {
+    let value = |bits| if signedness == Signedness::Signed { x.carrier().sign_extend(bits) as i32 } else { bits as i32 };
+    x.lanes().iter().map(value).collect()
+}
+
+/// The 4-bit floats of which bytes hold two neighbours along `dim`, the first one in the lower half.
+fn halves(bytes: &Tile, dim: usize) -> Tile {
+    let beyond = core_dialect::tile::element_count(&bytes.shape[dim + 1..]);
+    let data: Vec<u8> = bytes.lanes().iter().map(|bits| bits as u8).collect();
+    let both = |line: &[u8]| [0, 4].map(|from| line.iter().map(|byte| byte >> from & 15).collect::<Vec<u8>>()).concat();
+    let mut shape = bytes.shape.clone();
+    shape[dim] *= 2;
+    Tile::new(shape, Elem::Scalar(Scalar::F4E2M1FN), Lanes::W8(data.chunks_exact(beyond).flat_map(both).collect()))
+}
+
+/// A mma whose operands have a scale for each block of `k` (of `a`: rows by blocks, of `b`: blocks by columns). A scaled
+/// element can lie outside f32, so the sum is made in f64.
+pub(crate) fn scaled_mma(a: &Tile, b: &Tile, acc: &Tile, a_scale: &Tile, b_scale: &Tile) -> Tile {
+    if a.carrier() == Scalar::I8 {
+        let rank = a.shape.len();
+        return scaled_mma(&halves(a, rank - 1), &halves(b, rank - 2), acc, a_scale, b_scale);
+    }
+    let extents = extents(a, b);
+    let Extents { batch, m, n, k } = extents;
+    let (mut x, mut y) = (doubles(a), doubles(b));
+    let (x_scale, y_scale) = (doubles(a_scale), doubles(b_scale));
+    let blocks = *a_scale.shape.last().expect("scales are matrices") as usize;
+    for (i, x) in x.iter_mut().enumerate() {
+        *x *= x_scale[i / k * blocks + i % k * blocks / k];
+    }
+    for (i, y) in y.iter_mut().enumerate() {
+        let (matrix, row, column) = (i / (k * n), i / n % k, i % n);
+        *y *= y_scale[matrix * blocks * n + row * blocks / k * n + column];
+    }
+    debug_assert_eq!(x.len(), batch * m * k);
+    let mut accumulators = doubles(acc);
+    matmul(&extents, &x, &y, &mut accumulators);
+    narrowed(acc, Scalar::F64, Lanes::W64(accumulators.into_iter().map(f64::to_bits).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core_dialect::tile::Shape;
+
+    fn tile(shape: &[u32], ty: Scalar, value: impl Fn(usize) -> f64) -> Tile {
+        let encode = |value| numerics::float::encode(ty, value, Rounding::NearestEven, numerics::float::Overflow::Ieee);
+        let count = core_dialect::tile::element_count(shape);
+        Tile::new(Shape::from_slice(shape), Elem::Scalar(ty), Lanes::collect(ty, (0..count).map(|i| encode(value(i)))))
+    }
+    fn values(x: &Tile) -> Vec<f64> {
+        x.lanes().iter().map(|bits| numerics::float::decode(x.carrier(), bits)).collect()
+    }
+
+    #[test]
+    fn batched_mma_computes_every_matrix() {
+        let a = tile(&[2, 2, 4], Scalar::F16, |i| i as f64);
+        let b = tile(&[2, 4, 2], Scalar::F16, |i| (i % 3) as f64);
+        let acc = tile(&[2, 2, 2], Scalar::F32, |i| i as f64 * 100.0);
+        let result = values(&float_mma(&a, &b, &acc));
+        for (i, result) in result.into_iter().enumerate() {
+            let (matrix, m, n) = (i / 4, i / 2 % 2, i % 2);
+            let sum: usize = (0..4).map(|k| (matrix * 8 + m * 4 + k) * ((matrix * 8 + k * 2 + n) % 3)).sum();
+            assert_eq!(result, (i * 100 + sum) as f64);
+        }
+    }
+
+    /// The sum of a narrow accumulator is rounded once, at the end.
+    #[test]
+    fn a_half_accumulator_is_rounded_at_the_end() {
+        let a = tile(&[1, 4], Scalar::F16, |_| 1.0);
+        let b = tile(&[4, 1], Scalar::F16, |_| 1.0);
+        let acc = tile(&[1, 1], Scalar::F16, |_| 2048.0);
+        assert_eq!(values(&float_mma(&a, &b, &acc)), [2052.0]);
+    }
+
+    /// Of a byte the lower half comes first along K, which is the last dimension of the left operand and the first of the right one.
+    #[test]
+    fn scaled_mma_of_bytes_matches_pairs() {
+        let bytes =
+            |data: &[u8], shape: [u32; 2]| Tile::new(Shape::from_slice(&shape), Elem::Scalar(Scalar::I8), Lanes::W8(data.to_vec()));
+        let one = |shape: [u32; 2]| tile(&shape, Scalar::F8E4M3FN, |_| 1.0);
+        // 1 and 2, 3 and 4; then 6 and 0.5 above 1.5 and -1, and for another column 0 and 1 above 0 and 0.
+        let (a, b) = (bytes(&[0x42, 0x65], [1, 2]), bytes(&[0x17, 0x20, 0xa3, 0x00], [2, 2]));
+        let acc = tile(&[1, 2], Scalar::F32, |_| 0.0);
+        let result = values(&scaled_mma(&a, &b, &acc, &one([1, 1]), &one([1, 2])));
+        assert_eq!(result, [6.0 + 1.0 + 4.5 - 4.0, 2.0]);
+    }
+
+    #[test]
+    fn integers_have_their_own_signs_and_wrap() {
+        let bytes = |values: [u8; 2], shape: [u32; 2]| {
+            Tile::new(Shape::from_slice(&shape), Elem::Scalar(Scalar::I8), Lanes::W8(values.to_vec()))
+        };
+        let acc = Tile::splat(Shape::from_slice(&[1, 1]), Elem::Scalar(Scalar::I32), 0x7fff_ffff);
+        let (a, b) = (bytes([255, 2], [1, 2]), bytes([255, 3], [2, 1]));
+        let mma = |a_sign, b_sign| int_mma(&a, a_sign, &b, b_sign, &acc).first_signed();
+        assert_eq!(mma(Signedness::Signed, Signedness::Signed), i64::from(i32::MAX.wrapping_add(1 + 6)));
+        assert_eq!(mma(Signedness::Unsigned, Signedness::Signed), i64::from(i32::MAX) - 255 + 6);
+        assert_eq!(mma(Signedness::Unsigned, Signedness::Unsigned), i64::from(i32::MAX.wrapping_add(255 * 255 + 6)));
+    }
+
+    #[test]
+    fn each_block_of_k_has_its_scale() {
+        let a = tile(&[1, 4], Scalar::F4E2M1FN, |_| 1.5);
+        let b = tile(&[4, 2], Scalar::F4E2M1FN, |_| 2.0);
+        let acc = tile(&[1, 2], Scalar::F32, |_| 1.0);
+        let a_scale = tile(&[1, 2], Scalar::F8E8M0FNU, |i| [1.0, 0.25][i]);
+        let b_scale = tile(&[2, 2], Scalar::F8E8M0FNU, |i| [1.0, 2.0, 4.0, 8.0][i]);
+        let result = values(&scaled_mma(&a, &b, &acc, &a_scale, &b_scale));
+        assert_eq!(result, [1.0 + 2.0 * 3.0 + 2.0 * 3.0, 1.0 + 2.0 * 3.0 * 2.0 + 2.0 * 3.0 * 2.0]);
+    }
+}

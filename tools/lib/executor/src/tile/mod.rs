@@ -1,0 +1,167 @@
+//! The value of a tile: shape, element type and the bits of its elements, row by row.
+
+pub(crate) mod fold;
+pub(crate) mod mma;
+pub(crate) mod shape;
+
+use core_dialect::tile::{Elem, Shape, element_count};
+use numerics::arith::{Binary, Compare, Convert, Fma, Lanes, Unary};
+use numerics::{Scalar, each_lanes};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// Cheap to copy: the elements are shared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tile {
+    pub shape: Shape,
+    pub elem: Elem,
+    lanes: Arc<Lanes>,
+    /// Which elements nothing determines, where `--check` follows those; none where all are determined.
+    undetermined: Option<Arc<[bool]>>,
+}
+
+impl Tile {
+    pub fn new(shape: Shape, elem: Elem, lanes: Lanes) -> Tile {
+        debug_assert_eq!(element_count(&shape), lanes.len());
+        Tile { shape, elem, lanes: Arc::new(lanes), undetermined: None }
+    }
+    pub(crate) fn splat(shape: Shape, elem: Elem, bits: u64) -> Tile {
+        let lanes = Lanes::splat(elem.carrier(), bits, element_count(&shape));
+        Tile::new(shape, elem, lanes)
+    }
+    pub(crate) fn scalar(elem: Elem, bits: u64) -> Tile {
+        Tile::splat(Shape::new(), elem, bits)
+    }
+    pub(crate) fn i32(value: i64) -> Tile {
+        Tile::scalar(Elem::Scalar(Scalar::I32), value as u64 & 0xffff_ffff)
+    }
+
+    pub fn lanes(&self) -> &Lanes {
+        &self.lanes
+    }
+    pub fn count(&self) -> usize {
+        self.lanes.len()
+    }
+    /// The type the bits are computed with; a pointer counts as a 64-bit integer.
+    pub fn carrier(&self) -> Scalar {
+        self.elem.carrier()
+    }
+    /// The bits of the first element, which is the only one of a scalar.
+    pub(crate) fn first(&self) -> u64 {
+        self.lanes.get(0)
+    }
+    pub(crate) fn first_signed(&self) -> i64 {
+        self.carrier().sign_extend(self.first())
+    }
+    pub(crate) fn is_true(&self) -> bool {
+        self.first() & 1 == 1
+    }
+
+    /// Which elements are undetermined, if any is.
+    pub(crate) fn undetermined(&self) -> Option<&[bool]> {
+        self.undetermined.as_deref()
+    }
+    /// The same elements, of which these are undetermined.
+    pub(crate) fn with_undetermined(&self, undetermined: Vec<bool>) -> Tile {
+        debug_assert_eq!(undetermined.len(), self.count());
+        let some = undetermined.contains(&true).then(|| undetermined.into());
+        Tile { undetermined: some, ..self.clone() }
+    }
+    /// For each element whether it is undetermined, as a tile.
+    pub(crate) fn undetermined_tile(&self) -> Tile {
+        let bit = |at: usize| u64::from(self.undetermined().is_some_and(|mask| mask[at]));
+        Tile::new(self.shape.clone(), Elem::Scalar(Scalar::I1), Lanes::collect(Scalar::I1, (0..self.count()).map(bit)))
+    }
+
+    /// The same elements in another shape of the same size, row by row.
+    pub(crate) fn with_shape(&self, shape: Shape) -> Tile {
+        debug_assert_eq!(element_count(&shape), self.count());
+        Tile { shape, ..self.clone() }
+    }
+    /// The same bits as elements of another type of the same width.
+    pub(crate) fn with_elem(&self, elem: Elem) -> Tile {
+        Tile { elem, ..self.clone() }
+    }
+
+    fn like(&self, elem: Elem, lanes: Lanes) -> Tile {
+        Tile::new(self.shape.clone(), elem, lanes)
+    }
+
+    /// A single element repeated where the other operands have many: inside a reduction the whole tile is computed at once.
+    fn repeated(&self, count: usize) -> Cow<'_, Lanes> {
+        match self.count() == count {
+            true => Cow::Borrowed(&*self.lanes),
+            false => Cow::Owned(Lanes::splat(self.carrier(), self.first(), count)),
+        }
+    }
+}
+
+/// The operand that has the most elements, which gives the result its shape.
+fn widest<const N: usize>(tiles: [&Tile; N]) -> &Tile {
+    tiles.into_iter().max_by_key(|tile| (tile.count(), tile.shape.len())).expect("an operation has operands")
+}
+
+pub(crate) fn unary(op: Unary, x: &Tile) -> Tile {
+    x.like(x.elem, op.along(x.carrier(), &x.lanes))
+}
+
+pub(crate) fn binary(op: Binary, a: &Tile, b: &Tile) -> Tile {
+    let wide = widest([a, b]);
+    let n = wide.count();
+    let right = match op {
+        // The power is any integer type and counts as signed.
+        Binary::PowI if b.carrier() != Scalar::I64 => {
+            let extend = Convert::ExtI { signedness: numerics::arith::Signedness::Signed };
+            Cow::Owned(extend.along(b.carrier(), Scalar::I64, &b.repeated(n)))
+        }
+        _ => b.repeated(n),
+    };
+    wide.like(a.elem, op.along(a.carrier(), &a.repeated(n), &right))
+}
+
+pub(crate) fn fma(op: Fma, a: &Tile, b: &Tile, c: &Tile) -> Tile {
+    let wide = widest([a, b, c]);
+    let n = wide.count();
+    wide.like(a.elem, op.along(a.carrier(), &a.repeated(n), &b.repeated(n), &c.repeated(n)))
+}
+
+pub(crate) fn compare(op: Compare, a: &Tile, b: &Tile) -> Tile {
+    let wide = widest([a, b]);
+    let n = wide.count();
+    wide.like(Elem::Scalar(Scalar::I1), op.along(a.carrier(), &a.repeated(n), &b.repeated(n)))
+}
+
+pub(crate) fn convert(op: Convert, to: Scalar, x: &Tile) -> Tile {
+    x.like(Elem::Scalar(to), op.along(x.carrier(), to, &x.lanes))
+}
+
+pub(crate) fn select(cond: &Tile, yes: &Tile, no: &Tile) -> Tile {
+    let wide = widest([cond, yes, no]);
+    let n = wide.count();
+    let cond = cond.repeated(n);
+    let Lanes::W8(cond) = &*cond else { panic!("a condition is i1") };
+    fn pick<W: numerics::arith::Word>(cond: &[u8], yes: &[W], no: &Lanes) -> Lanes {
+        let no = W::of(no).expect("both sides of a select have one type");
+        W::lanes(cond.iter().zip(yes.iter().zip(no)).map(|(cond, (yes, no))| if cond & 1 == 1 { *yes } else { *no }).collect())
+    }
+    let no = no.repeated(n);
+    let lanes = each_lanes!(&*yes.repeated(n), words => pick(cond, words, &no));
+    wide.like(yes.elem, lanes)
+}
+
+/// `pointer + offset * size of what it points to`. Four-bit elements count half a byte each.
+pub(crate) fn offset(pointer: &Tile, offset: &Tile) -> Tile {
+    let Elem::Ptr { pointee, .. } = pointer.elem else { panic!("an offset of something that is not a pointer") };
+    let wide = widest([pointer, offset]);
+    let n = wide.count();
+    let bits = i64::from(memory_bits(pointee));
+    let (pointers, offsets, from) = (pointer.repeated(n), offset.repeated(n), offset.carrier());
+    let moved = pointers.iter().zip(offsets.iter());
+    let moved = moved.map(|(pointer, by)| pointer.wrapping_add((from.sign_extend(by).wrapping_mul(bits) >> 3) as u64));
+    wide.like(pointer.elem, Lanes::W64(moved.collect()))
+}
+
+/// Bits of one element in memory, where i1 takes a byte and two four-bit elements share one.
+pub(crate) fn memory_bits(ty: Scalar) -> u32 {
+    if ty.bits() == 4 { 4 } else { ty.bytes() * 8 }
+}

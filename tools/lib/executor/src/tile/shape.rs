@@ -1,0 +1,208 @@
+//! Operations that move elements and compute nothing.
+
+use super::Tile;
+use core_dialect::tile::{Elem, Shape, element_count};
+use numerics::arith::{Lanes, Word};
+use numerics::each_lanes;
+
+/// How many elements apart neighbours along each dimension are, row by row.
+pub(crate) fn row_strides(shape: &[u32]) -> Vec<usize> {
+    let mut strides = vec![1; shape.len()];
+    for dim in (1..shape.len()).rev() {
+        strides[dim - 1] = strides[dim] * shape[dim] as usize;
+    }
+    strides
+}
+
+/// Reads `lanes` with the given strides, one per dimension of `shape`, starting at `start`.
+fn strided(lanes: &Lanes, shape: &[u32], strides: &[usize], start: usize) -> Lanes {
+    fn copy<W: Word>(words: &[W], shape: &[u32], strides: &[usize], start: usize) -> Vec<W> {
+        let mut out = Vec::with_capacity(element_count(shape));
+        let Some((&inner, outer)) = shape.split_last() else { return vec![words[start]] };
+        let step = strides[outer.len()];
+        for_each_index(outer, |index| {
+            let row = start + index.iter().zip(strides).map(|(i, stride)| *i as usize * stride).sum::<usize>();
+            match step {
+                0 => out.extend(std::iter::repeat_n(words[row], inner as usize)),
+                1 => out.extend_from_slice(&words[row..row + inner as usize]),
+                _ => out.extend((0..inner as usize).map(|i| words[row + i * step])),
+            }
+        });
+        out
+    }
+    each_lanes!(lanes, words => Word::lanes(copy(words, shape, strides, start)))
+}
+
+/// Calls `f` with every index of a shape, row by row.
+pub(crate) fn for_each_index(shape: &[u32], mut f: impl FnMut(&[u32])) {
+    let mut index = vec![0; shape.len()];
+    loop {
+        f(&index);
+        let Some(dim) = (0..shape.len()).rev().find(|dim| index[*dim] + 1 < shape[*dim]) else { return };
+        index[dim] += 1;
+        index[dim + 1..].fill(0);
+    }
+}
+
+pub(crate) fn iota(shape: Shape, elem: Elem) -> Tile {
+    let mask = elem.carrier().mask();
+    let lanes = Lanes::collect(elem.carrier(), (0..element_count(&shape) as u64).map(|i| i & mask));
+    Tile::new(shape, elem, lanes)
+}
+
+/// Repeats extents of 1; a scalar fills any shape.
+pub(crate) fn broadcast(x: &Tile, shape: Shape) -> Tile {
+    if x.count() == 1 {
+        return Tile::splat(shape, x.elem, x.first());
+    }
+    let own = row_strides(&x.shape);
+    let strides: Vec<_> = own.iter().zip(&x.shape).map(|(stride, dim)| if *dim == 1 { 0 } else { *stride }).collect();
+    let lanes = strided(x.lanes(), &shape, &strides, 0);
+    Tile::new(shape, x.elem, lanes)
+}
+
+/// Result dimension `k` is operand dimension `order[k]`.
+pub(crate) fn permute(x: &Tile, order: &[usize]) -> Tile {
+    let own = row_strides(&x.shape);
+    let shape: Shape = order.iter().map(|dim| x.shape[*dim]).collect();
+    let strides: Vec<_> = order.iter().map(|dim| own[*dim]).collect();
+    let lanes = strided(x.lanes(), &shape, &strides, 0);
+    Tile::new(shape, x.elem, lanes)
+}
+
+/// The first element of the slice of extents `slice` whose number along each dimension is `numbers`; none when it is outside.
+fn slice_start(whole: &[u32], slice: &[u32], numbers: &[u64]) -> Option<usize> {
+    let mut start = 0;
+    for (dim, stride) in row_strides(whole).into_iter().enumerate() {
+        if numbers[dim] >= u64::from(whole[dim] / slice[dim]) {
+            return None;
+        }
+        start += numbers[dim] as usize * slice[dim] as usize * stride;
+    }
+    Some(start)
+}
+
+pub(crate) fn extract(x: &Tile, shape: Shape, numbers: &[u64]) -> Option<Tile> {
+    let start = slice_start(&x.shape, &shape, numbers)?;
+    let lanes = strided(x.lanes(), &shape, &row_strides(&x.shape), start);
+    Some(Tile::new(shape, x.elem, lanes))
+}
+
+pub(crate) fn insert(x: &Tile, into: &Tile, numbers: &[u64]) -> Option<Tile> {
+    let start = slice_start(&into.shape, &x.shape, numbers)?;
+    let mut lanes = into.lanes().clone();
+    write_strided(x.lanes(), &mut lanes, &x.shape, &row_strides(&into.shape), start);
+    Some(Tile::new(into.shape.clone(), into.elem, lanes))
+}
+
+pub(crate) fn cat(a: &Tile, b: &Tile, dim: usize) -> Tile {
+    let mut shape = a.shape.clone();
+    shape[dim] += b.shape[dim];
+    let mut lanes = Lanes::splat(a.carrier(), 0, element_count(&shape));
+    let strides = row_strides(&shape);
+    write_strided(a.lanes(), &mut lanes, &a.shape, &strides, 0);
+    write_strided(b.lanes(), &mut lanes, &b.shape, &strides, a.shape[dim] as usize * strides[dim]);
+    Tile::new(shape, a.elem, lanes)
+}
+
+/// Writes all of `from`, which has `shape`, into `to` at the given strides.
+fn write_strided(from: &Lanes, to: &mut Lanes, shape: &[u32], strides: &[usize], start: usize) {
+    fn copy<W: Word>(from: &[W], to: &mut Lanes, shape: &[u32], strides: &[usize], start: usize) {
+        let to = W::of_mut(to).expect("both tiles have one element type");
+        let mut rest = from;
+        let Some((&inner, outer)) = shape.split_last() else { return to[start] = from[0] };
+        for_each_index(outer, |index| {
+            let row = start + index.iter().zip(strides).map(|(i, stride)| *i as usize * stride).sum::<usize>();
+            let (now, later) = rest.split_at(inner as usize);
+            to[row..row + inner as usize].copy_from_slice(now); // the innermost stride of a row-major shape is 1
+            rest = later;
+        });
+    }
+    each_lanes!(from, words => copy(words, to, shape, strides, start));
+}
+
+/// The bytes of a one-dimensional tile as elements of another width; of two four-bit elements the first is the low half.
+pub(crate) fn reinterpret(x: &Tile, shape: Shape, elem: Elem) -> Tile {
+    let lanes = from_bytes(elem, &to_bytes(x));
+    Tile::new(shape, elem, lanes)
+}
+
+/// The elements as they lie in memory when they are contiguous.
+pub(crate) fn to_bytes(x: &Tile) -> Vec<u8> {
+    let mut out = Vec::new();
+    match x.lanes() {
+        Lanes::W8(words) if x.elem.bits() == 4 => {
+            out.extend(words.chunks(2).map(|pair| pair[0] & 15 | pair.get(1).map_or(0, |high| high << 4)))
+        }
+        Lanes::W8(words) => out.extend_from_slice(words),
+        Lanes::W16(words) => words.iter().for_each(|word| out.extend(word.to_le_bytes())),
+        Lanes::W32(words) => words.iter().for_each(|word| out.extend(word.to_le_bytes())),
+        Lanes::W64(words) => words.iter().for_each(|word| out.extend(word.to_le_bytes())),
+    }
+    out
+}
+
+/// Elements from memory where they are contiguous; a byte of an i1 that is not zero is true.
+pub fn from_bytes(elem: Elem, bytes: &[u8]) -> Lanes {
+    match elem.bits() {
+        1 => Lanes::W8(bytes.iter().map(|byte| u8::from(*byte != 0)).collect()),
+        4 => Lanes::W8(bytes.iter().flat_map(|byte| [byte & 15, byte >> 4]).collect()),
+        bits @ ..=8 => Lanes::W8(bytes.iter().map(|byte| byte & (0xff >> (8 - bits))).collect()),
+        16 => Lanes::W16(bytes.as_chunks().0.iter().map(|word| u16::from_le_bytes(*word)).collect()),
+        32 => Lanes::W32(bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect()),
+        _ => Lanes::W64(bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numerics::Scalar;
+
+    const I8: Elem = Elem::Scalar(Scalar::I8);
+
+    fn tile(shape: &[u32], values: &[u8]) -> Tile {
+        Tile::new(shape.into(), I8, Lanes::W8(values.to_vec()))
+    }
+    fn values(tile: &Tile) -> Vec<u8> {
+        to_bytes(tile)
+    }
+
+    #[test]
+    fn elements_move_where_they_should() {
+        let x = tile(&[2, 4], &[0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(values(&permute(&x, &[1, 0])), [0, 4, 1, 5, 2, 6, 3, 7]);
+        let row = tile(&[1, 2], &[8, 9]);
+        assert_eq!(values(&broadcast(&row, [2, 2].into_iter().collect())), [8, 9, 8, 9]);
+        let column = tile(&[2, 1], &[8, 9]);
+        assert_eq!(values(&broadcast(&column, [2, 2].into_iter().collect())), [8, 8, 9, 9]);
+        assert_eq!(values(&cat(&x, &x, 0))[8..], values(&x));
+        assert_eq!(values(&cat(&column, &column, 1)), [8, 8, 9, 9]);
+        let slice = extract(&x, [1, 2].into_iter().collect(), &[1, 1]).unwrap();
+        assert_eq!(values(&slice), [6, 7]);
+        assert_eq!(values(&insert(&row, &x, &[0, 1]).unwrap()), [0, 1, 8, 9, 4, 5, 6, 7]);
+        assert!(extract(&x, [1, 2].into_iter().collect(), &[2, 0]).is_none());
+        assert!(insert(&row, &x, &[0, u64::MAX]).is_none());
+    }
+
+    #[test]
+    fn a_permutation_of_three_dimensions() {
+        let x = tile(&[2, 2, 4], &(0..16).collect::<Vec<u8>>());
+        let y = permute(&x, &[2, 0, 1]);
+        assert_eq!(y.shape[..], [4, 2, 2]);
+        assert_eq!(values(&y)[..4], [0, 4, 8, 12]);
+        assert_eq!(permute(&y, &[1, 2, 0]), x);
+    }
+
+    #[test]
+    fn bytes_become_elements_of_other_widths() {
+        let bytes = tile(&[4], &[0x21, 0x43, 0x65, 0x87]);
+        let f4 = Elem::Scalar(Scalar::F4E2M1FN);
+        let halves = reinterpret(&bytes, [8].into_iter().collect(), f4);
+        assert_eq!(halves.lanes().iter().collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(reinterpret(&halves, [4].into_iter().collect(), I8), bytes);
+        let words = reinterpret(&bytes, [2].into_iter().collect(), Elem::Scalar(Scalar::I16));
+        assert_eq!(words.lanes().get(1), 0x8765);
+        assert_eq!(from_bytes(Elem::Scalar(Scalar::I1), &[0, 7]), Lanes::W8(vec![0, 1]));
+    }
+}

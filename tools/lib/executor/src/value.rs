@@ -1,0 +1,60 @@
+//! What an SSA value is while a program runs.
+
+use crate::tile::Tile;
+use crate::world::Token;
+use core_dialect::memory::Padding;
+use core_dialect::tile::{Shape, ViewKind};
+use numerics::Scalar;
+use std::sync::Arc;
+
+#[derive(Clone, Debug)]
+pub enum Value {
+    Tile(Tile),
+    Token(Token),
+    Tensor(Arc<Tensor>),
+    View(Arc<View>),
+}
+
+/// A strided object in memory. Extents and strides are in elements.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tensor {
+    pub base: u64,
+    pub elem: Scalar,
+    pub sizes: Vec<i64>,
+    pub strides: Vec<i64>,
+}
+
+/// A tensor cut into tiles; tile dimension `t` runs along tensor dimension `dim_map[t]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct View {
+    pub tensor: Arc<Tensor>,
+    pub tile: Shape,
+    pub dim_map: Vec<usize>,
+    pub kind: ViewKind,
+    pub padding: Option<Padding>,
+}
+
+impl View {
+    /// How many tiles there are along each tile dimension; along the sparse one of a gather, how many rows.
+    pub fn index_space(&self) -> Vec<i64> {
+        let extent = |t: usize| self.tensor.sizes[self.dim_map[t]].max(0);
+        (0..self.tile.len()).map(|t| (extent(t) as u64).div_ceil(self.kind.step(&self.tile, t).into()) as i64).collect()
+    }
+}
+
+/// The bits a load gives outside the tensor. Where nothing is specified it is zero.
+pub(crate) fn padding_bits(padding: Option<Padding>, ty: Scalar) -> u64 {
+    let float = |value: f64| {
+        let even = numerics::arith::Rounding::NearestEven;
+        numerics::float::encode(ty, value, even, numerics::float::Overflow::Ieee)
+    };
+    match padding {
+        None => 0,
+        Some(Padding::Zero) if ty.is_int() => 0,
+        Some(Padding::Zero) => float(0.0),
+        Some(Padding::NegZero) => float(-0.0),
+        Some(Padding::Nan) => float(f64::NAN),
+        Some(Padding::PosInf) => float(f64::INFINITY),
+        Some(Padding::NegInf) => float(f64::NEG_INFINITY),
+    }
+}

@@ -1,0 +1,150 @@
+//! What a running block sees of everything outside it: memory, and whoever watches its accesses.
+
+use crate::check::{Check, Finding};
+use crate::memory::{Locals, Memory, Overlay};
+use base::Loc;
+use base::diag::Result;
+use core_dialect::memory::{MemoryOrdering, MemoryScope};
+
+/// A point in the order of memory accesses, as the checker numbers them. Without a checker all are [`START`].
+pub(crate) type Token = u32;
+/// The token that comes after nothing.
+pub(crate) const START: Token = 0;
+
+/// One execution of an op that accesses memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    pub(crate) loc: Loc,
+    /// It happens after everything that this token comes after.
+    pub(crate) after: Token,
+    pub(crate) ordering: MemoryOrdering,
+    pub(crate) scope: Option<MemoryScope>,
+}
+
+impl Access {
+    /// Whether other accesses to the same bytes may happen at the same time.
+    pub(crate) fn is_atomic(&self) -> bool {
+        self.ordering != MemoryOrdering::Weak
+    }
+    pub(crate) fn acquires(&self) -> bool {
+        matches!(self.ordering, MemoryOrdering::Acquire | MemoryOrdering::AcqRel)
+    }
+    pub(crate) fn releases(&self) -> bool {
+        matches!(self.ordering, MemoryOrdering::Release | MemoryOrdering::AcqRel)
+    }
+}
+
+pub(crate) trait World {
+    /// From now on the given block runs.
+    fn enter(&mut self, block: u64);
+    fn read(&mut self, address: u64, out: &mut [u8]) -> Result<()>;
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<()>;
+    fn allocate(&mut self, bytes: u64, align: u64) -> Result<u64>;
+    /// How much the block has allocated; `release` frees what came later.
+    fn mark(&self) -> usize;
+    fn release(&mut self, mark: usize);
+
+    /// The reads and writes up to `end` belong to this access.
+    fn begin(&mut self, _access: Access) {}
+    /// The token that comes after the access.
+    fn end(&mut self) -> Token {
+        START
+    }
+    /// A token after all of these.
+    fn join(&mut self, _tokens: &[Token]) -> Token {
+        START
+    }
+    fn checks(&self, _check: Check) -> bool {
+        false
+    }
+    fn report(&mut self, _check: Check, _loc: Loc, _message: String) {}
+    /// What was reported.
+    fn findings(&self) -> &[Finding] {
+        &[]
+    }
+    /// Reads without that being an access.
+    fn peek(&self, address: u64, out: &mut [u8]) -> Result<()>;
+}
+
+/// Memory that all blocks change in turn.
+#[derive(Default)]
+pub(crate) struct Shared {
+    pub(crate) memory: Memory,
+    locals: std::collections::BTreeMap<u64, Locals>,
+    block: u64,
+}
+
+impl Shared {
+    pub(crate) fn new(memory: Memory) -> Shared {
+        Shared { memory, ..Default::default() }
+    }
+    pub(crate) fn block(&self) -> u64 {
+        self.block
+    }
+}
+
+impl World for Shared {
+    fn enter(&mut self, block: u64) {
+        self.block = block;
+    }
+    fn read(&mut self, address: u64, out: &mut [u8]) -> Result<()> {
+        self.memory.read(address, out)
+    }
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<()> {
+        self.memory.write(address, bytes)
+    }
+    fn allocate(&mut self, bytes: u64, align: u64) -> Result<u64> {
+        self.locals.entry(self.block).or_default().allocate(&mut self.memory, self.block, bytes, align)
+    }
+    fn peek(&self, address: u64, out: &mut [u8]) -> Result<()> {
+        self.memory.read(address, out)
+    }
+    fn mark(&self) -> usize {
+        self.locals.get(&self.block).map_or(0, Locals::mark)
+    }
+    fn release(&mut self, mark: usize) {
+        if let Some(locals) = self.locals.get_mut(&self.block) {
+            locals.release(&mut self.memory, mark);
+            if mark == 0 {
+                self.locals.remove(&self.block);
+            }
+        }
+    }
+}
+
+/// A block that runs at the same time as others and does not see what they do.
+pub(crate) struct Isolated<'a> {
+    pub(crate) memory: Overlay<'a>,
+    locals: Locals,
+    block: u64,
+}
+
+impl<'a> Isolated<'a> {
+    pub(crate) fn new(memory: &'a Memory) -> Isolated<'a> {
+        Isolated { memory: Overlay::new(memory), locals: Locals::default(), block: 0 }
+    }
+}
+
+impl World for Isolated<'_> {
+    fn enter(&mut self, block: u64) {
+        self.block = block;
+    }
+    fn read(&mut self, address: u64, out: &mut [u8]) -> Result<()> {
+        self.memory.read(address, out)
+    }
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<()> {
+        self.memory.write(address, bytes)
+    }
+    fn allocate(&mut self, bytes: u64, align: u64) -> Result<u64> {
+        self.locals.allocate(&mut self.memory.locals, self.block, bytes, align)
+    }
+    fn peek(&self, address: u64, out: &mut [u8]) -> Result<()> {
+        self.memory.read(address, out)
+    }
+    fn mark(&self) -> usize {
+        self.locals.mark()
+    }
+    fn release(&mut self, mark: usize) {
+        self.locals.release(&mut self.memory.locals, mark);
+    }
+}

@@ -1,0 +1,100 @@
+//! What a warp's access to a buffer costs: wavefronts over the 32 banks of shared memory, of 4 bytes each.
+
+use serde::Serialize;
+use tileas::layout::{LANE_BITS, Span, apply};
+use tileas::{BufferInfo, CopyAtom, Layout};
+
+/// All the banks, in bytes.
+const LINE: u32 = 128;
+/// Bytes that one lane moves at most, and of a row of a matrix.
+const SEGMENT_BYTES: u32 = 16;
+
+/// Wavefronts over the banks of one instruction, and how few they could be for as many different words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Wavefronts {
+    pub takes: u32,
+    pub least: u32,
+}
+
+/// The wavefronts of the access of a warp's first registers; those of others differ by an exclusive or, which permutes banks.
+pub fn wavefronts(info: &BufferInfo, layout: &Layout, atom: CopyAtom) -> Option<Wavefronts> {
+    let bytes = info.elem.bytes();
+    let offsets = Span::of(&info.offsets);
+    let address = |element: u32| offsets.solve(element).map(|offset| offset as u32 * bytes);
+    match atom {
+        CopyAtom::Matrix { trans } => {
+            let matrices = info.matrices(layout, trans)?;
+            let rows: Option<Vec<u32>> = (0..8).map(|row| address(apply(&matrices.rows, row))).collect();
+            Some(of(&[&rows?], SEGMENT_BYTES))
+        }
+        CopyAtom::ByteMatrix => {
+            let matrices = info.byte_matrices(layout)?;
+            let rows: Option<Vec<u32>> = (0..16).map(|row| address(apply(&matrices.rows, row))).collect();
+            Some(of(&rows?.chunks(8).collect::<Vec<_>>(), SEGMENT_BYTES))
+        }
+        CopyAtom::Vector { vector_bits } => lanes(layout, address, bytes << vector_bits.min(4)),
+        CopyAtom::Async { bytes } => lanes(layout, address, bytes),
+    }
+}
+
+fn lanes(layout: &Layout, address: impl Fn(u32) -> Option<u32>, width: u32) -> Option<Wavefronts> {
+    let width = width.clamp(1, SEGMENT_BYTES);
+    let lanes: Option<Vec<u32>> = (0..1 << LANE_BITS).map(|lane| address(apply(&layout.lane, lane))).collect();
+    // As many lanes at once as a line has room for.
+    let together: Vec<&[u32]> = lanes.as_ref()?.chunks((LINE / width.max(4)) as usize).collect();
+    Some(of(&together, width))
+}
+
+/// The wavefronts for groups of lanes that access memory together.
+fn of(groups: &[&[u32]], width: u32) -> Wavefronts {
+    let mut wavefronts = Wavefronts { takes: 0, least: 0 };
+    for addresses in groups {
+        let mut words: Vec<u32> = addresses.iter().flat_map(|at| (0..width.div_ceil(4)).map(move |word| at / 4 + word)).collect();
+        words.sort_unstable();
+        words.dedup();
+        let mut banks = [0u32; (LINE / 4) as usize];
+        words.iter().for_each(|word| banks[(word % (LINE / 4)) as usize] += 1);
+        wavefronts.takes += banks.into_iter().max().unwrap_or(0);
+        wavefronts.least += (words.len() as u32 * 4).div_ceil(LINE);
+    }
+    wavefronts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::text::TypeText;
+    use core_dialect::tile::Elem;
+    use tileas::Space;
+
+    fn buffer(elem: &str, shape: &[u32], offsets: Vec<u32>) -> BufferInfo {
+        BufferInfo {
+            elem: Elem::parse(elem).unwrap(),
+            shape: shape.iter().copied().collect(),
+            offsets,
+            align: 128,
+            space: Space::Shared,
+        }
+    }
+
+    #[test]
+    fn a_column_conflicts_unless_it_is_swizzled() {
+        // Lane 0 to 31 have the first column of 32x32 words.
+        let layout = Layout { register: vec![1, 2, 4, 8, 16], lane: vec![32, 64, 128, 256, 512], warp: vec![] };
+        let one = CopyAtom::Vector { vector_bits: 0 };
+        let plain = buffer("f32", &[32, 32], (0..10).map(|bit| 1 << bit).collect());
+        assert_eq!(wavefronts(&plain, &layout, one), Some(Wavefronts { takes: 32, least: 1 }));
+        let swizzled = buffer("f32", &[32, 32], (0..10).map(|bit| if bit < 5 { 1 << bit } else { 33 << (bit - 5) }).collect());
+        assert_eq!(wavefronts(&swizzled, &layout, one), Some(Wavefronts { takes: 1, least: 1 }));
+        // Sixteen bytes a lane take four wavefronts at least.
+        let four = CopyAtom::Vector { vector_bits: 2 };
+        assert_eq!(wavefronts(&plain, &layout, four), Some(Wavefronts { takes: 32, least: 4 }));
+    }
+
+    #[test]
+    fn broadcast_reads_have_no_conflict() {
+        let layout = Layout { register: vec![], lane: vec![0; 5], warp: vec![1] };
+        let plain = buffer("f32", &[2], vec![1]);
+        assert_eq!(wavefronts(&plain, &layout, CopyAtom::Vector { vector_bits: 0 }), Some(Wavefronts { takes: 1, least: 1 }));
+    }
+}

@@ -1,0 +1,93 @@
+//! Which tiles have a layout, and who holds an element.
+
+use base::ir::{Body, Operation};
+use base::text::TypeText;
+use core_dialect::tile::{Shape, print_shape};
+use std::collections::BTreeMap;
+use tileas::layout::{Layout, LayoutId, solve};
+use tileas::verify::Program;
+use tileas::{FunctionAttrs, Op, Type};
+
+/// The tiles of one type that have a layout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Use {
+    pub shape: Shape,
+    /// Of an element, as text.
+    pub elem: String,
+    /// Values, and copies to buffers.
+    pub count: usize,
+}
+
+impl Use {
+    /// `64x16xf16`
+    pub fn describe(&self) -> String {
+        format!("{}{}", print_shape(&self.shape), self.elem)
+    }
+}
+
+/// The uses of each layout of a module, in the order in which a reader meets them.
+#[derive(Clone, Debug, Default)]
+pub struct Uses(BTreeMap<LayoutId, Vec<Use>>);
+
+impl Uses {
+    /// Adds what a function's values and copies use.
+    pub fn add<O: Operation + Program>(&mut self, body: &Body<O, Type>, attrs: &FunctionAttrs) {
+        for value in body.values.values() {
+            if let Type::Tile { elem, shape, layout } = &value.ty {
+                self.one(*layout, shape, elem.print());
+            }
+        }
+        for op in body.ops.values() {
+            if let Some(Op::CopyView { buffer, layout, .. }) = op.kind.program() {
+                let info = &attrs.buffers[*buffer];
+                self.one(*layout, &info.shape, info.elem.print());
+            }
+        }
+    }
+
+    fn one(&mut self, layout: LayoutId, shape: &Shape, elem: String) {
+        let uses = self.0.entry(layout).or_default();
+        match uses.iter_mut().find(|known| known.shape == *shape && known.elem == elem) {
+            Some(known) => known.count += 1,
+            None => uses.push(Use { shape: shape.clone(), elem, count: 1 }),
+        }
+    }
+
+    pub fn of(&self, layout: LayoutId) -> &[Use] {
+        self.0.get(&layout).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Where an element is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    pub warp: u32,
+    pub lane: u32,
+    pub register: u32,
+}
+
+/// The first thread that holds an element; others may hold copies.
+pub fn holder(layout: &Layout, element: u32) -> Option<Holder> {
+    let bases: Vec<u32> = layout.register.iter().chain(&layout.lane).chain(&layout.warp).copied().collect();
+    let number = solve(&bases, element)? as u64;
+    let (registers, lanes) = (layout.register.len(), layout.lane.len());
+    let part = |from: usize, bits: usize| (number >> from & ((1 << bits) - 1)) as u32;
+    let warp = part(registers + lanes, layout.warp.len());
+    Some(Holder { warp, lane: part(registers, lanes), register: part(0, registers) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holder_and_layout_agree() {
+        let layout = Layout { register: vec![1, 256, 8], lane: vec![2, 4, 32, 64, 128], warp: vec![0, 16] };
+        for element in 0..512 {
+            let Holder { warp, lane, register } = holder(&layout, element).unwrap();
+            assert_eq!(layout.element(register as usize, lane as usize, warp as usize), element as usize);
+            assert_eq!(warp & 1, 0, "the first of those that hold copies");
+        }
+        assert_eq!(holder(&layout, 512), None);
+    }
+}

@@ -1,0 +1,107 @@
+//! How long buffers are in use, for drawing: the scheduler's own answer is the addresses that it chose.
+
+use base::ir::Operation;
+use core_dialect::tile::Dense;
+use sched::{Function, Op, WarpRole};
+use std::collections::BTreeMap;
+use tileas::Buffer;
+use tileas::effects::{AccessKind, BufferAccess};
+
+/// From the first op that needs a buffer to the last, by their numbers in program order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LiveRange {
+    pub first: usize,
+    pub last: usize,
+}
+
+/// The accesses of a function to its buffers: number of the op in program order, and what it does.
+pub fn accesses(function: &Function) -> Vec<(usize, base::ir::Op, BufferAccess)> {
+    let ops = function.body.walk(function.region);
+    let of = |(number, op): (usize, base::ir::Op)| {
+        let accesses = function.body.ops[op].kind.effects().buffers;
+        accesses.into_iter().map(move |access| (number, op, access)).collect::<Vec<_>>()
+    };
+    ops.into_iter().enumerate().flat_map(of).collect()
+}
+
+/// Ops that follow each other: the beginning of a function, which all warps execute, and the bodies of its warp_roles, which run at the
+/// same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoleSpan {
+    pub warp_role: Option<WarpRole>,
+    pub first: usize,
+    pub last: usize,
+}
+
+/// The role_spans of a function, of which one without warp_roles has one.
+pub fn role_spans(function: &Function) -> Vec<RoleSpan> {
+    let body = &function.body;
+    let ops = body.walk(function.region);
+    let mut role_spans = vec![RoleSpan { warp_role: None, first: 0, last: ops.len().saturating_sub(1) }];
+    for (number, op) in ops.iter().enumerate() {
+        if let Op::WarpRole { role: warp_role, body: region } = &body.ops[*op].kind {
+            if role_spans.len() == 1 {
+                role_spans[0].last = number.saturating_sub(1);
+            }
+            role_spans.push(RoleSpan { warp_role: Some(*warp_role), first: number, last: number + body.walk(*region).len() });
+        }
+    }
+    role_spans
+}
+
+/// The live_ranges of a function's buffers, one in each part that needs the buffer. A staged_buffer live_ranges as long as the loop that goes round it,
+/// and so does what an iteration leaves to the next one.
+pub fn live_ranges(function: &Function) -> BTreeMap<Buffer, Vec<LiveRange>> {
+    let accesses = accesses(function);
+    let loops = loops(function);
+    let mut live_ranges: BTreeMap<Buffer, Vec<LiveRange>> = BTreeMap::new();
+    for part in role_spans(function) {
+        let inside = |number: usize| (part.first..=part.last).contains(&number);
+        let mut here: BTreeMap<Buffer, LiveRange> = BTreeMap::new();
+        for (number, _, access) in accesses.iter().filter(|(number, ..)| inside(*number)) {
+            here.entry(access.buffer).or_insert(LiveRange { first: *number, last: *number }).last = *number;
+        }
+        for (first, last) in loops.iter().copied().filter(|(first, _)| inside(*first)) {
+            for (buffer, live_range) in &mut here {
+                let inside = |(number, _, access): &&(usize, base::ir::Op, BufferAccess)| {
+                    access.buffer == *buffer && (first..=last).contains(number)
+                };
+                let staged_buffer = function.attrs.placements.get(*buffer).is_some_and(|placement| placement.depth > 1);
+                if accesses.iter().find(inside).is_some_and(|(_, _, access)| staged_buffer || is_carried(function, *access)) {
+                    *live_range = LiveRange { first: live_range.first.min(first), last: live_range.last.max(last) };
+                }
+            }
+        }
+        here.into_iter().for_each(|(buffer, live_range)| live_ranges.entry(buffer).or_default().push(live_range));
+    }
+    live_ranges
+}
+
+/// Whether the first access of an iteration to a buffer is to what the one before left there: what is read comes from it where no
+/// pipeline brings it.
+fn is_carried(function: &Function, access: BufferAccess) -> bool {
+    use core_dialect::core_ops::Core;
+    let made = |value| function.body.defining_op(value).and_then(|op| Op::core(&function.body.ops[op].kind));
+    match access.access_kind {
+        AccessKind::Writes | AccessKind::Fills => false,
+        AccessKind::Reads => !function.attrs.pipelines.values().any(|pipeline| pipeline.buffers.contains(&access.buffer)),
+        AccessKind::WritesIf(zero_init) => !matches!(made(zero_init), Some(Core::Constant { value: Dense::Splat(1..) })),
+        AccessKind::Changes => true,
+    }
+}
+
+/// The first and last op of each loop, inner before outer ones.
+fn loops(function: &Function) -> Vec<(usize, usize)> {
+    let body = &function.body;
+    let ops = body.walk(function.region);
+    let number: BTreeMap<base::ir::Op, usize> = ops.iter().enumerate().map(|(number, op)| (*op, number)).collect();
+    let is_loop = |op: &&base::ir::Op| {
+        use core_dialect::core_ops::Core;
+        matches!(Op::core(&body.ops[**op].kind), Some(Core::For { .. } | Core::Loop { .. }))
+    };
+    let span = |op: &base::ir::Op| {
+        let inside = body.ops[*op].kind.regions().into_iter().flat_map(|region| body.walk(region));
+        (number[op], inside.map(|op| number[&op]).max().unwrap_or(number[op]))
+    };
+    ops.iter().rev().filter(is_loop).map(span).collect()
+}

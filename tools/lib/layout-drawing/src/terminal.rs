@@ -1,0 +1,100 @@
+//! A layout in a terminal.
+
+use crate::layouts::{Holder, Use, holder};
+use core_dialect::tile::element_count;
+use tileas::Layout;
+use tileas::layout::Strides;
+
+/// Rows that are shown.
+const ROWS: u32 = 64;
+/// Cells of a row that are shown.
+const CELLS: usize = 10;
+
+/// A layout of a tile: what each bit of register, lane and warp does, and who holds which element. Neighbours in registers that
+/// follow each other are one cell.
+pub fn draw(name: &str, layout: &Layout, of: &Use, colour: bool) -> String {
+    let registers = layout.registers();
+    let mut out = format!("layout {name} of {}: {} warps of 32 lanes, {registers} registers each\n", of.describe(), layout.warps());
+    for (input, bases) in [("register", &layout.register), ("lane", &layout.lane), ("warp", &layout.warp)] {
+        let steps: Vec<String> = bases.iter().map(|basis| step(*basis, &of.shape)).collect();
+        out.push_str(&format!("  {input:8} bits move by {}\n", if steps.is_empty() { "nothing".into() } else { steps.join(" ") }));
+    }
+    let columns = of.shape.last().copied().unwrap_or(1);
+    let rows = (element_count(&of.shape) as u32) / columns;
+    for row in 0..rows.min(ROWS) {
+        out.push_str(&format!("{:>8} |", place(row * columns, &of.shape)));
+        let cells = cells(layout, row * columns, columns);
+        for (holder, count) in cells.iter().take(CELLS) {
+            out.push_str(&cell(*holder, *count, colour));
+        }
+        out.push_str(if cells.len() > CELLS { " ...\n" } else { "\n" });
+    }
+    if rows > ROWS {
+        out.push_str(&format!("{} rows more\n", rows - ROWS));
+    }
+    out
+}
+
+/// How far a basis moves along each dimension.
+fn step(basis: u32, shape: &[u32]) -> String {
+    if basis == 0 { "copies".into() } else { format!("+{}", place(basis, shape)) }
+}
+
+/// The coordinates of an element.
+fn place(element: u32, shape: &[u32]) -> String {
+    let strides = Strides::of(shape);
+    let coordinates: Vec<String> = (0..shape.len()).map(|dim| strides.coordinate(element, dim).to_string()).collect();
+    format!("({})", coordinates.join(","))
+}
+
+/// The holders of a row, runs of registers of one thread together.
+fn cells(layout: &Layout, start: u32, columns: u32) -> Vec<(Holder, u32)> {
+    let mut cells: Vec<(Holder, u32)> = Vec::new();
+    for element in start..start + columns {
+        let Some(next) = holder(layout, element) else { continue };
+        let full = cells.len() > CELLS;
+        match cells.last_mut() {
+            Some((first, count)) if Holder { register: first.register + *count, ..*first } == next => *count += 1,
+            _ if full => break,
+            _ => cells.push((next, 1)),
+        }
+    }
+    cells
+}
+
+fn cell(Holder { warp, lane, register }: Holder, count: u32, colour: bool) -> String {
+    let registers = if count == 1 { format!("r{register}") } else { format!("r{register}-{}", register + count - 1) };
+    let text = format!(" w{warp} l{lane:<2} {registers:6}|");
+    // Six colours that are readable on dark and on light.
+    if colour { format!("\x1b[{}m{text}\x1b[0m", 31 + warp % 6) } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_mma_fragment_is_drawn() {
+        // The accumulator of mma.m16n8 in two warps, of which the second holds copies.
+        let layout = Layout { register: vec![1, 64], lane: vec![2, 4, 8, 16, 32], warp: vec![0] };
+        let of = Use { shape: [16, 8].into_iter().collect(), elem: "f32".into(), count: 1 };
+        let drawn = draw("#3", &layout, &of, false);
+        let lines: Vec<&str> = drawn.lines().collect();
+        assert_eq!(lines[0], "layout #3 of 16x8xf32: 2 warps of 32 lanes, 4 registers each");
+        assert_eq!(lines[1], "  register bits move by +(0,1) +(8,0)");
+        assert_eq!(lines[3], "  warp     bits move by copies");
+        assert_eq!(lines[4], "   (0,0) | w0 l0  r0-1  | w0 l1  r0-1  | w0 l2  r0-1  | w0 l3  r0-1  |");
+        assert_eq!(lines[12], "   (8,0) | w0 l0  r2-3  | w0 l1  r2-3  | w0 l2  r2-3  | w0 l3  r2-3  |");
+        assert_eq!(lines.len(), 20);
+        assert!(draw("#3", &layout, &of, true).contains("\x1b[31m"));
+    }
+
+    #[test]
+    fn a_large_tile_is_truncated() {
+        let layout = Layout::blocked(&(0..16).collect::<Vec<u32>>(), 3, 2);
+        let of = Use { shape: [256, 256].into_iter().collect(), elem: "f16".into(), count: 1 };
+        let drawn = draw("#0", &layout, &of, false);
+        assert!(drawn.lines().count() == 4 + 64 + 1 && drawn.ends_with("192 rows more\n"), "{drawn}");
+        assert!(drawn.lines().nth(4).is_some_and(|line| line.ends_with("r0-7  | ...")), "{drawn}");
+    }
+}

@@ -1,0 +1,227 @@
+//! Named barriers of a CTA and the barrier of a cluster.
+
+use crate::exec::Flow;
+use crate::fault::{Fault, Result};
+use crate::happens_before::VectorClock;
+use crate::lanes::{Lanes, WARP, mask_of};
+use crate::machine::{Cluster, Cta, Machine};
+use crate::program::{BarrierOp, VoteMode};
+use crate::record::Event;
+use crate::warp::{Ticket, Wait, Warp};
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Barrier {
+    arrived: u32,
+    /// How many threads it waits for; `None` is all that have not exited.
+    expected: Option<u32>,
+    generation: u64,
+    /// How many threads came to the last complete awaited_phase.
+    came: u32,
+    /// Votes of those that arrived, and of the last complete awaited_phase.
+    votes: Votes,
+    result: Votes,
+    /// What those who arrived know.
+    given: VectorClock,
+    done: VectorClock,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Votes {
+    yes: u32,
+    no: u32,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClusterBarrier {
+    arrived: u32,
+    generation: u64,
+    given: VectorClock,
+    done: VectorClock,
+}
+
+impl ClusterBarrier {
+    fn complete(&mut self) {
+        self.arrived = 0;
+        self.generation += 1;
+        self.done.clone_from(&self.given);
+    }
+}
+
+impl Barrier {
+    fn complete(&mut self) {
+        self.came = std::mem::take(&mut self.arrived);
+        self.expected = None;
+        self.generation += 1;
+        self.result = std::mem::take(&mut self.votes);
+        self.done.clone_from(&self.given);
+    }
+}
+
+/// The threads of a CTA that take part in a barrier of all: 32 for each warp that has not ended, `running` included.
+fn present(cta: &Cta, running: bool) -> u32 {
+    32 * (cta.warps.iter().filter(|warp| !warp.is_done()).count() as u32 + u32::from(running))
+}
+
+impl Cta {
+    /// A warp ended: barriers of all threads may be complete now.
+    pub(crate) fn warp_left(&mut self) {
+        let present = present(self, false);
+        for barrier in &mut self.barriers {
+            if barrier.arrived > 0 && barrier.expected.is_none() && barrier.arrived >= present {
+                barrier.complete();
+            }
+        }
+    }
+}
+
+impl Cluster {
+    pub(crate) fn warp_left(&mut self) {
+        let present: u32 = self.ctas.iter().map(|cta| present(cta, false)).sum();
+        if self.barrier.arrived > 0 && self.barrier.arrived >= present {
+            self.barrier.complete();
+        }
+    }
+}
+
+impl Machine<'_> {
+    pub(crate) fn barrier(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        split: usize,
+        op: &BarrierOp,
+        mask: u32,
+    ) -> Result<Flow> {
+        let live = warp.live();
+        if op.aligned && mask != live && warp.splits[split].ticket.is_none() {
+            return Ok(Flow::Wait(Wait::Lanes { missing: live & !mask }));
+        }
+        let lane = mask.trailing_zeros() as usize;
+        let id = warp.read(op.id)[lane] as u32;
+        let actor = self.actor(cta, warp);
+        let order = &mut cluster.order;
+        let cta = &mut cluster.ctas[cta];
+        let present = present(cta, true);
+        let Some(barrier) = cta.barriers.get_mut(id as usize) else {
+            return Err(Fault::new("SIM050", format!("there is no barrier {id}; a CTA has 16")));
+        };
+        let threads = match op.threads {
+            None => None,
+            Some(slot) => {
+                let threads = warp.read(slot)[lane] as u32;
+                if threads == 0 || !threads.is_multiple_of(32) {
+                    return Err(Fault::new("SIM050", format!("a barrier of {threads} threads: the count is a multiple of 32")));
+                }
+                Some(threads)
+            }
+        };
+        let expected = threads.unwrap_or(present);
+        if let Some(ticket) = warp.splits[split].ticket {
+            if barrier.generation == ticket.generation {
+                return Ok(Flow::Wait(Wait::Barrier { id, arrived: barrier.arrived, expected }));
+            }
+            warp.splits[split].ticket = None;
+            let (threads, came) = (barrier.came, if ticket.whole { 32 } else { 0 });
+            self.note(|| Event::Barrier { id, threads, came, awaited_phase: Some(ticket.generation) });
+            order.acquire_from(actor, &barrier.done);
+            let result = barrier.result;
+            reduce_result(warp, op, result, mask);
+            return Ok(Flow::Next);
+        }
+        if barrier.arrived > 0 && barrier.expected != threads {
+            let text = |threads: Option<u32>| threads.map_or("all".into(), |threads| threads.to_string());
+            return Err(Fault::new(
+                "SIM051",
+                format!("barrier {id} is used for {} threads while it collects {}", text(threads), text(barrier.expected)),
+            ));
+        }
+        let generation = barrier.generation;
+        let whole = mask == live;
+        let came = if whole { 32 } else { mask.count_ones() };
+        order.publish(actor, &mut barrier.given);
+        barrier.expected = threads;
+        barrier.arrived += came;
+        if let Some((_, predicate, _)) = op.reduce {
+            let yes = mask_of(warp.read(predicate)) & mask;
+            barrier.votes.yes += yes.count_ones();
+            barrier.votes.no += (mask & !yes).count_ones();
+        }
+        if barrier.arrived > expected {
+            return Err(Fault::new(
+                "SIM051",
+                format!("{} threads have come to barrier {id}, which is for {expected}", barrier.arrived),
+            ));
+        }
+        if barrier.arrived == expected {
+            let awaited_phase = (!op.arrive_only).then_some(generation);
+            self.note(|| Event::Barrier { id, threads: expected, came, awaited_phase });
+            barrier.complete();
+            order.acquire_from(actor, &barrier.done);
+            let result = barrier.result;
+            reduce_result(warp, op, result, mask);
+            return Ok(Flow::Next);
+        }
+        if op.arrive_only {
+            self.note(|| Event::Barrier { id, threads: expected, came, awaited_phase: None });
+            return Ok(Flow::Next);
+        }
+        let arrived = barrier.arrived;
+        warp.splits[split].ticket = Some(Ticket { generation, whole });
+        if !whole {
+            // The other threads of the warp go on meanwhile.
+            self.note_step(Event::Barrier { id, threads: expected, came, awaited_phase: None });
+        }
+        Ok(Flow::Wait(Wait::Barrier { id, arrived, expected }))
+    }
+
+    pub(crate) fn cluster_barrier(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        arrive: bool,
+        mask: u32,
+    ) -> Result<Flow> {
+        let live = warp.live();
+        if mask != live {
+            return Ok(Flow::Wait(Wait::Lanes { missing: live & !mask }));
+        }
+        if arrive {
+            if warp.cluster_ticket.is_some() {
+                return Err(Fault::new("SIM051", "a warp arrives twice at the cluster barrier without waiting"));
+            }
+            warp.cluster_ticket = Some(cluster.barrier.generation);
+            let actor = self.actor(cta, warp);
+            cluster.order.publish(actor, &mut cluster.barrier.given);
+            cluster.barrier.arrived += 32;
+            // The running warp is not in its CTA now.
+            let present: u32 = 32 + cluster.ctas.iter().map(|cta| present(cta, false)).sum::<u32>();
+            if cluster.barrier.arrived >= present {
+                cluster.barrier.complete();
+            }
+            return Ok(Flow::Next);
+        }
+        match warp.cluster_ticket {
+            None => Err(Fault::new("SIM051", "a warp waits at the cluster barrier without having arrived")),
+            Some(ticket) if ticket == cluster.barrier.generation => Ok(Flow::Wait(Wait::ClusterBarrier)),
+            Some(_) => {
+                warp.cluster_ticket = None;
+                let actor = self.actor(cta, warp);
+                cluster.order.acquire_from(actor, &cluster.barrier.done);
+                Ok(Flow::Next)
+            }
+        }
+    }
+}
+
+fn reduce_result(warp: &mut Warp, op: &BarrierOp, votes: Votes, mask: u32) {
+    let Some((dst, _, mode)) = op.reduce else { return };
+    let value = match mode {
+        VoteMode::All => u64::from(votes.no == 0),
+        VoteMode::Any | VoteMode::Uniform => u64::from(votes.yes > 0),
+        VoteMode::Ballot => votes.yes.into(),
+    };
+    let values: Lanes = [value; WARP];
+    warp.set(dst, mask, &values, 0);
+}

@@ -1,0 +1,701 @@
+//! Names, slots, labels and storage while a kernel is decoded.
+
+use super::unsupported;
+use crate::fault::{Fault, Result};
+use crate::lanes::map1;
+use crate::program::*;
+use common::launch::ParamType;
+use numerics::Scalar;
+use ptx::{Function, Instruction, Item, Linkage, Module, Operand, RegisterName, Statement, Type, Value, Variable};
+use std::collections::{BTreeMap, HashMap};
+
+/// Generic addresses of the windows, each 4 GiB; an address of a window is its base plus the address in the space.
+pub(crate) const SHARED_BASE: u64 = 0x0100_0000_0000;
+pub(crate) const LOCAL_BASE: u64 = 0x0200_0000_0000;
+pub(crate) const PARAM_BASE: u64 = 0x0300_0000_0000;
+/// Where module variables are.
+pub(crate) const GLOBALS_BASE: u64 = 0x0400_0000_0000;
+/// The first bytes of shared memory belong to the system, so that address 0 is no variable.
+pub(crate) const SHARED_START: u32 = 1024;
+/// Bytes of shared memory that a CTA may have, and of local memory that a thread may.
+const SHARED_LIMIT: u64 = 228 << 10;
+const LOCAL_LIMIT: u64 = 512 << 10;
+/// CTAs of a cluster.
+const CLUSTER_LIMIT: u32 = 16;
+/// How deep calls may nest, and how many instructions they may make a program.
+const CALL_DEPTH: usize = 32;
+const CODE_LIMIT: usize = 4 << 20;
+const GLOBAL_LIMIT: u64 = 256 << 20;
+/// Their addresses, which alignments spread out.
+const GLOBALS_SPAN: u64 = 1 << 40;
+
+/// Sizes that a launch gives and the text does not.
+#[derive(Clone, Copy, Default)]
+pub struct Sizes {
+    pub block: Option<[u32; 3]>,
+    pub dynamic_shared: Option<u32>,
+}
+
+/// What a name stands for.
+#[derive(Clone, Debug)]
+enum Binding {
+    Register {
+        slot: RegSlot,
+        ty: Type,
+    },
+    /// A variable's address in its space.
+    Variable {
+        address: u64,
+    },
+    /// The same in shared memory, where it depends on the CTA.
+    Shared {
+        address: u64,
+    },
+    /// A `.param` variable of a call: its register.
+    Argument {
+        slot: RegSlot,
+    },
+    /// One that is an array of bytes: its place in local memory.
+    Bytes(ByteArray),
+    Label(u32),
+    Targets(Vec<u32>),
+}
+
+/// An argument or result of a call that is read and written in parts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct ByteArray {
+    address: u64,
+    pub(super) bytes: u64,
+}
+
+#[derive(Default)]
+pub(super) struct Scope {
+    names: HashMap<String, Binding>,
+    ranges: HashMap<String, (Type, u32)>,
+}
+
+pub(super) struct Builder<'m> {
+    function: &'m Function,
+    functions: HashMap<&'m str, &'m Function>,
+    scopes: Vec<Scope>,
+    /// Where each label is, once seen.
+    labels: Vec<(String, Option<u32>)>,
+    code: Vec<Instr>,
+    names: Vec<String>,
+    name_index: HashMap<String, u32>,
+    line: u32,
+    name: u32,
+    guard: Option<(RegSlot, bool)>,
+    slots: u32,
+    bits: Vec<u8>,
+    constants: BTreeMap<u64, RegSlot>,
+    specials: BTreeMap<Special, RegSlot>,
+    carry: Option<RegSlot>,
+    /// Whether instructions of `tcgen05` are for a pair of CTAs, as soon as one says so: all of a kernel are alike.
+    pub(super) of_cta_pair: Option<bool>,
+    params: Vec<ParamField>,
+    param_bytes: u32,
+    shared_bytes: u64,
+    local_bytes: u64,
+    globals: Vec<GlobalVariable>,
+    sizes: Sizes,
+    /// Where the functions being inlined end.
+    inlined: Vec<u32>,
+}
+
+impl<'m> Builder<'m> {
+    pub(super) fn new(module: &'m Module, function: &'m Function, sizes: Sizes) -> Result<Self> {
+        let mut builder = Builder {
+            function,
+            functions: HashMap::new(),
+            scopes: vec![Scope::default()],
+            labels: Vec::new(),
+            code: Vec::new(),
+            names: Vec::new(),
+            name_index: HashMap::new(),
+            line: 0,
+            name: 0,
+            guard: None,
+            slots: 1,
+            bits: Vec::new(),
+            constants: BTreeMap::from([(0, 0)]),
+            specials: BTreeMap::new(),
+            carry: None,
+            of_cta_pair: None,
+            params: Vec::new(),
+            param_bytes: 0,
+            // Dynamic shared memory comes first, so that its place does not depend on what is declared later.
+            shared_bytes: u64::from(SHARED_START) + u64::from(sizes.dynamic_shared.unwrap_or(0)),
+            local_bytes: 0,
+            globals: Vec::new(),
+            sizes,
+            inlined: Vec::new(),
+        };
+        if builder.shared_bytes > SHARED_LIMIT {
+            return Err(Fault::new("SIM002", "there is not so much shared memory"));
+        }
+        let mut initialised = Vec::new();
+        for item in &module.items {
+            match item {
+                Item::Variable(variable) => {
+                    builder.declare_variable(variable)?;
+                    initialised.push(variable);
+                }
+                Item::Function(other) => drop(builder.functions.insert(&other.name, other)),
+                _ => {}
+            }
+        }
+        for variable in initialised {
+            builder.initialise(variable)?;
+        }
+        builder.scopes.push(Scope::default());
+        for param in &function.params {
+            builder.declare_param(param)?;
+        }
+        Ok(builder)
+    }
+
+    pub(super) fn finish(mut self) -> Result<Program> {
+        let mut targets = Vec::new();
+        for (name, place) in &self.labels {
+            targets.push(place.ok_or_else(|| Fault::new("SIM002", format!("label '{name}' is not placed")))?);
+        }
+        for instr in &mut self.code {
+            match &mut instr.op {
+                Op::Branch { target } => *target = targets[*target as usize],
+                Op::BranchIndirect { targets: list, .. } => list.iter_mut().for_each(|t| *t = targets[*t as usize]),
+                _ => {}
+            }
+        }
+        let dims = |name: &str| -> Option<[u32; 3]> {
+            let values = self.function.directive(name)?;
+            let at = |index: usize| values.get(index).map_or(1, |&value| value.clamp(0, i64::from(u32::MAX)) as u32);
+            Some([at(0), at(1), at(2)])
+        };
+        let count = |dims: [u32; 3]| dims.iter().try_fold(1u32, |product, &dim| product.checked_mul(dim)).unwrap_or(0);
+        let block = match (dims("reqntid"), self.sizes.block) {
+            (Some(required), Some(block)) if required != block => {
+                let message = format!("'{}' wants blocks of {required:?} threads, not {block:?}", self.function.name);
+                return Err(Fault::new("SIM002", message));
+            }
+            (required, block) => required.or(block).or(dims("maxntid")).unwrap_or([128, 1, 1]),
+        };
+        if !(1..=1024).contains(&count(block)) {
+            return Err(Fault::new("SIM002", format!("a block of {block:?} threads")));
+        }
+        let cluster = dims("reqnctapercluster").unwrap_or([1; 3]);
+        if !(1..=CLUSTER_LIMIT).contains(&count(cluster)) {
+            return Err(Fault::new("SIM002", format!("a cluster of {cluster:?} CTAs")));
+        }
+        Ok(Program {
+            entry: self.function.name.clone(),
+            code: self.code,
+            names: self.names,
+            bits: {
+                let mut bits = self.bits;
+                bits.resize(self.slots as usize, 0);
+                bits
+            },
+            slots: self.slots,
+            constants: self.constants.into_iter().map(|(value, slot)| (slot, value)).collect(),
+            specials: self.specials.into_iter().map(|(special, slot)| (slot, special)).collect(),
+            params: self.params,
+            param_bytes: self.param_bytes,
+            shared_bytes: self.shared_bytes as u32,
+            local_bytes: self.local_bytes as u32,
+            globals: self.globals,
+            labels: self.labels.into_iter().zip(targets).map(|((name, _), place)| (place, name)).collect(),
+            threads: count(block),
+            block,
+            dynamic_shared: self.sizes.dynamic_shared.unwrap_or(0),
+            cta_memory: dims("minperctamemory").map_or(0, |[bytes, ..]| bytes.into()),
+            cluster,
+            grid_of_clusters: self.function.directive("blocksareclusters").is_some(),
+        })
+    }
+
+    // Scopes and declarations.
+
+    /// Opens a scope and makes its labels known, so that branches can go forward.
+    pub(super) fn enter(&mut self, statements: &[Statement]) {
+        let mut scope = Scope::default();
+        for statement in statements {
+            if let Statement::Label { name, .. } = statement {
+                scope.names.insert(name.clone(), Binding::Label(self.labels.len() as u32));
+                self.labels.push((name.clone(), None));
+            }
+        }
+        self.scopes.push(scope);
+    }
+    pub(super) fn leave(&mut self) {
+        self.scopes.pop();
+    }
+    fn scope(&mut self) -> &mut Scope {
+        self.scopes.last_mut().expect("a scope is open")
+    }
+    fn bind(&mut self, name: &str, binding: Binding) {
+        self.scope().names.insert(name.to_owned(), binding);
+    }
+    pub(super) fn place_label(&mut self, name: &str) -> Result<()> {
+        let here = self.code.len() as u32;
+        let label = self.label(name)?;
+        self.labels[label as usize].1 = Some(here);
+        Ok(())
+    }
+    pub(super) fn declare_targets(&mut self, name: &str, targets: &[String]) {
+        let targets = targets.iter().filter_map(|target| self.label(target).ok()).collect();
+        self.bind(name, Binding::Targets(targets));
+    }
+    pub(super) fn declare_registers(&mut self, ty: Type, names: &[RegisterName]) {
+        for register in names {
+            match register.count {
+                Some(count) => drop(self.scope().ranges.insert(register.name.clone(), (ty, count))),
+                None => {
+                    let slot = self.register(ty);
+                    self.bind(&register.name, Binding::Register { slot, ty });
+                }
+            }
+        }
+    }
+    pub(super) fn declare_variable(&mut self, variable: &Variable) -> Result<()> {
+        let too_large = || Fault::new("SIM002", format!("'{}' is too large", variable.name));
+        let bytes = variable.bytes().filter(|&bytes| bytes <= GLOBAL_LIMIT).ok_or_else(too_large)?;
+        let align = u64::from(variable.align.unwrap_or_else(|| variable.ty.bytes()).max(1));
+        let address = match variable.space {
+            ptx::Space::Shared | ptx::Space::SharedCta => {
+                if variable.linkage == Linkage::Extern && variable.dims.iter().any(Option::is_none) {
+                    let sized =
+                        || Fault::new("SIM002", format!("'{}' is dynamic shared memory: give --dynamic-shared", variable.name));
+                    self.sizes.dynamic_shared.ok_or_else(sized)?;
+                    self.bind(&variable.name, Binding::Shared { address: u64::from(SHARED_START) });
+                    return Ok(());
+                }
+                let address = self.shared_bytes.next_multiple_of(align);
+                self.shared_bytes = address + bytes;
+                if self.shared_bytes > SHARED_LIMIT {
+                    return Err(too_large());
+                }
+                self.bind(&variable.name, Binding::Shared { address });
+                return Ok(());
+            }
+            ptx::Space::Local => self.local(bytes, align).ok_or_else(too_large)?,
+            ptx::Space::Global | ptx::Space::Const => {
+                let end = self.globals.last().map_or(GLOBALS_BASE, |last| last.address + last.data.len() as u64);
+                let address = (end + 64).next_multiple_of(align.max(16));
+                let stored: u64 = self.globals.iter().map(|global| global.data.len() as u64).sum();
+                if stored + bytes > GLOBAL_LIMIT || address + bytes - GLOBALS_BASE > GLOBALS_SPAN {
+                    return Err(too_large());
+                }
+                self.globals.push(GlobalVariable { name: variable.name.clone(), address, data: vec![0; bytes as usize] });
+                address
+            }
+            ptx::Space::Param if !variable.dims.is_empty() => {
+                let address = self.local(bytes, align).ok_or_else(too_large)?;
+                self.bind(&variable.name, Binding::Bytes(ByteArray { address, bytes }));
+                return Ok(());
+            }
+            ptx::Space::Param => {
+                let slot = self.temporary();
+                self.bind(&variable.name, Binding::Argument { slot });
+                return Ok(());
+            }
+            space => return Err(Fault::unsupported(format!("a variable in '.{space}' is not supported"))),
+        };
+        self.bind(&variable.name, Binding::Variable { address });
+        Ok(())
+    }
+    /// Local memory for a variable, while there is some.
+    fn local(&mut self, bytes: u64, align: u64) -> Option<u64> {
+        let address = self.local_bytes.next_multiple_of(align);
+        self.local_bytes = address + bytes;
+        (self.local_bytes <= LOCAL_LIMIT).then_some(address)
+    }
+    fn initialise(&mut self, variable: &Variable) -> Result<()> {
+        let mut data = Vec::new();
+        for value in &variable.init {
+            let bits = match value {
+                Value::Integer(value) => *value as u64,
+                Value::F32(bits) => u64::from(*bits),
+                Value::F64(bits) => *bits,
+                Value::Symbol { name, offset } | Value::Generic { name, offset } => {
+                    self.variable(name)?.wrapping_add_signed(*offset)
+                }
+                Value::Difference { .. } => return Err(Fault::unsupported("a difference of labels in a variable")),
+            };
+            data.extend_from_slice(&bits.to_le_bytes()[..variable.ty.bytes() as usize]);
+        }
+        if let Some(global) = self.globals.iter_mut().find(|global| global.name == variable.name) {
+            let length = data.len().min(global.data.len());
+            global.data[..length].copy_from_slice(&data[..length]);
+        }
+        Ok(())
+    }
+    fn declare_param(&mut self, param: &Variable) -> Result<()> {
+        let too_large = || Fault::new("SIM002", "the parameters are too large");
+        let bytes = param.bytes().filter(|&bytes| bytes <= 1 << 16).ok_or_else(too_large)? as u32;
+        // `.ptr .align` speaks of what is pointed at.
+        let align = if param.pointer.is_some() { 8 } else { param.align.unwrap_or_else(|| param.ty.bytes()).max(1) };
+        let offset = self.param_bytes.next_multiple_of(align);
+        self.param_bytes = offset + bytes;
+        if self.param_bytes > 1 << 20 {
+            return Err(too_large());
+        }
+        let ty = param_type(param);
+        self.params.push(ParamField { offset, bytes, hidden: param.hidden, name: param.name.clone(), ty });
+        self.bind(&param.name, Binding::Variable { address: u64::from(offset) });
+        Ok(())
+    }
+
+    // Calls.
+
+    pub(super) fn new_label(&mut self, name: &str) -> u32 {
+        self.labels.push((name.to_owned(), None));
+        self.labels.len() as u32 - 1
+    }
+    pub(super) fn place(&mut self, label: u32) {
+        self.labels[label as usize].1 = Some(self.code.len() as u32);
+    }
+    /// Where `ret` goes in a function that is inlined.
+    pub(super) fn inline_end(&self) -> Option<u32> {
+        self.inlined.last().copied()
+    }
+    /// Lanes for which the guard does not hold go to a label; then there is no guard.
+    pub(super) fn skip_unless_guarded(&mut self, target: u32) {
+        if let Some((slot, negated)) = self.guard {
+            self.guard = Some((slot, !negated));
+            self.emit(Op::Branch { target });
+            self.guard = None;
+        }
+    }
+    pub(super) fn position(&self) -> (u32, u32) {
+        (self.line, self.name)
+    }
+    pub(super) fn set_position(&mut self, line: u32, name: u32) {
+        (self.line, self.name, self.guard) = (line, name, None);
+    }
+    /// Hides the caller's names; `None` when functions nest too deep or the program has become too large.
+    pub(super) fn open_function(&mut self, end: u32) -> Option<Vec<Scope>> {
+        if self.inlined.len() >= CALL_DEPTH || self.code.len() > CODE_LIMIT {
+            return None;
+        }
+        self.inlined.push(end);
+        let caller = self.scopes.split_off(1);
+        self.scopes.push(Scope::default());
+        Some(caller)
+    }
+    pub(super) fn close_function(&mut self, caller: Vec<Scope>) {
+        self.inlined.pop();
+        self.scopes.truncate(1);
+        self.scopes.extend(caller);
+    }
+    pub(super) fn declare_argument(&mut self, name: &str) -> RegSlot {
+        let slot = self.temporary();
+        self.bind(name, Binding::Argument { slot });
+        slot
+    }
+
+    /// A function's own name for an array that its caller has: parameters are not written, and results are read afterwards only.
+    pub(super) fn declare_byte_array(&mut self, name: &str, array: ByteArray) {
+        self.bind(name, Binding::Bytes(array));
+    }
+
+    // Looking names up.
+
+    fn find(&mut self, name: &str) -> Option<Binding> {
+        let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
+        let number = name[digits..].parse::<u32>().ok();
+        for index in (0..self.scopes.len()).rev() {
+            if let Some(binding) = self.scopes[index].names.get(name) {
+                return Some(binding.clone());
+            }
+            if let (Some(number), Some(&(ty, count))) = (number, self.scopes[index].ranges.get(&name[..digits]))
+                && number < count
+            {
+                let binding = Binding::Register { slot: self.register(ty), ty };
+                self.scopes[index].names.insert(name.to_owned(), binding.clone());
+                return Some(binding);
+            }
+        }
+        None
+    }
+    fn undeclared(name: &str) -> Box<Fault> {
+        Fault::new("SIM002", format!("'{name}' is not declared"))
+    }
+    pub(super) fn label(&mut self, name: &str) -> Result<u32> {
+        match self.find(name) {
+            Some(Binding::Label(label)) => Ok(label),
+            _ => Err(Self::undeclared(name)),
+        }
+    }
+    pub(super) fn targets(&mut self, name: &str) -> Result<Vec<u32>> {
+        match self.find(name) {
+            Some(Binding::Targets(targets)) => Ok(targets),
+            _ => Err(Self::undeclared(name)),
+        }
+    }
+    fn variable(&mut self, name: &str) -> Result<u64> {
+        match self.find(name) {
+            Some(Binding::Variable { address } | Binding::Shared { address }) => Ok(address),
+            _ => Err(Self::undeclared(name)),
+        }
+    }
+    /// The register of a call's argument or result, when the name is one.
+    pub(super) fn argument(&mut self, name: &str) -> Option<RegSlot> {
+        match self.find(name) {
+            Some(Binding::Argument { slot }) => Some(slot),
+            _ => None,
+        }
+    }
+    /// The array that a call takes or gives, when the name is one.
+    pub(super) fn byte_array(&mut self, name: &str) -> Option<ByteArray> {
+        match self.find(name) {
+            Some(Binding::Bytes(array)) => Some(array),
+            _ => None,
+        }
+    }
+    /// A place in an array of a call, when the address is one.
+    pub(super) fn part_of_byte_array(&mut self, address: &ptx::Address) -> Option<Address> {
+        let array = self.byte_array(address.base.as_ref()?)?;
+        Some(Address { base: self.constant(array.address), offset: address.offset })
+    }
+    pub(super) fn function(&self, name: &str) -> Option<&'m Function> {
+        self.functions.get(name).copied()
+    }
+
+    /// A register; one of 128 bits is two of 64, the lower first.
+    fn register(&mut self, ty: Type) -> RegSlot {
+        let slot = self.temporary();
+        self.bits.resize(slot as usize, 0);
+        self.bits.push(ty.bits().min(64) as u8);
+        if ty == Type::B128 {
+            self.temporary();
+        }
+        slot
+    }
+    /// A register nobody else uses.
+    pub(super) fn temporary(&mut self) -> RegSlot {
+        self.slots += 1;
+        self.slots - 1
+    }
+    /// The carry flag.
+    pub(super) fn carry(&mut self) -> RegSlot {
+        let slot = self.carry.unwrap_or_else(|| self.temporary());
+        self.carry = Some(slot);
+        slot
+    }
+    pub(super) fn constant(&mut self, value: u64) -> RegSlot {
+        if let Some(&slot) = self.constants.get(&value) {
+            return slot;
+        }
+        let slot = self.temporary();
+        self.constants.insert(value, slot);
+        slot
+    }
+    fn special(&mut self, special: Special) -> RegSlot {
+        if let Some(&slot) = self.specials.get(&special) {
+            return slot;
+        }
+        let slot = self.temporary();
+        self.specials.insert(special, slot);
+        slot
+    }
+
+    fn shared(&mut self, address: u64) -> RegSlot {
+        self.special(Special::SharedAddress(address as u32))
+    }
+
+    // Operands.
+
+    pub(super) fn operand<'i>(&self, instruction: &'i Instruction, index: usize) -> Result<&'i Operand> {
+        let missing = || Fault::new("SIM002", format!("'{}' needs more operands", instruction.full_name()));
+        instruction.operands.get(index).ok_or_else(missing)
+    }
+    /// The slot of a source operand that is used as a value of `bits` bits.
+    pub(super) fn source(&mut self, instruction: &Instruction, index: usize, bits: u32) -> Result<RegSlot> {
+        let operand = self.operand(instruction, index)?;
+        self.value(operand, bits)
+    }
+    pub(super) fn value(&mut self, operand: &Operand, bits: u32) -> Result<RegSlot> {
+        let mask = u64::MAX >> (64 - bits.clamp(1, 64));
+        match operand {
+            Operand::Name(name) => self.named(name),
+            Operand::Offset { name, offset } => match self.find(name) {
+                Some(Binding::Shared { address }) => Ok(self.shared(address.wrapping_add_signed(*offset))),
+                _ => {
+                    let address = self.variable(name)?.wrapping_add_signed(*offset);
+                    Ok(self.constant(address))
+                }
+            },
+            Operand::Integer(value) if bits == 1 => Ok(self.constant(u64::from(*value != 0))),
+            Operand::Integer(value) => Ok(self.constant(*value as u64 & mask)),
+            Operand::F32(value) => Ok(self.constant(u64::from(*value))),
+            Operand::F64(value) if bits == 32 => Ok(self.constant(u64::from((f64::from_bits(*value) as f32).to_bits()))),
+            Operand::F64(value) => Ok(self.constant(*value)),
+            Operand::Not(name) => {
+                let src = self.named(name)?;
+                let dst = self.temporary();
+                let guard = self.guard.take();
+                self.emit(Op::Lane { f: map1(|a| a ^ 1), dst, src: [src, 0, 0, 0], parts: false });
+                self.guard = guard;
+                Ok(dst)
+            }
+            _ => Err(Fault::new("SIM002", "a register or a number is needed here")),
+        }
+    }
+    fn named(&mut self, name: &str) -> Result<RegSlot> {
+        if let Some(special) = special_register(name) {
+            return Ok(self.special(special));
+        }
+        match self.find(name) {
+            Some(Binding::Register { slot, .. } | Binding::Argument { slot }) => Ok(slot),
+            Some(Binding::Variable { address }) => Ok(self.constant(address)),
+            Some(Binding::Shared { address }) => Ok(self.shared(address)),
+            _ => Err(Self::undeclared(name)),
+        }
+    }
+    /// The slot and width of a destination.
+    pub(super) fn destination(&mut self, operand: &Operand) -> Result<(RegSlot, u32)> {
+        let Operand::Name(name) = operand else { return Err(Fault::new("SIM002", "a register is needed here")) };
+        if name == "_" {
+            return Ok((self.register(Type::B128), 64));
+        }
+        match self.find(name) {
+            Some(Binding::Register { slot, ty }) => Ok((slot, ty.bits())),
+            _ => Err(Self::undeclared(name)),
+        }
+    }
+    pub(super) fn result(&mut self, instruction: &Instruction, index: usize) -> Result<RegSlot> {
+        let operand = self.operand(instruction, index)?;
+        Ok(self.destination(operand)?.0)
+    }
+    /// `d|p`, or `d` alone.
+    pub(super) fn result_pair(&mut self, instruction: &Instruction) -> Result<(RegSlot, Option<RegSlot>)> {
+        match self.operand(instruction, 0)? {
+            Operand::Pair(first, second) => Ok((self.destination(first)?.0, Some(self.destination(second)?.0))),
+            other => Ok((self.destination(other)?.0, None)),
+        }
+    }
+    /// The slots of `{a, b}` or of a single register, as results.
+    pub(super) fn results(&mut self, operand: &Operand) -> Result<Box<[RegSlot]>> {
+        match operand {
+            Operand::Vector(parts) => parts.iter().map(|part| Ok(self.destination(part)?.0)).collect(),
+            single => Ok([self.destination(single)?.0].into()),
+        }
+    }
+    /// The same for sources.
+    pub(super) fn values(&mut self, operand: &Operand, bits: u32) -> Result<Box<[RegSlot]>> {
+        match operand {
+            Operand::Vector(parts) => parts.iter().map(|part| self.value(part, bits)).collect(),
+            single => Ok([self.value(single, bits)?].into()),
+        }
+    }
+    pub(super) fn address(&mut self, instruction: &Instruction, index: usize) -> Result<Address> {
+        let operand = self.operand(instruction, index)?;
+        let Operand::Address(address) = operand else {
+            return Err(Fault::new("SIM002", format!("'{}' needs an address", instruction.full_name())));
+        };
+        if !address.more.is_empty() {
+            return Err(unsupported(instruction, "coordinates in this address"));
+        }
+        self.plain_address(address)
+    }
+    pub(super) fn plain_address(&mut self, address: &ptx::Address) -> Result<Address> {
+        let base = match &address.base {
+            Some(name) => self.named(name)?,
+            None => 0,
+        };
+        Ok(Address { base, offset: address.offset })
+    }
+
+    // Instructions.
+
+    /// Begins an instruction: its line, its guard and its name for the statistics.
+    pub(super) fn start(&mut self, instruction: &Instruction) -> Result<()> {
+        self.line = instruction.line.0;
+        let name = instruction.full_name();
+        self.name = match self.name_index.get(&name) {
+            Some(&index) => index,
+            None => {
+                let index = self.names.len() as u32;
+                self.names.push(name.clone());
+                self.name_index.insert(name, index);
+                index
+            }
+        };
+        self.guard = None;
+        if let Some(guard) = &instruction.guard {
+            self.guard = Some((self.named(&guard.register)?, guard.negated));
+        }
+        Ok(())
+    }
+    pub(super) fn guard_none(&mut self) {
+        self.guard = None;
+    }
+    pub(super) fn emit(&mut self, op: Op) {
+        self.code.push(Instr { guard: self.guard, op, line: self.line, name: self.name });
+    }
+}
+
+fn special_register(name: &str) -> Option<Special> {
+    let part = |suffix: &str| match suffix {
+        "x" => Some(0),
+        "y" => Some(1),
+        "z" => Some(2),
+        _ => None,
+    };
+    if let Some((base, suffix)) = name.split_once('.') {
+        let part = part(suffix)?;
+        return Some(match base {
+            "%tid" => Special::Tid(part),
+            "%ntid" => Special::Ntid(part),
+            "%ctaid" => Special::Ctaid(part),
+            "%nctaid" => Special::Nctaid(part),
+            "%clusterid" => Special::ClusterId(part),
+            "%nclusterid" => Special::NclusterId(part),
+            "%cluster_ctaid" => Special::ClusterCtaid(part),
+            "%cluster_nctaid" => Special::ClusterNctaid(part),
+            _ => return None,
+        });
+    }
+    Some(match name {
+        "%laneid" => Special::LaneId,
+        "%warpid" => Special::WarpId,
+        "%nwarpid" => Special::NwarpId,
+        "%cluster_ctarank" => Special::ClusterCtarank,
+        "%cluster_nctarank" => Special::ClusterNctarank,
+        "%lanemask_eq" => Special::LaneMask(LaneMask::Eq),
+        "%lanemask_le" => Special::LaneMask(LaneMask::Le),
+        "%lanemask_lt" => Special::LaneMask(LaneMask::Lt),
+        "%lanemask_ge" => Special::LaneMask(LaneMask::Ge),
+        "%lanemask_gt" => Special::LaneMask(LaneMask::Gt),
+        "%smid" | "%gridid" => Special::Zero,
+        "%dynamic_smem_size" => Special::DynamicShared,
+        "%perctamemoryoffset" => Special::CtaMemory,
+        "%perctamemorysize" => Special::CtaMemorySize,
+        "%nsmid" | "%is_explicit_cluster" => Special::One,
+        "%total_smem_size" => Special::SharedSize,
+        _ => return None,
+    })
+}
+
+/// What a launch may give for a parameter. Bits without a meaning (`.b32`) are any number of their width.
+fn param_type(param: &Variable) -> Option<ParamType> {
+    if !param.dims.is_empty() || param.vector.is_some() {
+        return None;
+    }
+    Some(match param.ty {
+        Type::U64 | Type::B64 if param.pointer.is_some() => ParamType::Pointer(None),
+        Type::U8 | Type::S8 | Type::B8 => ParamType::Bits(8),
+        Type::U16 | Type::S16 => ParamType::Scalar(Scalar::I16),
+        Type::U32 | Type::S32 => ParamType::Scalar(Scalar::I32),
+        Type::U64 | Type::S64 => ParamType::Scalar(Scalar::I64),
+        Type::F16 => ParamType::Scalar(Scalar::F16),
+        Type::Bf16 => ParamType::Scalar(Scalar::BF16),
+        Type::F32 => ParamType::Scalar(Scalar::F32),
+        Type::F64 => ParamType::Scalar(Scalar::F64),
+        Type::B16 => ParamType::Bits(16),
+        Type::B32 => ParamType::Bits(32),
+        Type::B64 => ParamType::Bits(64),
+        _ => return None,
+    })
+}

@@ -1,0 +1,291 @@
+//! Branches, calls, and what the lanes of a warp do together.
+
+use super::builder::{Builder, ByteArray};
+use super::{only, unsupported};
+use crate::fault::Result;
+use crate::program::*;
+use ptx::{Instruction, Operand, Type};
+
+/// An argument or result, as the caller has it.
+enum Passed {
+    Value(RegSlot),
+    Bytes(ByteArray),
+}
+
+impl Builder<'_> {
+    pub(super) fn control(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
+        Ok(Some(match &*instruction.opcode {
+            "bra" => {
+                only(instruction, &["uni"])?;
+                let Operand::Name(name) = self.operand(instruction, 0)? else {
+                    return Err(unsupported(instruction, "this target"));
+                };
+                Op::Branch { target: self.label(name)? }
+            }
+            "brx" => {
+                only(instruction, &["idx", "uni"])?;
+                let Operand::Name(name) = self.operand(instruction, 1)? else {
+                    return Err(unsupported(instruction, "this target list"));
+                };
+                Op::BranchIndirect { index: self.source(instruction, 0, 32)?, targets: self.targets(name)?.into() }
+            }
+            "ret" | "exit" => {
+                only(instruction, &["uni"])?;
+                match self.inline_end() {
+                    Some(target) if instruction.opcode == "ret" => Op::Branch { target },
+                    _ => Op::Exit,
+                }
+            }
+            "trap" | "brkpt" => Op::Trap,
+            "nanosleep" => Op::Yield,
+            "call" => self.call(instruction)?,
+            "shfl" => self.shuffle(instruction)?,
+            "vote" => self.vote(instruction)?,
+            "match" => self.match_lanes(instruction)?,
+            "redux" => self.reduce(instruction)?,
+            "elect" => {
+                only(instruction, &["sync"])?;
+                let (dst, predicate) = self.result_pair(instruction)?;
+                let predicate = predicate.ok_or_else(|| unsupported(instruction, "it gives a lane and a predicate"))?;
+                Op::Elect { dst, predicate, members: self.source(instruction, 1, 32)? }
+            }
+            "activemask" => Op::ActiveMask { dst: self.result(instruction, 0)? },
+            "bar" | "barrier" => self.barrier(instruction)?,
+            "setmaxnreg" | "griddepcontrol" | "pmevent" => Op::Nothing,
+            _ => return Ok(None),
+        }))
+    }
+
+    fn call(&mut self, instruction: &Instruction) -> Result<Op> {
+        only(instruction, &["uni"])?;
+        let mut lists = Vec::new();
+        let mut callee = None;
+        for operand in &instruction.operands {
+            match operand {
+                Operand::List(list) => lists.push((callee.is_some(), list)),
+                Operand::Name(name) if callee.is_none() => callee = Some(name),
+                _ => return Err(unsupported(instruction, "an indirect call")),
+            }
+        }
+        let Some(callee) = callee else { return Err(unsupported(instruction, "it calls nothing")) };
+        if let Some(function) = self.function(callee).filter(|function| function.body.is_some()) {
+            return self.inline(instruction, function, &lists);
+        }
+        let function = match &**callee {
+            "vprintf" => Builtin::Vprintf,
+            "__cuda_syscall_aligned_malloc" => Builtin::AlignedMalloc,
+            "malloc" => Builtin::Malloc,
+            "free" => Builtin::Free,
+            name => return Err(unsupported(instruction, &format!("'{name}' has no body"))),
+        };
+        let mut result = None;
+        let mut args = Vec::new();
+        for (is_argument, list) in lists {
+            for operand in list {
+                let slot = match operand {
+                    Operand::Name(name) => match self.argument(name) {
+                        Some(slot) => slot,
+                        None if is_argument => self.value(operand, 64)?,
+                        None => self.destination(operand)?.0,
+                    },
+                    other => self.value(other, 64)?,
+                };
+                if is_argument { args.push(slot) } else { result = Some(slot) }
+            }
+        }
+        let wanted = match function {
+            Builtin::Vprintf | Builtin::AlignedMalloc => 2,
+            Builtin::Malloc | Builtin::Free => 1,
+        };
+        if args.len() != wanted {
+            return Err(unsupported(instruction, "a wrong number of arguments"));
+        }
+        Ok(Op::Call { function, args: args.into(), result })
+    }
+
+    /// Puts the body of a function where it is called.
+    fn inline(&mut self, instruction: &Instruction, function: &ptx::Function, lists: &[(bool, &Vec<Operand>)]) -> Result<Op> {
+        let list = |arguments: bool| {
+            lists.iter().find(|(is_argument, _)| *is_argument == arguments).map_or(&[][..], |(_, list)| &list[..])
+        };
+        let (results, arguments) = (list(false), list(true));
+        if results.len() != function.returns.len() || arguments.len() != function.params.len() {
+            return Err(unsupported(instruction, "a wrong number of arguments"));
+        }
+        let sources = arguments.iter().zip(&function.params).map(|(operand, param)| {
+            if param.dims.is_empty() {
+                Ok(Passed::Value(self.value(operand, 64)?))
+            } else {
+                self.passed_bytes(instruction, operand, param)
+            }
+        });
+        let sources = sources.collect::<Result<Vec<Passed>>>()?;
+        let destinations = results.iter().zip(&function.returns).map(|(operand, param)| {
+            let Operand::Name(name) = operand else { return Err(unsupported(instruction, "this result")) };
+            if !param.dims.is_empty() {
+                return self.passed_bytes(instruction, operand, param);
+            }
+            Ok(Passed::Value(match self.argument(name) {
+                Some(slot) => slot,
+                None => self.destination(operand)?.0,
+            }))
+        });
+        let destinations = destinations.collect::<Result<Vec<Passed>>>()?;
+        let (end, after) = (self.new_label("end of function"), self.new_label("after call"));
+        self.skip_unless_guarded(after);
+        let (line, name) = self.position();
+        let caller = self.open_function(end).ok_or_else(|| unsupported(instruction, "calls nest too deep"))?;
+        for (param, source) in function.params.iter().zip(sources) {
+            if let Some((own, caller)) = self.declare_passed(param, source) {
+                let copy = self.copy(own, caller);
+                self.emit(copy);
+            }
+        }
+        let returned: Vec<_> =
+            function.returns.iter().zip(destinations).filter_map(|(param, to)| self.declare_passed(param, to)).collect();
+        self.block(function.body.as_deref().unwrap_or_default())?;
+        self.close_function(caller);
+        self.set_position(line, name);
+        self.place(end);
+        for (own, caller) in returned {
+            let copy = self.copy(caller, own);
+            self.emit(copy);
+        }
+        self.place(after);
+        Ok(Op::Nothing)
+    }
+
+    fn passed_bytes(&mut self, instruction: &Instruction, operand: &Operand, param: &ptx::Variable) -> Result<Passed> {
+        let array = match operand {
+            Operand::Name(name) => self.byte_array(name),
+            _ => None,
+        };
+        let array = array.filter(|array| Some(array.bytes) == param.bytes());
+        Ok(Passed::Bytes(array.ok_or_else(|| unsupported(instruction, "an array of another size"))?))
+    }
+
+    /// The function's own register for a value, with the caller's; an array is the caller's.
+    fn declare_passed(&mut self, param: &ptx::Variable, passed: Passed) -> Option<(RegSlot, RegSlot)> {
+        match passed {
+            Passed::Value(caller) => Some((self.declare_argument(&param.name), caller)),
+            Passed::Bytes(array) => {
+                self.declare_byte_array(&param.name, array);
+                None
+            }
+        }
+    }
+
+    fn shuffle(&mut self, instruction: &Instruction) -> Result<Op> {
+        only(instruction, &["sync", "up", "down", "bfly", "idx"])?;
+        let mode =
+            [("up", ShuffleMode::Up), ("down", ShuffleMode::Down), ("bfly", ShuffleMode::Butterfly), ("idx", ShuffleMode::Index)];
+        let mode = mode.into_iter().find(|(word, _)| instruction.has(word)).map(|(_, mode)| mode);
+        let mode = mode.ok_or_else(|| unsupported(instruction, "it has no mode"))?;
+        let (dst, predicate) = self.result_pair(instruction)?;
+        Ok(Op::Shuffle {
+            mode,
+            dst,
+            predicate,
+            src: self.source(instruction, 1, 32)?,
+            lane: self.source(instruction, 2, 32)?,
+            clamp: self.source(instruction, 3, 32)?,
+            members: self.source(instruction, 4, 32)?,
+        })
+    }
+
+    fn vote(&mut self, instruction: &Instruction) -> Result<Op> {
+        only(instruction, &["sync", "all", "any", "uni", "ballot"])?;
+        let mode = [("all", VoteMode::All), ("any", VoteMode::Any), ("uni", VoteMode::Uniform), ("ballot", VoteMode::Ballot)];
+        let mode = mode.into_iter().find(|(word, _)| instruction.has(word)).map(|(_, mode)| mode);
+        let mode = mode.ok_or_else(|| unsupported(instruction, "it has no mode"))?;
+        Ok(Op::Vote {
+            mode,
+            dst: self.result(instruction, 0)?,
+            src: self.source(instruction, 1, 1)?,
+            members: self.source(instruction, 2, 32)?,
+        })
+    }
+
+    fn match_lanes(&mut self, instruction: &Instruction) -> Result<Op> {
+        only(instruction, &["sync", "any", "all"])?;
+        let bits = instruction.types().next().map_or(32, Type::bits);
+        let (dst, predicate) = self.result_pair(instruction)?;
+        Ok(Op::Match {
+            all: instruction.has("all"),
+            bits,
+            dst,
+            predicate,
+            src: self.source(instruction, 1, bits)?,
+            members: self.source(instruction, 2, 32)?,
+        })
+    }
+
+    fn reduce(&mut self, instruction: &Instruction) -> Result<Op> {
+        only(instruction, &["sync", "add", "min", "max", "and", "or", "xor", "abs", "NaN"])?;
+        let ty = instruction.types().next().unwrap_or(Type::B32);
+        Ok(Op::Reduce {
+            op: self.atom_op(instruction)?,
+            ty,
+            abs: instruction.has("abs"),
+            nan: instruction.has("NaN"),
+            dst: self.result(instruction, 0)?,
+            src: self.source(instruction, 1, 32)?,
+            members: self.source(instruction, 2, 32)?,
+        })
+    }
+
+    pub(super) fn atom_op(&self, instruction: &Instruction) -> Result<AtomOp> {
+        let ops = [
+            ("add", AtomOp::Add),
+            ("min", AtomOp::Min),
+            ("max", AtomOp::Max),
+            ("and", AtomOp::And),
+            ("or", AtomOp::Or),
+            ("xor", AtomOp::Xor),
+            ("exch", AtomOp::Exchange),
+            ("cas", AtomOp::CompareSwap),
+            ("inc", AtomOp::Increment),
+            ("dec", AtomOp::Decrement),
+        ];
+        let op = ops.into_iter().find(|(word, _)| instruction.has(word)).map(|(_, op)| op);
+        op.ok_or_else(|| unsupported(instruction, "it has no operation"))
+    }
+
+    fn barrier(&mut self, instruction: &Instruction) -> Result<Op> {
+        only(
+            instruction,
+            &[
+                "sync", "arrive", "red", "warp", "cta", "aligned", "cluster", "wait", "relaxed", "release", "acquire", "popc",
+                "and", "or",
+            ],
+        )?;
+        if instruction.has("warp") {
+            return Ok(Op::WarpSync { members: self.source(instruction, 0, 32)? });
+        }
+        if instruction.has("cluster") {
+            return Ok(Op::ClusterBarrier { arrive: instruction.has("arrive") });
+        }
+        let aligned = instruction.opcode == "bar" || instruction.has("aligned");
+        let count = instruction.operands.len();
+        if instruction.has("red") {
+            let mode = match (instruction.has("popc"), instruction.has("and")) {
+                (true, _) => VoteMode::Ballot,
+                (_, true) => VoteMode::All,
+                _ => VoteMode::Any,
+            };
+            let dst = self.result(instruction, 0)?;
+            let id = self.source(instruction, 1, 32)?;
+            let threads = if count > 3 { Some(self.source(instruction, 2, 32)?) } else { None };
+            let src = self.source(instruction, count - 1, 1)?;
+            return Ok(Op::Barrier(BarrierOp { id, threads, arrive_only: false, reduce: Some((dst, src, mode)), aligned }));
+        }
+        let id = self.source(instruction, 0, 32)?;
+        let threads = if count > 1 { Some(self.source(instruction, 1, 32)?) } else { None };
+        Ok(Op::Barrier(BarrierOp { id, threads, arrive_only: instruction.has("arrive"), reduce: None, aligned }))
+    }
+
+    /// A copy of a register, for arguments of calls.
+    pub(super) fn copy(&mut self, dst: RegSlot, src: RegSlot) -> Op {
+        Op::Move { dst, src }
+    }
+}

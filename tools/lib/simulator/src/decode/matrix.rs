@@ -1,0 +1,225 @@
+//! Matrices: `ldmatrix`, `stmatrix`, `movmatrix`, `mma`.
+
+use super::builder::Builder;
+use super::{only, unsupported};
+use crate::exec::mma::is_packed;
+use crate::fault::Result;
+use crate::mma_arith::{Accumulator, Kind};
+use crate::program::*;
+use numerics::Scalar;
+use ptx::{Instruction, Operand, Type};
+
+/// What a type means as an operand of a product.
+pub(super) fn operand_kind(ty: Type) -> Option<Kind> {
+    Some(match ty {
+        Type::F16 => Kind::Float(Scalar::F16),
+        Type::Bf16 => Kind::Float(Scalar::BF16),
+        Type::Tf32 => Kind::Float(Scalar::TF32),
+        Type::F64 => Kind::Float(Scalar::F64),
+        Type::E4m3 | Type::Ue4m3 => Kind::Float(Scalar::F8E4M3FN),
+        Type::E5m2 => Kind::Float(Scalar::F8E5M2),
+        Type::E2m1 => Kind::Float(Scalar::F4E2M1FN),
+        Type::Ue8m0 => Kind::Float(Scalar::F8E8M0FNU),
+        Type::E3m2 => Kind::Small { exponent: 3, mantissa: 2 },
+        Type::E2m3 => Kind::Small { exponent: 2, mantissa: 3 },
+        Type::U8 | Type::S8 => Kind::Int { bits: 8, signed: ty.is_signed() },
+        Type::U4 => Kind::Int { bits: 4, signed: false },
+        Type::S4 => Kind::Int { bits: 4, signed: true },
+        Type::B1 => Kind::Int { bits: 1, signed: false },
+        _ => return None,
+    })
+}
+
+pub(super) fn accumulator(ty: Type, saturate: bool) -> Option<Accumulator> {
+    Some(match ty {
+        Type::F16 => Accumulator::Float(Scalar::F16),
+        Type::F32 => Accumulator::Float(Scalar::F32),
+        Type::F64 => Accumulator::Float(Scalar::F64),
+        Type::S32 => Accumulator::Int { saturate },
+        _ => return None,
+    })
+}
+
+/// Numbers of a shape such as `m16n8k32`.
+pub(super) fn shape(instruction: &Instruction) -> Option<(usize, usize, usize)> {
+    instruction.modifiers.iter().find_map(|modifier| {
+        let rest = modifier.name().strip_prefix('m')?;
+        let (m, rest) = rest.split_once('n')?;
+        let (n, k) = rest.split_once('k')?;
+        Some((m.parse().ok()?, n.parse().ok()?, k.parse().ok()?))
+    })
+}
+
+impl Builder<'_> {
+    pub(super) fn matrix(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
+        Ok(Some(match &*instruction.opcode {
+            "ldmatrix" => {
+                let shape = self.matrix_shape(instruction)?;
+                let to = self.operand(instruction, 0)?;
+                let dst = self.results(to)?;
+                let registers = if shape == MatrixShape::M16n16 { 2 } else { 1 };
+                if dst.len() != self.matrix_count(instruction) * registers || shape == MatrixShape::M16n8 {
+                    return Err(unsupported(instruction, "these registers"));
+                }
+                let bits = match (instruction.has("b6x16_p32"), instruction.has("b4x16_p64")) {
+                    (true, _) => 6,
+                    (_, true) => 4,
+                    _ => instruction.types().next().map_or(16, Type::bits),
+                };
+                Op::LoadMatrix { shape, transposed: instruction.has("trans"), bits, dst, address: self.address(instruction, 1)? }
+            }
+            "stmatrix" => {
+                let shape = self.matrix_shape(instruction)?;
+                let from = self.operand(instruction, 1)?;
+                let src = self.values(from, 32)?;
+                if src.len() != self.matrix_count(instruction) || matches!(shape, MatrixShape::M16n16 | MatrixShape::M8n16) {
+                    return Err(unsupported(instruction, "these registers"));
+                }
+                Op::StoreMatrix { shape, transposed: instruction.has("trans"), src, address: self.address(instruction, 0)? }
+            }
+            "movmatrix" => {
+                only(instruction, &["sync", "aligned", "m8n8", "trans"])?;
+                Op::MoveMatrix { dst: self.result(instruction, 0)?, src: self.source(instruction, 1, 32)? }
+            }
+            "mma" => Op::Mma(Box::new(self.mma(instruction)?)),
+            _ => return Ok(None),
+        }))
+    }
+
+    fn matrix_shape(&self, instruction: &Instruction) -> Result<MatrixShape> {
+        let known =
+            ["sync", "aligned", "m8n8", "m8n16", "m16n16", "m16n8", "x1", "x2", "x4", "trans", "b8x16", "b6x16_p32", "b4x16_p64"];
+        only(instruction, &known)?;
+        let widened = instruction.has("b8x16") && (instruction.has("b6x16_p32") || instruction.has("b4x16_p64"));
+        let bytes = widened || instruction.types().next() == Some(Type::B8);
+        if instruction.has("m8n16") {
+            let plain = widened && !instruction.has("trans");
+            return if plain { Ok(MatrixShape::M8n16) } else { Err(unsupported(instruction, "this shape")) };
+        }
+        match (instruction.has("m8n8"), instruction.has("m16n16"), instruction.has("m16n8")) {
+            (true, _, _) if !bytes => Ok(MatrixShape::M8n8),
+            (_, true, _) if bytes && instruction.has("trans") => Ok(MatrixShape::M16n16),
+            (_, _, true) if bytes && instruction.has("trans") => Ok(MatrixShape::M16n8),
+            _ => Err(unsupported(instruction, "this shape")),
+        }
+    }
+    fn matrix_count(&self, instruction: &Instruction) -> usize {
+        if instruction.has("x4") {
+            4
+        } else if instruction.has("x2") {
+            2
+        } else {
+            1
+        }
+    }
+
+    fn mma(&mut self, instruction: &Instruction) -> Result<MmaOp> {
+        let Some((m, 8, k)) = shape(instruction) else { return Err(unsupported(instruction, "this shape")) };
+        let shape_word = format!("m{m}n8k{k}");
+        only(
+            instruction,
+            &[
+                "sync",
+                "aligned",
+                &shape_word,
+                "row",
+                "col",
+                "satfinite",
+                "xor",
+                "and",
+                "popc",
+                "kind::f8f6f4",
+                "kind::mxf8f6f4",
+                "kind::mxf4",
+                "kind::mxf4nvf4",
+                "block_scale",
+                "scale_vec::1X",
+                "scale_vec::2X",
+                "scale_vec::4X",
+            ],
+        )?;
+        let types: Vec<Type> = instruction.types().collect();
+        let [d_type, a_type, b_type, c_type, ..] = types[..] else { return Err(unsupported(instruction, "it needs four types")) };
+        let saturate = instruction.has("satfinite");
+        let wrong = |_| unsupported(instruction, "these types");
+        let d_type = accumulator(d_type, saturate).ok_or(()).map_err(wrong)?;
+        let c_type = accumulator(c_type, saturate).ok_or(()).map_err(wrong)?;
+        // Small floats lie in bytes in the kinds that mix them.
+        let in_bytes = instruction.has("kind::f8f6f4") || instruction.has("kind::mxf8f6f4");
+        let a = self.mma_operand(instruction, 1, a_type, in_bytes, m * k)?;
+        let b = self.mma_operand(instruction, 2, b_type, in_bytes, k * 8)?;
+        let (to, from) = (self.operand(instruction, 0)?, self.operand(instruction, 3)?);
+        let (d, c) = (self.results(to)?, self.values(from, if d_type == Accumulator::Float(Scalar::F64) { 64 } else { 32 })?);
+        let expect = |ty: Accumulator| m * 8 / 32 / if is_packed(ty) { 2 } else { 1 };
+        if d.len() != expect(d_type) || c.len() != expect(c_type) || !matches!(m, 8 | 16) {
+            return Err(unsupported(instruction, "these registers"));
+        }
+        let (mut scale_a, mut scale_b) = (None, None);
+        if instruction.has("block_scale") {
+            let count = if instruction.has("scale_vec::4X") {
+                4
+            } else if instruction.has("scale_vec::2X") {
+                2
+            } else {
+                1
+            };
+            let kind = types.get(4).and_then(|&ty| operand_kind(ty)).ok_or(()).map_err(wrong)?;
+            scale_a = Some(self.scale(instruction, 4, kind, count)?);
+            scale_b = Some(self.scale(instruction, 6, kind, count)?);
+        }
+        let exclusive = instruction.has("xor");
+        if instruction.has("popc") != (a_type == Type::B1) || a_type != b_type && a_type == Type::B1 {
+            return Err(unsupported(instruction, "these types"));
+        }
+        Ok(MmaOp {
+            exclusive,
+            m,
+            k,
+            d,
+            a,
+            b,
+            c,
+            d_type,
+            c_type,
+            d_packed: is_packed(d_type),
+            c_packed: is_packed(c_type),
+            scale_a,
+            scale_b,
+        })
+    }
+
+    fn mma_operand(
+        &mut self,
+        instruction: &Instruction,
+        index: usize,
+        ty: Type,
+        in_bytes: bool,
+        elements: usize,
+    ) -> Result<MmaOperand> {
+        let Some(kind) = operand_kind(ty) else { return Err(unsupported(instruction, &format!("operands of type '.{ty}'"))) };
+        let width = match ty {
+            Type::E3m2 | Type::E2m3 => 6,
+            _ => ty.bits(),
+        };
+        let container = if in_bytes { 8 } else { width };
+        // A four-bit float is in the middle of its byte.
+        let shift = if in_bytes && width == 4 { 2 } else { 0 };
+        let from = self.operand(instruction, index)?;
+        let slots = self.values(from, container.max(32))?;
+        if slots.len() * (32 / container).max(1) as usize * 32 != elements {
+            return Err(unsupported(instruction, "these registers"));
+        }
+        let table = if width <= 8 { kind.table(width) } else { Vec::new() };
+        Ok(MmaOperand { slots, kind, width, container, shift, table })
+    }
+
+    fn scale(&mut self, instruction: &Instruction, index: usize, kind: Kind, count: usize) -> Result<ScaleOp> {
+        let from = self.operand(instruction, index)?;
+        let slots = self.values(from, 32)?;
+        let Operand::Vector(selectors) = self.operand(instruction, index + 1)? else {
+            return Err(unsupported(instruction, "it needs scale selectors"));
+        };
+        let [byte, thread] = &selectors[..] else { return Err(unsupported(instruction, "it needs two scale selectors")) };
+        Ok(ScaleOp { slot: slots[0], byte: self.value(byte, 16)?, thread: self.value(thread, 16)?, kind, count })
+    }
+}

@@ -1,0 +1,205 @@
+//! Loads, stores, atomics and fences.
+
+use super::builder::Builder;
+use super::{only, unsupported};
+use crate::fault::Result;
+use crate::program::*;
+use ptx::{Instruction, Operand, Type};
+
+/// Words that order or hint and change no value here: lanes of a warp and warps run one after the other.
+const ORDER: &[&str] = &[
+    "weak",
+    "relaxed",
+    "acquire",
+    "release",
+    "acq_rel",
+    "sc",
+    "cta",
+    "cluster",
+    "gpu",
+    "sys",
+    "volatile",
+    "mmio",
+    "nc",
+    "ca",
+    "cg",
+    "cs",
+    "lu",
+    "cv",
+    "wb",
+    "wt",
+    "unified",
+    "L1::evict_normal",
+    "L1::evict_unchanged",
+    "L1::evict_first",
+    "L1::evict_last",
+    "L1::no_allocate",
+    "L2::cache_hint",
+    "L2::64B",
+    "L2::128B",
+    "L2::256B",
+    "L2::evict_first",
+    "L2::evict_last",
+    "L2::evict_normal",
+];
+
+impl Builder<'_> {
+    pub(super) fn memory(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
+        Ok(Some(match &*instruction.opcode {
+            "ld" | "ldu" => self.load(instruction)?,
+            "st" => self.store(instruction)?,
+            "atom" | "red" => self.atomic(instruction)?,
+            "multimem" => self.multimem(instruction)?,
+            "fence" => self.fence(instruction)?,
+            "prefetch" | "prefetchu" | "membar" | "applypriority" | "discard" => Op::Nothing,
+            _ => return Ok(None),
+        }))
+    }
+
+    fn space(&self, instruction: &Instruction) -> Result<Space> {
+        Ok(match instruction.space() {
+            None => Space::Generic,
+            Some(ptx::Space::Global | ptx::Space::Const) => Space::Global,
+            Some(ptx::Space::Shared | ptx::Space::SharedCta) => Space::SharedCta,
+            Some(ptx::Space::SharedCluster) => Space::SharedCluster,
+            Some(ptx::Space::Local) => Space::Local,
+            Some(ptx::Space::Param | ptx::Space::ParamEntry) => Space::Param,
+            Some(space) => return Err(unsupported(instruction, &format!("space '.{space}'"))),
+        })
+    }
+
+    fn access_words(instruction: &Instruction) -> Result<()> {
+        let known: Vec<&str> = ORDER.iter().chain(&["v2", "v4", "v8"]).copied().collect();
+        only(instruction, &known)
+    }
+    /// The type of an element, after the vector's length was checked.
+    fn element_type(instruction: &Instruction, count: usize) -> Result<Type> {
+        let length = [("v2", 2), ("v4", 4), ("v8", 8)].into_iter().find(|(word, _)| instruction.has(word)).map_or(1, |(_, n)| n);
+        let Some(ty) = instruction.types().next() else { return Err(unsupported(instruction, "it has no type")) };
+        if count != length || ty.bits() > 64 {
+            return Err(unsupported(instruction, "these operands"));
+        }
+        Ok(ty)
+    }
+
+    fn load(&mut self, instruction: &Instruction) -> Result<Op> {
+        Self::access_words(instruction)?;
+        // The result of a call is a register here.
+        if let Some(src) = self.call_argument(instruction, 1)? {
+            let dst = self.result(instruction, 0)?;
+            return Ok(self.copy(dst, src));
+        }
+        if let Some(dst) = self.wide_register(instruction, 0)? {
+            let (space, address) = self.accessed(instruction, 1)?;
+            return Ok(Op::Load { space, element: Element { bytes: 8, signed_to: None }, dst, address });
+        }
+        let to = self.operand(instruction, 0)?;
+        let dst = self.results(to)?;
+        let ty = Self::element_type(instruction, dst.len())?;
+        let width = match to {
+            Operand::Name(_) => self.destination(to)?.1,
+            Operand::Vector(parts) => self.destination(&parts[0])?.1,
+            _ => ty.bits(),
+        };
+        let signed_to = (ty.is_signed() && width > ty.bits()).then_some(width);
+        let element = Element { bytes: ty.bytes(), signed_to };
+        let (space, address) = self.accessed(instruction, 1)?;
+        Ok(Op::Load { space, element, dst, address })
+    }
+
+    fn store(&mut self, instruction: &Instruction) -> Result<Op> {
+        Self::access_words(instruction)?;
+        if let Some(dst) = self.call_argument(instruction, 0)? {
+            let bits = instruction.types().next().map_or(64, Type::bits);
+            let src = self.source(instruction, 1, bits)?;
+            return Ok(self.copy(dst, src));
+        }
+        if let Some(src) = self.wide_register(instruction, 1)? {
+            let (space, address) = self.accessed(instruction, 0)?;
+            return Ok(Op::Store { space, bytes: 8, src, address });
+        }
+        let from = self.operand(instruction, 1)?;
+        let bits = instruction.types().next().map_or(64, Type::bits);
+        let src = self.values(from, bits)?;
+        let ty = Self::element_type(instruction, src.len())?;
+        let (space, address) = self.accessed(instruction, 0)?;
+        Ok(Op::Store { space, bytes: ty.bytes(), src, address })
+    }
+
+    /// Where an access goes. Arrays that calls take and give are in local memory.
+    fn accessed(&mut self, instruction: &Instruction, index: usize) -> Result<(Space, Address)> {
+        if let Operand::Address(address) = self.operand(instruction, index)?
+            && let Some(place) = self.part_of_byte_array(address)
+        {
+            return Ok((Space::Local, place));
+        }
+        Ok((self.space(instruction)?, self.address(instruction, index)?))
+    }
+
+    /// The two halves of a register of 128 bits, when the instruction is about one.
+    fn wide_register(&mut self, instruction: &Instruction, index: usize) -> Result<Option<Box<[RegSlot]>>> {
+        if instruction.types().next() != Some(Type::B128) {
+            return Ok(None);
+        }
+        let operand = self.operand(instruction, index)?;
+        let slot = self.destination(operand)?.0;
+        Ok(Some([slot, slot + 1].into()))
+    }
+
+    /// Multicast memory, of which this device has the only copy: what a load reduces is what is there.
+    fn multimem(&mut self, instruction: &Instruction) -> Result<Op> {
+        const WORDS: &[&str] =
+            &["ld_reduce", "st", "red", "add", "min", "max", "and", "or", "xor", "acc::f32", "acc::f16", "v2", "v4", "v8"];
+        let known: Vec<&str> = ORDER.iter().chain(WORDS).copied().collect();
+        only(instruction, &known)?;
+        let Some(ty) = instruction.types().next() else { return Err(unsupported(instruction, "it has no type")) };
+        if instruction.has("ld_reduce") {
+            let dst = self.results(self.operand(instruction, 0)?)?;
+            let element = Element { bytes: Self::element_type(instruction, dst.len())?.bytes(), signed_to: None };
+            return Ok(Op::Load { space: self.space(instruction)?, element, dst, address: self.address(instruction, 1)? });
+        }
+        let src = self.values(self.operand(instruction, 1)?, ty.bits())?;
+        Self::element_type(instruction, src.len())?;
+        let (space, address) = (self.space(instruction)?, self.address(instruction, 0)?);
+        if instruction.has("st") {
+            return Ok(Op::Store { space, bytes: ty.bytes(), src, address });
+        }
+        let op = self.atom_op(instruction)?;
+        Ok(Op::Combine { space, op, ty, src, unused: self.temporary(), address })
+    }
+
+    /// Memory is sequentially consistent here, so only the fences between proxies do something.
+    fn fence(&mut self, instruction: &Instruction) -> Result<Op> {
+        let words = ["proxy", "async", "alias", "mbarrier_init", "sync_restrict", "tensormap::generic"];
+        let known: Vec<&str> = ORDER.iter().chain(&words).copied().collect();
+        only(instruction, &known)?;
+        Ok(if instruction.has("proxy") && instruction.has("async") { Op::ProxyFence } else { Op::Nothing })
+    }
+
+    /// The register behind `[param0]` of a call sequence.
+    fn call_argument(&mut self, instruction: &Instruction, index: usize) -> Result<Option<RegSlot>> {
+        let Operand::Address(address) = self.operand(instruction, index)? else { return Ok(None) };
+        let Some(slot) = address.base.as_ref().and_then(|name| self.argument(name)) else { return Ok(None) };
+        if address.offset != 0 {
+            return Err(unsupported(instruction, "parts of an argument"));
+        }
+        Ok(Some(slot))
+    }
+
+    fn atomic(&mut self, instruction: &Instruction) -> Result<Op> {
+        let ops = ["add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec", "noftz"];
+        let known: Vec<&str> = ORDER.iter().chain(&ops).copied().collect();
+        only(instruction, &known)?;
+        let op = self.atom_op(instruction)?;
+        let Some(ty) = instruction.types().next() else { return Err(unsupported(instruction, "it has no type")) };
+        if !matches!(ty.bits(), 16 | 32 | 64) || ty == Type::F32x2 {
+            return Err(unsupported(instruction, &format!("type '.{ty}'")));
+        }
+        let reduction = instruction.opcode == "red";
+        let first = usize::from(!reduction);
+        let dst = if reduction { self.temporary() } else { self.result(instruction, 0)? };
+        let a = self.source(instruction, first + 1, ty.bits())?;
+        let b = if op == AtomOp::CompareSwap { self.source(instruction, first + 2, ty.bits())? } else { 0 };
+        Ok(Op::Atom { space: self.space(instruction)?, op, ty, dst, src: [a, b], address: self.address(instruction, first)? })
+    }
+}

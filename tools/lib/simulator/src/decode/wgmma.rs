@@ -1,0 +1,98 @@
+//! `wgmma`.
+
+use super::builder::Builder;
+use super::matrix::{accumulator, operand_kind, shape};
+use super::{only, unsupported};
+use crate::fault::Result;
+use crate::program::*;
+use ptx::{Instruction, Operand, Type};
+
+impl Builder<'_> {
+    pub(super) fn warp_group(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
+        if instruction.opcode != "wgmma" {
+            return Ok(None);
+        }
+        let has = |word: &str| instruction.has(word);
+        if has("fence") || has("commit_group") || has("wait_group") {
+            only(instruction, &["fence", "commit_group", "wait_group", "sync", "aligned"])?;
+            return Ok(Some(if has("fence") {
+                Op::WgmmaFence
+            } else if has("commit_group") {
+                Op::WgmmaCommit
+            } else {
+                let Operand::Integer(left) = self.operand(instruction, 0)? else {
+                    return Err(unsupported(instruction, "it needs a number"));
+                };
+                Op::WgmmaWait { left: (*left).clamp(0, 1 << 20) as u32 }
+            }));
+        }
+        let Some((64, n, k)) = shape(instruction) else { return Err(unsupported(instruction, "this shape")) };
+        only(instruction, &["mma_async", "sync", "aligned", "satfinite", &format!("m64n{n}k{k}")])?;
+        let types: Vec<Type> = instruction.types().collect();
+        let [d_type, a_type, b_type] = types[..] else { return Err(unsupported(instruction, "it needs three types")) };
+        let (Some(a_kind), Some(b_kind)) = (operand_kind(a_type), operand_kind(b_type)) else {
+            return Err(unsupported(instruction, "these types"));
+        };
+        let Some(d_type) = accumulator(d_type, has("satfinite")) else { return Err(unsupported(instruction, "this result")) };
+        let element = if a_type == Type::Tf32 { 4 } else { a_type.bytes() };
+        if k * element as usize != 32 || n % 8 != 0 || n > 256 || n == 0 {
+            return Err(unsupported(instruction, "this shape"));
+        }
+        let to = self.operand(instruction, 0)?;
+        let d = self.results(to)?;
+        let packed = d_type == crate::mma_arith::Accumulator::Float(numerics::Scalar::F16);
+        if d.len() != n / if packed { 4 } else { 2 } {
+            return Err(unsupported(instruction, "these registers"));
+        }
+        let a = match self.operand(instruction, 1)? {
+            vector @ Operand::Vector(parts) if parts.len() == 4 => WgmmaA::Registers(self.values(vector, 32)?),
+            single => WgmmaA::Shared(self.value(single, 64)?),
+        };
+        let b = self.source(instruction, 2, 64)?;
+        let accumulate = match instruction.operands.get(3) {
+            Some(operand) => self.value(operand, 1)?,
+            None => self.constant(1),
+        };
+        let numbers: Vec<i64> = instruction
+            .operands
+            .iter()
+            .skip(4)
+            .filter_map(|operand| match operand {
+                Operand::Integer(value) => Some(*value),
+                _ => None,
+            })
+            .collect();
+        if numbers.len() + 4 < instruction.operands.len() {
+            return Err(unsupported(instruction, "these immediates"));
+        }
+        let number = |index: usize, otherwise: i64| numbers.get(index).copied().unwrap_or(otherwise);
+        // With A in registers only B can be transposed.
+        let (transpose_a, transpose_b) = match a {
+            WgmmaA::Registers(_) => (false, number(2, 0) == 1),
+            WgmmaA::Shared(_) => (number(2, 0) == 1, number(3, 0) == 1),
+        };
+        let mut registers = d.to_vec();
+        if let WgmmaA::Registers(slots) = &a {
+            registers.extend(slots.iter());
+        }
+        Ok(Some(Op::Wgmma(Box::new(WgmmaOp {
+            n,
+            k,
+            d,
+            a,
+            b,
+            accumulate,
+            d_type,
+            a_kind,
+            b_kind,
+            a_table: if element == 1 { a_kind.table(8) } else { Vec::new() },
+            b_table: if element == 1 { b_kind.table(8) } else { Vec::new() },
+            element,
+            negate_a: number(0, 1) == -1,
+            negate_b: number(1, 1) == -1,
+            transpose_a,
+            transpose_b,
+            registers: registers.into(),
+        }))))
+    }
+}

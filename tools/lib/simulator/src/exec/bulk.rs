@@ -1,0 +1,383 @@
+//! The copy engine: bulk copies and tensor copies between global and shared memory.
+
+use super::defined;
+use super::memory::{MemoryLocation, combine, location, shared_location};
+use crate::decode::SHARED_BASE;
+use crate::fault::{Fault, Result};
+use crate::happens_before::Actor;
+use crate::lanes::lanes_of;
+use crate::machine::{Cluster, Delivery, Machine};
+use crate::pending::{Action, Pending};
+use crate::program::{Address, AtomOp, BulkOp, RegSlot, Side, Space};
+use crate::tensor_map::{Row, Swizzle, TensorMap};
+use crate::warp::Warp;
+use numerics::Scalar;
+use numerics::arith::Rounding;
+use numerics::float::{Overflow, encode};
+use ptx::Type;
+
+/// A copy into shared memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Load {
+    from: Source,
+    /// Where it goes: the same data to several CTAs with multicast.
+    to: Vec<(usize, u32)>,
+    /// The mbarrier of each destination.
+    barriers: Vec<(usize, u32)>,
+    bytes: u32,
+    /// When it was issued, for each destination.
+    times: Vec<u32>,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    Tensor(Window),
+    Global(u64),
+    Shared((usize, u32)),
+}
+
+/// A copy out of shared memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Store {
+    pub(crate) cta: usize,
+    pub(crate) warp: usize,
+    pub(crate) group: u32,
+    from: u32,
+    bytes: u32,
+    to: Target,
+    reduce: Option<(AtomOp, Type)>,
+    /// The data, once it was read.
+    data: Option<Vec<u8>>,
+}
+
+#[derive(Clone, Debug)]
+enum Target {
+    Tensor(Window),
+    Global(u64),
+}
+
+/// A part of a tensor.
+#[derive(Clone, Debug)]
+struct Window {
+    map: TensorMap,
+    at: [i32; 5],
+    four_rows: bool,
+}
+
+impl Load {
+    /// The CTAs whose barriers it tells.
+    pub(crate) fn barriers(&self) -> impl Iterator<Item = usize> {
+        self.barriers.iter().map(|(cta, _)| *cta)
+    }
+}
+
+impl Source {
+    /// The pieces of global memory that are read.
+    fn rows(&self, bytes: u32) -> impl Iterator<Item = (u64, u32)> {
+        let rows = match self {
+            Source::Tensor(window) => window.pieces(),
+            Source::Global(address) => vec![(*address, bytes)],
+            Source::Shared(_) => Vec::new(),
+        };
+        rows.into_iter()
+    }
+}
+
+impl Target {
+    /// The pieces of global memory that are written.
+    fn rows(&self, bytes: u32) -> impl Iterator<Item = (u64, u32)> {
+        let rows = match self {
+            Target::Tensor(window) => window.pieces(),
+            Target::Global(address) => vec![(*address, bytes)],
+        };
+        rows.into_iter()
+    }
+}
+
+impl Window {
+    fn pieces(&self) -> Vec<(u64, u32)> {
+        self.rows().iter().map(|row| (row.address, row.bytes)).collect()
+    }
+    fn bytes(&self) -> u32 {
+        if self.four_rows { 4 * self.map.extent[0] * self.map.element } else { self.map.tile_bytes() }
+    }
+    fn rows(&self) -> Vec<Row> {
+        if self.four_rows { self.map.four_rows(self.at) } else { self.map.rows(self.at).collect() }
+    }
+}
+
+impl Machine<'_> {
+    pub(super) fn bulk(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, mask: u32, op: &BulkOp) -> Result<()> {
+        let mut seen: Vec<Vec<u64>> = Vec::new();
+        for lane in lanes_of(mask) {
+            // Lanes that ask for the same are served by one copy, as the machine instruction is one for the warp.
+            let request = self.request(warp, lane, op)?;
+            if seen.contains(&request) {
+                continue;
+            }
+            seen.push(request);
+            self.bulk_lane(cluster, cta, warp, lane, op).map_err(|fault| fault.lanes(1 << lane))?;
+        }
+        Ok(())
+    }
+
+    fn request(&self, warp: &Warp, lane: usize, op: &BulkOp) -> Result<Vec<u64>> {
+        let mut slots: Vec<RegSlot> = op.coordinates.to_vec();
+        slots.extend([op.to.base, op.from.base, op.map, op.bytes, op.multicast]);
+        slots.extend(op.barrier.map(|address| address.base));
+        for &slot in &slots {
+            defined(warp, slot, 1 << lane, "an operand of a copy")?;
+        }
+        Ok(slots.iter().map(|&slot| warp.read(slot)[lane]).collect())
+    }
+
+    fn bulk_lane(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, lane: usize, op: &BulkOp) -> Result<()> {
+        let actor = self.actor(cta, warp);
+        let at = |warp: &Warp, address: Address| warp.read(address.base)[lane].wrapping_add_signed(address.offset);
+        let tensor = if op.tensor { Some(self.tensor(warp, lane, op)?) } else { None };
+        let bytes = tensor.as_ref().map_or(warp.read(op.bytes)[lane] as u32, Window::bytes);
+        if tensor.is_none() && !bytes.is_multiple_of(16) {
+            return Err(Fault::new("SIM071", format!("a bulk copy of {bytes} bytes: the size is a multiple of 16")));
+        }
+        if let Some(traffic) = self.traffic()
+            && (op.from_side == Side::Global || op.to_side == Side::Global)
+        {
+            traffic.bulk(bytes);
+        }
+        let shared = |cluster: &Cluster, address: u64| {
+            let location = shared_location(cluster, cta, address as u32)?;
+            let align = if op.tensor { 128 } else { 16 };
+            match location.1 % align {
+                0 => Ok(location),
+                _ => Err(Fault::new("SIM011", format!("a copy's shared address {:#x} is no multiple of {align}", location.1))),
+            }
+        };
+        if op.from_side == Side::Shared && op.to_side == Side::Global {
+            let from = shared(cluster, at(warp, op.from))?;
+            if from.0 != cta {
+                return Err(Fault::new("SIM071", "a copy reads the shared memory of another CTA"));
+            }
+            let to = match tensor {
+                Some(window) => Target::Tensor(window),
+                None => Target::Global(at(warp, op.to)),
+            };
+            self.note_bulk(false, bytes, to.rows(bytes), &[]);
+            let state = &mut cluster.ctas[cta];
+            // The order of fences counts where the copy is issued.
+            state.shared.read_async(from.1, bytes, actor, &state.fenced)?;
+            cluster.order.read(actor, cta, from.1, bytes)?;
+            if self.options.delivery == Delivery::Late {
+                cluster.ctas[cta].shared.leaving(from.1, bytes, true)?;
+            }
+            let group = warp.bulk_groups;
+            let store = Store { cta, warp: warp.index, group, from: from.1, bytes, to, reduce: op.reduce, data: None };
+            return self.submit(cluster, Pending { actor, action: Action::Store(store) });
+        }
+        let to = shared(cluster, at(warp, op.to))?;
+        let barrier = op.barrier.ok_or_else(|| Fault::unsupported("a copy to shared memory without an mbarrier"))?;
+        let barrier = shared_location(cluster, cta, at(warp, barrier) as u32)?;
+        let (to, barriers) = if op.is_multicast {
+            let ctas = warp.read(op.multicast)[lane] as u32 & 0xffff;
+            let ranks: Vec<usize> = lanes_of(ctas).collect();
+            if ranks.iter().any(|&rank| rank >= cluster.ctas.len()) {
+                return Err(Fault::new("SIM071", format!("multicast to CTAs {ctas:#x} of a cluster of {}", cluster.ctas.len())));
+            }
+            if let Some(rank) = ranks.iter().find(|&&rank| rank != cta && cluster.ctas[rank].is_done()) {
+                return Err(Fault::new("SIM014", format!("multicast to CTA {rank} of the cluster, which has ended")));
+            }
+            // With a pair of CTAs the barrier of the destination's pair is the one of the same parity as the operand's.
+            let barrier_of = |rank: usize| if op.pair { (rank & !1) | barrier.0 & 1 } else { rank };
+            let barriers = ranks.iter().map(|&rank| (barrier_of(rank), barrier.1)).collect();
+            (ranks.iter().map(|&rank| (rank, to.1)).collect(), barriers)
+        } else {
+            if to.0 != barrier.0 && (!op.pair || to.0 / 2 != barrier.0 / 2) {
+                let message = format!("a copy to CTA {} tells a barrier of CTA {}, which only pairs may", to.0, barrier.0);
+                return Err(Fault::new("SIM071", message));
+            }
+            (vec![to], vec![barrier])
+        };
+        let from = match (tensor, op.from_side) {
+            (Some(window), _) => Source::Tensor(window),
+            (None, Side::Global) => Source::Global(at(warp, op.from)),
+            (None, Side::Shared) => {
+                let location = shared(cluster, at(warp, op.from))?;
+                let state = &cluster.ctas[location.0];
+                state.shared.read_async(location.1, bytes, actor, &state.fenced)?;
+                cluster.order.read(actor, location.0, location.1, bytes)?;
+                Source::Shared(location)
+            }
+        };
+        for &barrier in &barriers {
+            cluster.reach(barrier, actor)?;
+            cluster.mbarrier(barrier)?;
+        }
+        self.note_bulk(true, bytes, from.rows(bytes), &barriers);
+        for &(cta, address) in &to {
+            let state = &mut cluster.ctas[cta];
+            state.shared.begin_async(address, bytes, actor, &state.fenced)?;
+            if self.options.delivery == Delivery::Late {
+                state.shared.arriving(address, bytes, true)?;
+            }
+        }
+        let mut times = Vec::new();
+        for &(cta, address) in &to {
+            times.push(cluster.order.write(actor, cta, address, bytes)?);
+        }
+        let load = Load { from, to, barriers, bytes, times };
+        self.submit(cluster, Pending { actor, action: Action::Load(load) })
+    }
+
+    /// The tensor map that an operand points to, and the coordinates.
+    fn tensor(&mut self, warp: &Warp, lane: usize, op: &BulkOp) -> Result<Window> {
+        let address = warp.read(op.map)[lane].wrapping_add_signed(op.map_offset);
+        let bytes = match location_of_map(address)? {
+            MemoryLocation::Param(offset) => {
+                let end = offset as usize + 128;
+                let outside = || Fault::new("SIM070", "a tensor map lies outside the parameters");
+                self.params.get(offset as usize..end).ok_or_else(outside)?.to_vec()
+            }
+            _ => self.global.read(address, 128)?.to_vec(),
+        };
+        let map = TensorMap::decode(&bytes)?;
+        let fits = if op.four_rows { map.rank == 2 && op.coordinates.len() == 5 } else { map.rank == op.coordinates.len() };
+        if !fits {
+            let message = format!("{} coordinates for a tensor of rank {}", op.coordinates.len(), map.rank);
+            return Err(Fault::new("SIM070", message));
+        }
+        let mut at = [0; 5];
+        for (coordinate, &slot) in at.iter_mut().zip(&op.coordinates) {
+            *coordinate = warp.read(slot)[lane] as i32;
+        }
+        Ok(Window { map, at, four_rows: op.four_rows })
+    }
+
+    pub(crate) fn load_tma_tile(&mut self, cluster: &mut Cluster, load: Load, actor: Actor) -> Result<()> {
+        let mut data = vec![0; load.bytes as usize];
+        let mut swizzle = Swizzle::None;
+        match &load.from {
+            Source::Tensor(window) => {
+                let map = &window.map;
+                swizzle = map.swizzle;
+                for row in window.rows() {
+                    if row.bytes > 0 {
+                        let start = (row.offset + row.skip) as usize;
+                        let part = self.global.read(row.address, row.bytes as usize)?;
+                        data[start..start + row.bytes as usize].copy_from_slice(part);
+                        if map.tf32 {
+                            round_to_tf32(&mut data[start..start + row.bytes as usize]);
+                        }
+                    }
+                }
+            }
+            Source::Global(address) => data.copy_from_slice(self.global.read(*address, load.bytes as usize)?),
+            Source::Shared((cta, address)) => data.copy_from_slice(cluster.ctas[*cta].shared.peek(*address, load.bytes)?),
+        }
+        for &(cta, address) in &load.to {
+            let shared = &mut cluster.ctas[cta].shared;
+            if self.options.delivery == Delivery::Late {
+                shared.arriving(address, load.bytes, false)?;
+            }
+            for (index, chunk) in data.chunks(16).enumerate() {
+                shared.write_async(swizzle.apply(address + 16 * index as u32), chunk)?;
+            }
+        }
+        for (&barrier, &time) in load.barriers.iter().zip(&load.times) {
+            cluster.order.arrive_data(actor, time, barrier);
+            cluster.complete_bytes(barrier, load.bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the source of a store; from then on its shared memory may be written again.
+    pub(crate) fn read_source(&mut self, cluster: &mut Cluster, store: &mut Store) -> Result<()> {
+        if store.data.is_some() {
+            return Ok(());
+        }
+        let swizzle = match &store.to {
+            Target::Tensor(window) => window.map.swizzle,
+            Target::Global(_) => Swizzle::None,
+        };
+        let shared = &mut cluster.ctas[store.cta].shared;
+        let mut data = Vec::with_capacity(store.bytes as usize);
+        for at in (store.from..store.from + store.bytes).step_by(16) {
+            let length = (store.from + store.bytes - at).min(16);
+            data.extend_from_slice(shared.peek(swizzle.apply(at), length)?);
+        }
+        if self.options.delivery == Delivery::Late {
+            shared.leaving(store.from, store.bytes, false)?;
+        }
+        store.data = Some(data);
+        Ok(())
+    }
+
+    pub(crate) fn store_tma_tile(&mut self, cluster: &mut Cluster, mut store: Store) -> Result<()> {
+        self.read_source(cluster, &mut store)?;
+        let data = store.data.unwrap_or_default();
+        match &store.to {
+            Target::Tensor(window) => {
+                let map = &window.map;
+                for row in window.rows() {
+                    let start = (row.offset + row.skip) as usize;
+                    let part = &data[start..start + row.bytes as usize];
+                    if !part.is_empty() {
+                        let reduce = store.reduce.map(|(op, _)| (op, map.ty));
+                        write(self.global.bytes(row.address, part.len())?, part, reduce, map.element);
+                    }
+                }
+            }
+            Target::Global(address) => {
+                let memory = self.global.bytes(*address, data.len())?;
+                write(memory, &data, store.reduce, store.reduce.map_or(1, |(_, ty)| ty.bytes()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until at most `left` groups of a warp's stores are open. With `read` only their sources have to be read.
+    pub(super) fn bulk_wait(&mut self, cluster: &mut Cluster, cta: usize, warp: &Warp, left: u32, read: bool) -> Result<()> {
+        let due = |store: &Store| store.cta == cta && store.warp == warp.index && store.group + left < warp.bulk_groups;
+        let mut queue = std::mem::take(&mut cluster.pending);
+        let mut kept = std::collections::VecDeque::new();
+        while let Some(mut pending) = queue.pop_front() {
+            match &mut pending.action {
+                Action::Store(store) if due(store) && read => {
+                    self.read_source(cluster, store)?;
+                    kept.push_back(pending);
+                }
+                Action::Store(store) if due(store) => self.perform(cluster, pending)?,
+                _ => kept.push_back(pending),
+            }
+        }
+        cluster.pending = kept;
+        Ok(())
+    }
+}
+
+fn location_of_map(address: u64) -> Result<MemoryLocation> {
+    // No cluster is needed: a map is in global memory or a parameter.
+    if address >> 32 << 32 == SHARED_BASE {
+        return Err(Fault::new("SIM070", "a tensor map in shared memory"));
+    }
+    location(&Cluster::none(), 0, Space::Generic, address)
+}
+
+fn round_to_tf32(data: &mut [u8]) {
+    for element in data.chunks_exact_mut(4) {
+        let value = f32::from_le_bytes([element[0], element[1], element[2], element[3]]);
+        let bits = encode(Scalar::TF32, value.into(), Rounding::NearestEven, Overflow::Ieee) as u32;
+        element.copy_from_slice(&bits.to_le_bytes());
+    }
+}
+
+fn write(memory: &mut [u8], data: &[u8], reduce: Option<(AtomOp, Type)>, element: u32) {
+    let Some((op, ty)) = reduce else {
+        memory.copy_from_slice(data);
+        return;
+    };
+    let value = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |value, &byte| value << 8 | u64::from(byte));
+    let element = element as usize;
+    for (to, from) in memory.chunks_exact_mut(element).zip(data.chunks_exact(element)) {
+        let result = combine(op, ty, value(to), value(from), 0);
+        to.copy_from_slice(&result.to_le_bytes()[..element]);
+    }
+}

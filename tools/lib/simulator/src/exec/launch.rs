@@ -1,0 +1,123 @@
+//! `clusterlaunchcontrol`, which takes clusters from those to be launched, and `tensormap.replace`.
+
+use super::memory::{MemoryLocation, addresses, location, shared_location};
+use super::{Flow, defined};
+use crate::decode::CANCELED;
+use crate::fault::{Fault, Result};
+use crate::happens_before::Actor;
+use crate::lanes::lanes_of;
+use crate::machine::{Cluster, Machine};
+use crate::pending::{Action, Pending};
+use crate::program::{Address, MapField, RegSlot, Space};
+use crate::record::Event;
+use crate::tensor_map::replace;
+use crate::warp::Warp;
+
+/// An answer on its way to shared memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Response {
+    to: Vec<usize>,
+    address: u32,
+    barrier: u32,
+    bytes: [u8; 16],
+}
+
+impl Machine<'_> {
+    pub(super) fn cancel_launch(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        mask: u32,
+        (response, barrier): (Address, Address),
+        multicast: bool,
+    ) -> Result<Flow> {
+        let at = addresses(warp, mask, response, Space::SharedCta, 16)?;
+        let barriers = addresses(warp, mask, barrier, Space::SharedCta, 8)?;
+        let actor = self.actor(cta, warp);
+        for lane in lanes_of(mask) {
+            let (_, address) = shared_location(cluster, cta, at[lane] as u32)?;
+            let (_, barrier) = shared_location(cluster, cta, barriers[lane] as u32)?;
+            let to: Vec<usize> = if multicast { (0..cluster.ctas.len()).collect() } else { vec![cta] };
+            let taken = self.waiting.next();
+            let [x, y, z] = taken.unwrap_or_default();
+            let [a, b, c] = self.program.cluster;
+            let low = u64::from(x * a) | u64::from(y * b) << 32;
+            let high = u64::from(z * c) | if taken.is_some() { CANCELED } else { 0 };
+            let mut bytes = [0; 16];
+            bytes[..8].copy_from_slice(&low.to_le_bytes());
+            bytes[8..].copy_from_slice(&high.to_le_bytes());
+            for &cta in &to {
+                self.note(|| Event::Complete { bar: (cta as u8, barrier), bytes: 16 });
+                cluster.reach((cta, barrier), actor).map_err(|fault| fault.lanes(1 << lane))?;
+                cluster.mbarrier((cta, barrier))?;
+                let state = &mut cluster.ctas[cta];
+                state.shared.begin_async(address, 16, actor, &state.fenced).map_err(|fault| fault.lanes(1 << lane))?;
+                cluster.order.write(actor, cta, address, 16)?;
+            }
+            self.submit(cluster, Pending { actor, action: Action::Response(Response { to, address, barrier, bytes }) })?;
+        }
+        Ok(Flow::Next)
+    }
+
+    pub(crate) fn respond(&mut self, cluster: &mut Cluster, response: &Response, actor: Actor) -> Result<()> {
+        for &cta in &response.to {
+            cluster.ctas[cta].shared.write_async(response.address, &response.bytes)?;
+            cluster.order.arrive(actor, (cta, response.barrier));
+            cluster.complete_bytes((cta, response.barrier), 16)?;
+        }
+        Ok(())
+    }
+
+    /// What one thread of the warp could do, so the first does.
+    pub(super) fn copy_map(
+        &mut self,
+        cluster: &Cluster,
+        cta: usize,
+        warp: &Warp,
+        mask: u32,
+        to: Address,
+        from: Address,
+    ) -> Result<()> {
+        let to = addresses(warp, mask, to, Space::Global, 128)?;
+        let from = addresses(warp, mask, from, Space::SharedCta, 128)?;
+        let Some(lane) = lanes_of(mask).next() else { return Ok(()) };
+        let (cta, offset) = shared_location(cluster, cta, from[lane] as u32)?;
+        let map = cluster.ctas[cta].shared.peek(offset, 128)?;
+        self.global.write(to[lane], map)
+    }
+
+    pub(super) fn replace_in_map(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        mask: u32,
+        space: Space,
+        address: Address,
+        field: MapField,
+        value: RegSlot,
+    ) -> Result<()> {
+        let at = addresses(warp, mask, address, space, 128)?;
+        defined(warp, value, mask, "a field of a tensor map")?;
+        for lane in lanes_of(mask) {
+            let value = warp.read(value)[lane];
+            let located = |fault: Box<Fault>| fault.lanes(1 << lane);
+            match location(cluster, cta, space, at[lane]).map_err(located)? {
+                MemoryLocation::Global(address) => {
+                    let mut map = self.global.read(address, 128).map_err(located)?.to_vec();
+                    replace(&mut map, field, value).map_err(located)?;
+                    self.global.write(address, &map).map_err(located)?;
+                }
+                MemoryLocation::Shared(cta, offset) => {
+                    let shared = &mut cluster.ctas[cta].shared;
+                    let mut map = shared.read(offset, 128).map_err(located)?.to_vec();
+                    replace(&mut map, field, value).map_err(located)?;
+                    shared.write(offset, &map, warp.index).map_err(located)?;
+                }
+                _ => return Err(located(Fault::new("SIM012", "a tensor map in memory that cannot hold one is changed"))),
+            }
+        }
+        Ok(())
+    }
+}

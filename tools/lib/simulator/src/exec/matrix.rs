@@ -1,0 +1,182 @@
+//! `ldmatrix`, `stmatrix`, `movmatrix`: matrices between shared memory and fragments.
+
+use super::memory::{addresses, shared_location};
+use super::{Flow, defined, missing_lanes};
+use crate::fault::{Fault, Result};
+use crate::fragment;
+use crate::lanes::{ALL, Lanes, WARP};
+use crate::machine::{Cluster, Machine};
+use crate::program::{Address, MatrixShape, RegSlot, Space};
+use crate::warp::Warp;
+
+/// All lanes of the warp have to execute it; a flow while they do not.
+pub(super) fn whole_warp(warp: &Warp, mask: u32) -> Result<Option<Flow>> {
+    if mask == ALL {
+        return Ok(None);
+    }
+    if let Some(flow) = missing_lanes(warp, mask, ALL) {
+        return Ok(Some(flow));
+    }
+    Err(Fault::new("SIM052", "lanes are missing from an instruction of the whole warp").lanes(!mask))
+}
+
+impl MatrixShape {
+    /// Rows that are addressed, each of 16 bytes, and registers per matrix.
+    fn rows(self) -> usize {
+        if matches!(self, MatrixShape::M8n8 | MatrixShape::M8n16) { 8 } else { 16 }
+    }
+    fn registers(self) -> usize {
+        if self == MatrixShape::M16n16 { 2 } else { 1 }
+    }
+    /// Elements in a register, and bytes of one.
+    fn parts(self) -> (usize, usize) {
+        if self == MatrixShape::M8n8 { (2, 2) } else { (4, 1) }
+    }
+    fn element_position(self, lane: usize, register: usize, part: usize, transposed: bool) -> (usize, usize) {
+        match self {
+            MatrixShape::M8n8 => fragment::matrix8(lane, part, transposed),
+            MatrixShape::M8n16 => (lane / 4, 4 * (lane % 4) + part),
+            MatrixShape::M16n16 => fragment::matrix16(lane, register, part),
+            MatrixShape::M16n8 => fragment::matrix16x8(lane, part),
+        }
+    }
+    fn row_bytes(self) -> u32 {
+        if self == MatrixShape::M16n8 { 8 } else { 16 }
+    }
+}
+
+impl Machine<'_> {
+    pub(super) fn load_matrix(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        mask: u32,
+        shape: MatrixShape,
+        transposed: bool,
+        width: u32,
+        dst: &[RegSlot],
+        address: Address,
+    ) -> Result<Flow> {
+        if let Some(flow) = whole_warp(warp, mask)? {
+            return Ok(flow);
+        }
+        let count = dst.len() / shape.registers();
+        let used = shape.rows() * count;
+        let addressed = if used >= 32 { ALL } else { (1 << used) - 1 };
+        let at = addresses(warp, addressed, address, Space::SharedCta, 16)?;
+        if let Some(traffic) = self.traffic() {
+            traffic.shared(&at, addressed, 16);
+        }
+        self.note_shared(&at, addressed, 16, false);
+        let (parts, bytes) = shape.parts();
+        let actor = self.actor(cta, warp);
+        for matrix in 0..count {
+            let mut rows = [[0u8; 16]; 16];
+            let mut undefined = [false; 16];
+            for row in 0..shape.rows() {
+                let lane = matrix * shape.rows() + row;
+                let (cta, offset) = shared_location(cluster, cta, at[lane] as u32)?;
+                cluster.order.read(actor, cta, offset, 16).map_err(|fault| fault.lanes(1 << lane))?;
+                let shared = &cluster.ctas[cta].shared;
+                let data = shared.read(offset, 16).map_err(|fault| fault.lanes(1 << lane))?;
+                rows[row].copy_from_slice(data);
+                if width < 8 {
+                    rows[row] = widen(data, width);
+                }
+                undefined[row] = shared.is_undefined(offset, 16);
+            }
+            for register in 0..shape.registers() {
+                let mut out: Lanes = [0; WARP];
+                let mut unknown = 0;
+                for (lane, value) in out.iter_mut().enumerate() {
+                    for part in 0..parts {
+                        let (row, column) = shape.element_position(lane, register, part, transposed);
+                        unknown |= u32::from(undefined[row]) << lane;
+                        for byte in 0..bytes {
+                            *value |= u64::from(rows[row][column * bytes + byte]) << (8 * (part * bytes + byte));
+                        }
+                    }
+                }
+                warp.set(dst[matrix * shape.registers() + register], ALL, &out, unknown);
+            }
+        }
+        Ok(Flow::Next)
+    }
+
+    pub(super) fn store_matrix(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        mask: u32,
+        shape: MatrixShape,
+        transposed: bool,
+        src: &[RegSlot],
+        address: Address,
+    ) -> Result<Flow> {
+        if let Some(flow) = whole_warp(warp, mask)? {
+            return Ok(flow);
+        }
+        let used = shape.rows() * src.len();
+        let addressed = if used >= 32 { ALL } else { (1 << used) - 1 };
+        let at = addresses(warp, addressed, address, Space::SharedCta, shape.row_bytes())?;
+        if let Some(traffic) = self.traffic() {
+            traffic.shared(&at, addressed, shape.row_bytes());
+        }
+        self.note_shared(&at, addressed, shape.row_bytes(), false);
+        let (parts, bytes) = shape.parts();
+        let actor = self.actor(cta, warp);
+        for (matrix, &slot) in src.iter().enumerate() {
+            let mut rows = [[0u8; 16]; 16];
+            for (lane, value) in warp.read(slot).iter().enumerate() {
+                for part in 0..parts {
+                    let (row, column) = shape.element_position(lane, 0, part, transposed);
+                    for byte in 0..bytes {
+                        rows[row][column * bytes + byte] = (value >> (8 * (part * bytes + byte))) as u8;
+                    }
+                }
+            }
+            for (row, data) in rows.iter().enumerate().take(shape.rows()) {
+                let lane = matrix * shape.rows() + row;
+                let (cta, offset) = shared_location(cluster, cta, at[lane] as u32)?;
+                let data = &data[..shape.row_bytes() as usize];
+                let located = |fault: Box<Fault>| fault.lanes(1 << lane);
+                let before = cluster.ctas[cta].shared.peek(offset, shape.row_bytes()).map_err(located)?;
+                cluster.order.overwrites(actor, cta, offset, before, data).map_err(located)?;
+                cluster.order.write(actor, cta, offset, shape.row_bytes()).map_err(located)?;
+                cluster.ctas[cta].shared.write(offset, data, warp.index).map_err(located)?;
+            }
+        }
+        Ok(Flow::Next)
+    }
+}
+
+/// Sixteen elements of fewer than eight bits, which lie at the start of a row, each in a byte of its own.
+fn widen(row: &[u8], width: u32) -> [u8; 16] {
+    let all = row.iter().rev().fold(0u128, |bits, &byte| bits << 8 | u128::from(byte));
+    std::array::from_fn(|index| (all >> (index as u32 * width)) as u8 & ((1 << width) - 1))
+}
+
+/// Transposes an 8x8 matrix of 16-bit elements within the warp.
+pub(super) fn move_matrix(warp: &mut Warp, mask: u32, dst: RegSlot, src: RegSlot) -> Result<Flow> {
+    if let Some(flow) = whole_warp(warp, mask)? {
+        return Ok(flow);
+    }
+    defined(warp, src, mask, "a matrix")?;
+    let mut elements = [[0u64; 8]; 8];
+    for (lane, value) in warp.read(src).iter().enumerate() {
+        for part in 0..2 {
+            let (row, column) = fragment::matrix8(lane, part, false);
+            elements[row][column] = value >> (16 * part) & 0xffff;
+        }
+    }
+    let out: Lanes = std::array::from_fn(|lane| {
+        (0..2).fold(0, |value, part| {
+            let (row, column) = fragment::matrix8(lane, part, true);
+            value | elements[row][column] << (16 * part)
+        })
+    });
+    warp.set(dst, ALL, &out, 0);
+    Ok(Flow::Next)
+}

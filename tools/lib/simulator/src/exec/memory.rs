@@ -1,0 +1,380 @@
+//! Loads, stores and atomic operations of threads.
+
+use super::defined;
+use crate::decode::{LOCAL_BASE, PARAM_BASE, SHARED_BASE};
+use crate::fault::{Fault, Result};
+use crate::lanes::{Lanes, WARP, lanes_of};
+use crate::machine::{Cluster, Cta, Machine};
+use crate::program::{Address, AtomOp, Element, RegSlot, Space};
+use crate::warp::Warp;
+use numerics::Scalar;
+use numerics::arith::Rounding;
+use numerics::float::{Overflow, add_odd, decode, encode};
+use ptx::Type;
+
+/// A location after the generic address was taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MemoryLocation {
+    Global(u64),
+    /// CTA of the cluster, address there.
+    Shared(usize, u32),
+    Local(u32),
+    Param(u32),
+}
+
+/// An address of the cluster's shared memory has the CTA's rank in the upper eight bits. Code counts on it: of a pair of CTAs the
+/// even one's barrier is named by clearing bit 24.
+const CLUSTER_SHIFT: u32 = 24;
+
+/// The rank of the CTA whose shared memory an address is in.
+pub(super) fn rank_of(address: u64) -> u64 {
+    u64::from(address as u32 >> CLUSTER_SHIFT)
+}
+
+/// The address of the same variable in another CTA of the cluster.
+pub(crate) fn map_to_cta(address: u64, rank: u64) -> u64 {
+    let offset = address & ((1 << CLUSTER_SHIFT) - 1);
+    address >> 32 << 32 | rank << CLUSTER_SHIFT | offset
+}
+
+/// The CTA and the offset that a 32-bit shared address means.
+pub(crate) fn shared_location(cluster: &Cluster, cta: usize, address: u32) -> Result<(usize, u32)> {
+    let offset = address & ((1 << CLUSTER_SHIFT) - 1);
+    match (address >> CLUSTER_SHIFT) as usize {
+        rank if rank != cta && cluster.ctas.get(rank).is_some_and(Cta::is_done) => {
+            Err(Fault::new("SIM014", format!("shared address {address:#x} is in CTA {rank} of the cluster, which has ended")))
+        }
+        rank if rank < cluster.ctas.len() => Ok((rank, offset)),
+        _ => Err(Fault::new("SIM010", format!("shared address {address:#x} is in no CTA of the cluster"))),
+    }
+}
+
+pub(crate) fn location(cluster: &Cluster, cta: usize, space: Space, address: u64) -> Result<MemoryLocation> {
+    Ok(match space {
+        Space::Global => MemoryLocation::Global(address),
+        Space::SharedCta | Space::SharedCluster => {
+            let (cta, offset) = shared_location(cluster, cta, address as u32)?;
+            MemoryLocation::Shared(cta, offset)
+        }
+        Space::Local => MemoryLocation::Local(address as u32),
+        Space::Param => MemoryLocation::Param(address as u32),
+        Space::Generic => match address >> 32 << 32 {
+            SHARED_BASE => return location(cluster, cta, Space::SharedCta, address & 0xffff_ffff),
+            LOCAL_BASE => MemoryLocation::Local(address as u32),
+            PARAM_BASE => MemoryLocation::Param(address as u32),
+            _ => MemoryLocation::Global(address),
+        },
+    })
+}
+
+/// The address of each lane, after the checks that go for every access.
+pub(crate) fn addresses(warp: &Warp, mask: u32, address: Address, space: Space, bytes: u32) -> Result<Lanes> {
+    defined(warp, address.base, mask, "an address")?;
+    let base = warp.read(address.base);
+    let narrow = !matches!(space, Space::Global | Space::Generic);
+    let mut out: Lanes = [0; WARP];
+    let mut misaligned = 0;
+    for lane in 0..WARP {
+        let at = base[lane].wrapping_add_signed(address.offset);
+        out[lane] = if narrow { at & 0xffff_ffff } else { at };
+        misaligned |= u32::from(out[lane] & u64::from(bytes - 1) != 0) << lane;
+    }
+    if misaligned & mask != 0 {
+        let lane = (misaligned & mask).trailing_zeros() as usize;
+        let message = format!("an access of {bytes} bytes at {:#x} is misaligned", out[lane]);
+        return Err(Fault::new("SIM011", message).lanes(misaligned & mask));
+    }
+    Ok(out)
+}
+
+fn little_endian(bytes: &[u8]) -> u64 {
+    match *bytes {
+        [a] => a.into(),
+        [a, b] => u16::from_le_bytes([a, b]).into(),
+        [a, b, c, d] => u32::from_le_bytes([a, b, c, d]).into(),
+        [a, b, c, d, e, f, g, h] => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        _ => unreachable!("an element has 1, 2, 4 or 8 bytes"),
+    }
+}
+
+fn extend(value: u64, element: Element) -> u64 {
+    match element.signed_to {
+        Some(width) => {
+            let shift = 64 - 8 * element.bytes;
+            (((value << shift) as i64) >> shift) as u64 & (u64::MAX >> (64 - width))
+        }
+        None => value,
+    }
+}
+
+impl Machine<'_> {
+    pub(super) fn load(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        mask: u32,
+        space: Space,
+        element: Element,
+        dst: &[RegSlot],
+        address: Address,
+    ) -> Result<()> {
+        let total = element.bytes * dst.len() as u32;
+        let at = addresses(warp, mask, address, space, total)?;
+        self.count(space, cta, &at, mask, total);
+        let actor = self.actor(cta, warp);
+        let mut undefined = 0;
+        for lane in lanes_of(mask) {
+            let location = location(cluster, cta, space, at[lane]).map_err(|fault| fault.lanes(1 << lane))?;
+            let local = self.program.local_bytes;
+            let bytes: &[u8] = match location {
+                MemoryLocation::Global(address) => {
+                    self.global.read(address, total as usize).map_err(|fault| fault.lanes(1 << lane))?
+                }
+                MemoryLocation::Shared(cta, offset) => {
+                    cluster.order.read(actor, cta, offset, total).map_err(|fault| fault.lanes(1 << lane))?;
+                    let shared = &cluster.ctas[cta].shared;
+                    let bytes = shared.read(offset, total).map_err(|fault| fault.lanes(1 << lane))?;
+                    undefined |= u32::from(shared.is_undefined(offset, total)) << lane;
+                    bytes
+                }
+                MemoryLocation::Local(offset) => {
+                    let start = local_start(local, lane, offset, total)?;
+                    warp.local.resize(local as usize * WARP, 0);
+                    &warp.local[start..start + total as usize]
+                }
+                MemoryLocation::Param(offset) => {
+                    let end = offset as usize + total as usize;
+                    self.params.get(offset as usize..end).ok_or_else(|| {
+                        Fault::new("SIM010", format!("parameter bytes {offset} to {end} do not exist")).lanes(1 << lane)
+                    })?
+                }
+            };
+            for (index, &slot) in dst.iter().enumerate() {
+                let part = &bytes[index * element.bytes as usize..][..element.bytes as usize];
+                warp.regs[slot as usize][lane] = extend(little_endian(part), element);
+            }
+        }
+        for &slot in dst {
+            warp.mark(slot, mask, undefined);
+        }
+        Ok(())
+    }
+
+    /// Counts an access for the statistics; a generic one goes where its first lane goes.
+    fn count(&mut self, space: Space, cta: usize, at: &Lanes, mask: u32, bytes: u32) {
+        let first = at[mask.trailing_zeros() as usize];
+        let (global, shared) = match (space, first >> 32 << 32) {
+            (Space::Global, _) => (true, false),
+            (Space::SharedCta | Space::SharedCluster, _) | (Space::Generic, SHARED_BASE) => (false, true),
+            (Space::Generic, LOCAL_BASE | PARAM_BASE) | (Space::Local | Space::Param, _) => (false, false),
+            (Space::Generic, _) => (true, false),
+        };
+        if global {
+            self.note_global(at, mask, bytes);
+        } else if shared {
+            let remote = rank_of(first) != cta as u64;
+            self.note_shared(at, mask, bytes, remote);
+        }
+        match self.traffic() {
+            Some(traffic) if global => traffic.global(at, mask, bytes),
+            Some(traffic) if shared => traffic.shared(at, mask, bytes),
+            _ => {}
+        }
+    }
+
+    /// Elements that lie one after the other; the whole is aligned as one access.
+    #[expect(clippy::too_many_arguments, reason = "the machine's parts, and one for each part of the instruction")]
+    pub(super) fn combine(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        mask: u32,
+        (space, address): (Space, Address),
+        (op, ty): (AtomOp, Type),
+        src: &[RegSlot],
+        unused: RegSlot,
+    ) -> Result<()> {
+        addresses(warp, mask, address, space, ty.bytes() * src.len() as u32)?;
+        for (i, &slot) in src.iter().enumerate() {
+            let offset = address.offset.wrapping_add((i as u32 * ty.bytes()).into());
+            let address = Address { offset, ..address };
+            self.atomic(cluster, cta, warp, mask, space, op, ty, unused, [slot, slot], address)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn store(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        mask: u32,
+        space: Space,
+        bytes: u32,
+        src: &[RegSlot],
+        address: Address,
+    ) -> Result<()> {
+        let total = bytes * src.len() as u32;
+        let at = addresses(warp, mask, address, space, total)?;
+        self.count(space, cta, &at, mask, total);
+        let actor = self.actor(cta, warp);
+        let mut buffer = [0; 64];
+        for lane in lanes_of(mask) {
+            for (index, &slot) in src.iter().enumerate() {
+                let value = warp.regs[slot as usize][lane].to_le_bytes();
+                buffer[index * bytes as usize..][..bytes as usize].copy_from_slice(&value[..bytes as usize]);
+            }
+            let data = &buffer[..total as usize];
+            let located = |fault: Box<Fault>| fault.lanes(1 << lane);
+            match location(cluster, cta, space, at[lane]).map_err(located)? {
+                MemoryLocation::Global(address) => {
+                    self.global.write(address, data).map_err(located)?;
+                }
+                MemoryLocation::Shared(cta, offset) => {
+                    let before = cluster.ctas[cta].shared.peek(offset, total).map_err(located)?;
+                    cluster.order.overwrites(actor, cta, offset, before, data).map_err(located)?;
+                    cluster.order.write(actor, cta, offset, total).map_err(located)?;
+                    cluster.ctas[cta].shared.write(offset, data, warp.index).map_err(located)?;
+                }
+                MemoryLocation::Local(offset) => {
+                    let local = self.program.local_bytes;
+                    let start = local_start(local, lane, offset, total)?;
+                    warp.local.resize(local as usize * WARP, 0);
+                    warp.local[start..start + total as usize].copy_from_slice(data);
+                }
+                MemoryLocation::Param(_) => return Err(located(Fault::new("SIM012", "a parameter is written"))),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn atomic(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        mask: u32,
+        space: Space,
+        op: AtomOp,
+        ty: Type,
+        dst: RegSlot,
+        src: [RegSlot; 2],
+        address: Address,
+    ) -> Result<()> {
+        let bytes = ty.bytes();
+        let at = addresses(warp, mask, address, space, bytes)?;
+        self.count(space, cta, &at, mask, bytes);
+        let actor = self.actor(cta, warp);
+        cluster.order.synchronise(actor);
+        let [a, b] = src.map(|slot| *warp.read(slot));
+        let mut out: Lanes = [0; WARP];
+        for lane in lanes_of(mask) {
+            let located = |fault: Box<Fault>| fault.lanes(1 << lane);
+            let memory = match location(cluster, cta, space, at[lane]).map_err(located)? {
+                MemoryLocation::Global(address) => self.global.bytes(address, bytes as usize).map_err(located)?,
+                MemoryLocation::Shared(cta, offset) => {
+                    cluster.order.atomic(cta, offset);
+                    cluster.ctas[cta].shared.atomic(offset, bytes, warp.index).map_err(located)?
+                }
+                _ => return Err(located(Fault::new("SIM012", "an atomic operation on memory of one thread"))),
+            };
+            let old = little_endian(memory);
+            let new = combine(op, ty, old, a[lane], b[lane]);
+            memory.copy_from_slice(&new.to_le_bytes()[..bytes as usize]);
+            out[lane] = old;
+        }
+        warp.set(dst, mask, &out, 0);
+        Ok(())
+    }
+}
+
+fn local_start(local: u32, lane: usize, offset: u32, total: u32) -> Result<usize> {
+    if offset.checked_add(total).is_none_or(|end| end > local) {
+        let message = format!("an access of {total} bytes at local address {offset:#x} is out of bounds: a thread has {local}");
+        return Err(Fault::new("SIM010", message).lanes(1 << lane));
+    }
+    Ok(lane * local as usize + offset as usize)
+}
+
+/// What an atomic operation leaves in memory.
+pub(crate) fn combine(op: AtomOp, ty: Type, old: u64, a: u64, b: u64) -> u64 {
+    let mask = u64::MAX >> (64 - ty.bits());
+    let a = a & mask;
+    if op == AtomOp::Exchange {
+        return a;
+    }
+    if op == AtomOp::CompareSwap {
+        return if old == a { b & mask } else { old };
+    }
+    match ty {
+        Type::F32 | Type::F64 | Type::F16 | Type::Bf16 => float_combine(op, scalar(ty), old, a),
+        Type::F16x2 | Type::Bf16x2 => {
+            let part = |shift: u32| float_combine(op, scalar(ty), old >> shift & 0xffff, a >> shift & 0xffff) << shift;
+            part(0) | part(16)
+        }
+        _ => integer_combine(op, ty, old, a) & mask,
+    }
+}
+
+fn scalar(ty: Type) -> Scalar {
+    match ty {
+        Type::F64 => Scalar::F64,
+        Type::F16 | Type::F16x2 => Scalar::F16,
+        Type::Bf16 | Type::Bf16x2 => Scalar::BF16,
+        _ => Scalar::F32,
+    }
+}
+
+fn float_combine(op: AtomOp, ty: Scalar, old: u64, a: u64) -> u64 {
+    let (x, y) = (decode(ty, old), decode(ty, a));
+    match op {
+        AtomOp::Min if y.is_nan() || x <= y => old,
+        AtomOp::Max if y.is_nan() || x >= y => old,
+        AtomOp::Min | AtomOp::Max => a,
+        _ if ty == Scalar::F64 => (x + y).to_bits(),
+        _ => encode(ty, add_odd(x, y), Rounding::NearestEven, Overflow::Ieee),
+    }
+}
+
+fn integer_combine(op: AtomOp, ty: Type, old: u64, a: u64) -> u64 {
+    let shift = 64 - ty.bits();
+    let signed = |x: u64| ((x << shift) as i64) >> shift;
+    let less = if ty.is_signed() { signed(a) < signed(old) } else { a < old };
+    match op {
+        AtomOp::Add => old.wrapping_add(a),
+        AtomOp::Min => {
+            if less {
+                a
+            } else {
+                old
+            }
+        }
+        AtomOp::Max => {
+            if less {
+                old
+            } else {
+                a
+            }
+        }
+        AtomOp::And => old & a,
+        AtomOp::Or => old | a,
+        AtomOp::Xor => old ^ a,
+        AtomOp::Increment => {
+            if old >= a {
+                0
+            } else {
+                old + 1
+            }
+        }
+        AtomOp::Decrement => {
+            if old == 0 || old > a {
+                a
+            } else {
+                old - 1
+            }
+        }
+        AtomOp::Exchange | AtomOp::CompareSwap => a,
+    }
+}

@@ -1,0 +1,127 @@
+//! `mma.sync`: a product within a warp.
+
+use super::Flow;
+use super::matrix::whole_warp;
+use crate::fault::Result;
+use crate::fragment;
+use crate::lanes::{ALL, Lanes, WARP};
+use crate::mma_arith::{Accumulator, multiply_accumulate};
+use crate::program::{MmaOp, MmaOperand, ScaleOp};
+use crate::warp::Warp;
+
+/// The product of a warp; `n` is 8 in all shapes.
+const N: usize = 8;
+
+pub(super) fn mma(warp: &mut Warp, mask: u32, op: &MmaOp) -> Result<Flow> {
+    if let Some(flow) = whole_warp(warp, mask)? {
+        return Ok(flow);
+    }
+    let (m, k) = (op.m, op.k);
+    let mut a = vec![0.0; m * k];
+    let mut b = vec![0.0; k * N];
+    read(warp, &op.a, |lane, register, part, per| fragment::a(lane, register, part, per, m), k, &mut a);
+    read(warp, &op.b, fragment::b, N, &mut b);
+    if let Some(scale) = &op.scale_a {
+        let scales = scales(warp, scale, m, |row| (row % 8 * 4 + 2 * scale_thread(warp, scale) + row / 8) % WARP);
+        for (index, value) in a.iter_mut().enumerate() {
+            *value *= scales[index / k * scale.count + index % k * scale.count / k];
+        }
+    }
+    if let Some(scale) = &op.scale_b {
+        let scales = scales(warp, scale, N, |column| (column * 4 + scale_thread(warp, scale)) % WARP);
+        for (index, value) in b.iter_mut().enumerate() {
+            *value *= scales[index % N * scale.count + index / N * scale.count / k];
+        }
+    }
+    let mut accumulator = vec![0.0; m * N];
+    let packed = op.d_packed;
+    for (index, &slot) in op.c.iter().enumerate() {
+        for (lane, &value) in warp.read(slot).iter().enumerate() {
+            for (part, (row, column)) in fragment_elements(lane, index, op.c_packed) {
+                accumulator[row * N + column] = op.c_type.value(value >> (16 * part));
+            }
+        }
+    }
+    if op.exclusive {
+        // Bits that differ: those of either, less twice those of both.
+        for (index, sum) in accumulator.iter_mut().enumerate() {
+            let (row, column) = (index / N, index % N);
+            *sum += a[row * k..][..k].iter().sum::<f64>() + b.iter().skip(column).step_by(N).sum::<f64>();
+        }
+        a.iter_mut().for_each(|value| *value *= -2.0);
+    }
+    multiply_accumulate(&mut accumulator, &a, &b, k, N);
+    let undefined = op.c.iter().fold(0, |mask, &slot| mask | warp.undefined[slot as usize]);
+    for (index, &slot) in op.d.iter().enumerate() {
+        let out: Lanes = std::array::from_fn(|lane| {
+            let mut value = 0;
+            for (part, (row, column)) in fragment_elements(lane, index, packed) {
+                value |= op.d_type.round_to(accumulator[row * N + column]) << (16 * part);
+            }
+            value
+        });
+        warp.set(slot, ALL, &out, undefined);
+    }
+    Ok(Flow::Next)
+}
+
+/// The elements of an accumulator's register.
+fn fragment_elements(lane: usize, index: usize, packed: bool) -> impl Iterator<Item = (usize, (usize, usize))> {
+    (0..if packed { 2 } else { 1 })
+        .map(move |part| (part, if packed { fragment::c_packed(lane, index, part) } else { fragment::c(lane, index) }))
+}
+
+fn read(
+    warp: &Warp,
+    operand: &MmaOperand,
+    element_position: impl Fn(usize, usize, usize, usize) -> (usize, usize),
+    columns: usize,
+    out: &mut [f64],
+) {
+    let element = operand.container;
+    let per = (32 / element).max(1) as usize;
+    let mask = u64::MAX >> (64 - operand.width);
+    for (register, &slot) in operand.slots.iter().enumerate() {
+        let values = warp.read(slot);
+        for (lane, &value) in values.iter().enumerate() {
+            for part in 0..per {
+                let (row, column) = element_position(lane, register, part, per);
+                let bits = value >> (part as u32 * element % 64) >> operand.shift & mask;
+                out[row * columns + column] = operand.value(bits);
+            }
+        }
+    }
+}
+
+impl MmaOperand {
+    fn value(&self, bits: u64) -> f64 {
+        match self.table.get(bits as usize) {
+            Some(&value) => value,
+            None => self.kind.value(bits),
+        }
+    }
+}
+
+/// Which thread of four, or pair of them, gives the scales.
+fn scale_thread(warp: &Warp, scale: &ScaleOp) -> usize {
+    (warp.read(scale.thread)[0] & 3) as usize
+}
+
+/// The scales of all rows (or columns), `count` for each.
+fn scales(warp: &Warp, scale: &ScaleOp, rows: usize, lane_of: impl Fn(usize) -> usize) -> Vec<f64> {
+    let first = (warp.read(scale.byte)[0] & 3) as u32;
+    let values = warp.read(scale.slot);
+    let mut out = Vec::with_capacity(rows * scale.count);
+    for row in 0..rows {
+        let value = values[lane_of(row)];
+        for index in 0..scale.count as u32 {
+            out.push(scale.kind.value(value >> (8 * (first + index)) & 0xff));
+        }
+    }
+    out
+}
+
+/// The accumulator of a register: how it is read and written.
+pub(crate) fn is_packed(ty: Accumulator) -> bool {
+    matches!(ty, Accumulator::Float(numerics::Scalar::F16))
+}

@@ -1,0 +1,274 @@
+//! What each instruction does. The families are in the files below; this one picks them and does the element-wise ones.
+
+pub(crate) mod bulk;
+mod collective;
+mod copies;
+pub(crate) mod copy;
+pub(crate) mod launch;
+mod matrix;
+mod mbarrier;
+mod memory;
+pub(crate) mod mma;
+mod print;
+pub(crate) mod tcgen05;
+pub(crate) mod tensor_mma;
+pub(crate) mod wgmma;
+
+pub(crate) use mbarrier::Mbarrier;
+pub(crate) use memory::map_to_cta;
+use memory::rank_of;
+
+use crate::fault::{Fault, Result};
+use crate::lanes::{ALL, Lanes, WARP, mask_of};
+use crate::machine::{Cluster, Machine};
+use crate::program::{Builtin, Instr, Op, RegSlot};
+use crate::warp::{Wait, Warp};
+
+/// Where the lanes of an instruction go after it.
+pub(crate) enum Flow {
+    Next,
+    /// The lanes `taken` go to the target, the others to the next instruction.
+    Branch {
+        target: u32,
+        taken: u32,
+    },
+    Exit(u32),
+    /// The instruction has to be tried again.
+    Wait(Wait),
+    /// On to the next, after the other warps had a turn.
+    Yield,
+}
+
+impl Machine<'_> {
+    /// Executes one instruction for the lanes of a group.
+    #[inline]
+    pub(crate) fn execute(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        split: usize,
+        instr: &Instr,
+    ) -> Result<Flow> {
+        let mut mask = warp.splits[split].mask;
+        if let Some((slot, negated)) = instr.guard {
+            if let Err(fault) = defined(warp, slot, mask, "a predicate") {
+                self.breach(fault)?;
+            }
+            let values = mask_of(warp.read(slot));
+            mask &= if negated { !values } else { values };
+            if mask == 0 {
+                return Ok(Flow::Next);
+            }
+        }
+        if warp.any_in_flight() {
+            // NVIDIA's compiler moves such registers from one name to another before the wait.
+            let pc = warp.splits[split].pc;
+            if copies::moves_in_flight(warp, &instr.op) {
+                self.copy_in_flight(warp, mask, pc, &instr.op);
+                return Ok(Flow::Next);
+            }
+            check_in_flight(warp, &instr.op)?;
+        }
+        if !warp.tensor_loads.is_empty() {
+            check_loaded(warp, &instr.op)?;
+        }
+        match &instr.op {
+            Op::Lane { f, dst, src, parts } => {
+                let mut out: Lanes = [0; WARP];
+                let sources = src.map(|slot| &warp.regs[slot as usize]);
+                f(&sources, &mut out);
+                let [a, b, c, d] = src.map(|slot| warp.undefined[slot as usize]);
+                let undefined = if *parts { a & b | c } else { a | b | c | d };
+                warp.set(*dst, mask, &out, undefined);
+            }
+            op @ (Op::Move { .. } | Op::Pack { .. } | Op::Unpack { .. }) => copies::copy(warp, mask, op),
+            Op::Select { dst, yes, no, predicate } => select(warp, mask, *dst, *yes, *no, *predicate),
+            Op::Nothing => {}
+            Op::ProxyFence => {
+                let cta = &mut cluster.ctas[cta];
+                cta.fenced[warp.index] = cta.shared.clock;
+            }
+            Op::Branch { target } => return Ok(Flow::Branch { target: *target, taken: mask }),
+            Op::BranchIndirect { index, targets } => return branch_indirect(warp, mask, *index, targets),
+            Op::Exit => return Ok(Flow::Exit(mask)),
+            Op::Trap => return Err(Fault::new("SIM060", "the program traps").lanes(mask)),
+            Op::Yield => return Ok(Flow::Yield),
+            Op::Clock { dst } => {
+                // A clock that runs fast enough for busy waits to end soon.
+                let now = self.total * 1000;
+                warp.set(*dst, mask, &[now; WARP], 0);
+                return Ok(Flow::Yield);
+            }
+            Op::Call { function, args, result } => self.call(warp, mask, *function, args, *result)?,
+            Op::Load { space, element, dst, address } => {
+                self.load(cluster, cta, warp, mask, *space, *element, dst, *address)?;
+            }
+            Op::Store { space, bytes, src, address } => {
+                self.store(cluster, cta, warp, mask, *space, *bytes, src, *address)?;
+            }
+            Op::Atom { space, op, ty, dst, src, address } => {
+                self.atomic(cluster, cta, warp, mask, *space, *op, *ty, *dst, *src, *address)?;
+            }
+            Op::Combine { space, op, ty, src, unused, address } => {
+                self.combine(cluster, cta, warp, mask, (*space, *address), (*op, *ty), src, *unused)?;
+            }
+            Op::Barrier(op) => return self.barrier(cluster, cta, warp, split, op, mask),
+            Op::ClusterBarrier { arrive } => return self.cluster_barrier(cluster, cta, warp, *arrive, mask),
+            Op::Mbarrier { op, address, operand, dst } => {
+                return self.mbarrier(cluster, cta, warp, split, mask, *op, *address, *operand, *dst);
+            }
+            Op::MapToCta { dst, address, rank } => {
+                let (addresses, ranks) = (warp.read(*address), warp.read(*rank));
+                let out: Lanes = std::array::from_fn(|lane| map_to_cta(addresses[lane], ranks[lane] & 0xff));
+                warp.set(*dst, mask, &out, warp.undefined[*address as usize]);
+            }
+            Op::CtaRank { dst, address } => {
+                let out = warp.read(*address).map(rank_of);
+                warp.set(*dst, mask, &out, 0);
+            }
+            Op::CopyAsync { bytes, to, from, read } => self.copy_async(cluster, cta, warp, mask, *bytes, *to, *from, *read)?,
+            Op::CancelLaunch { response, barrier, multicast } => {
+                return self.cancel_launch(cluster, cta, warp, mask, (*response, *barrier), *multicast);
+            }
+            Op::CopyMap { to, from } => self.copy_map(cluster, cta, warp, mask, *to, *from)?,
+            Op::ReplaceInMap { space, address, field, value } => {
+                self.replace_in_map(cluster, cta, warp, mask, *space, *address, *field, *value)?;
+            }
+            Op::CopyCommit => self.copy_commit(warp, mask),
+            Op::CopyWait { left } => self.copy_wait(cluster, warp, mask, *left)?,
+            Op::CopyArrive { address, increment } => {
+                return self.copy_arrive(cluster, cta, warp, mask, *address, *increment);
+            }
+            Op::Bulk(op) => self.bulk(cluster, cta, warp, mask, op)?,
+            Op::BulkCommit => warp.bulk_groups += 1,
+            Op::BulkWait { left, read } => self.bulk_wait(cluster, cta, warp, *left, *read)?,
+            Op::LoadMatrix { shape, transposed, bits, dst, address } => {
+                return self.load_matrix(cluster, cta, warp, mask, *shape, *transposed, *bits, dst, *address);
+            }
+            Op::StoreMatrix { shape, transposed, src, address } => {
+                return self.store_matrix(cluster, cta, warp, mask, *shape, *transposed, src, *address);
+            }
+            Op::MoveMatrix { dst, src } => return matrix::move_matrix(warp, mask, *dst, *src),
+            Op::Mma(op) if self.options.check_rules => return mma::mma(warp, mask, op),
+            Op::Mma(_) => {
+                if let Some(flow) = matrix::whole_warp(warp, mask)? {
+                    return Ok(flow);
+                }
+            }
+            Op::Wgmma(op) => {
+                let pc = warp.splits[split].pc;
+                return self.wgmma(cluster, cta, warp, mask, pc, op);
+            }
+            Op::WgmmaFence => warp.fence_registers(),
+            Op::WgmmaCommit => self.wgmma_commit(warp),
+            Op::WgmmaWait { left } => return self.wgmma_wait(cluster, cta, warp, *left),
+            Op::TensorAllocate { .. }
+            | Op::TensorFree { .. }
+            | Op::TensorRelinquish
+            | Op::TmemLoad { .. }
+            | Op::TmemStore { .. }
+            | Op::TensorWait { .. }
+            | Op::TensorFence { .. }
+            | Op::TensorCopy { .. }
+            | Op::TensorCommit { .. }
+            | Op::TensorMma(_) => {
+                let pc = warp.splits[split].pc;
+                return self.tcgen05(cluster, cta, warp, mask, pc, &instr.op);
+            }
+            op => return collective::execute(warp, mask, op),
+        }
+        Ok(Flow::Next)
+    }
+
+    fn call(&mut self, warp: &mut Warp, mask: u32, function: Builtin, args: &[RegSlot], result: Option<RegSlot>) -> Result<()> {
+        for &slot in args {
+            defined(warp, slot, mask, "an argument")?;
+        }
+        let mut out: Lanes = [0; WARP];
+        for lane in crate::lanes::lanes_of(mask) {
+            let arg = |index: usize| warp.read(args[index])[lane];
+            out[lane] = match function {
+                Builtin::Vprintf => self.vprintf(warp, lane, arg(0), arg(1))?,
+                Builtin::AlignedMalloc => {
+                    self.global.allocate(arg(0), arg(1).max(1).checked_next_power_of_two().unwrap_or(1 << 63)).unwrap_or(0)
+                }
+                Builtin::Malloc => self.global.allocate(arg(0), 16).unwrap_or(0),
+                Builtin::Free => 0,
+            };
+        }
+        if let Some(slot) = result {
+            warp.set(slot, mask, &out, 0);
+        }
+        Ok(())
+    }
+}
+
+/// A fault when a lane uses a register that nothing has set, for something that decides.
+#[inline]
+pub(crate) fn defined(warp: &Warp, slot: RegSlot, mask: u32, what: &str) -> Result<()> {
+    let lanes = warp.undefined[slot as usize] & mask;
+    if lanes == 0 {
+        return Ok(());
+    }
+    Err(Fault::new("SIM020", format!("{what} depends on a register or memory that nothing has set")).lanes(lanes))
+}
+
+/// A fault when an instruction uses a register that belongs to asynchronous work.
+#[cold]
+fn check_in_flight(warp: &Warp, op: &Op) -> Result<()> {
+    let mut used = false;
+    op.for_each_reg_slot(|slot| used |= warp.is_in_flight(slot));
+    // OpenMmas that follow one another may use the same registers.
+    if used && !matches!(op, Op::Wgmma(_)) {
+        return Err(Fault::new("SIM033", "a register of asynchronous work is used before the wait for it"));
+    }
+    Ok(())
+}
+
+fn check_loaded(warp: &Warp, op: &Op) -> Result<()> {
+    let mut used = false;
+    op.for_each_reg_slot(|slot| used |= warp.tensor_loads.contains(&slot));
+    if used {
+        return Err(Fault::new("SIM033", "a register that tcgen05.ld loads is used before tcgen05.wait::ld"));
+    }
+    Ok(())
+}
+
+/// The instruction waits until all of `needed` that still run are here.
+pub(crate) fn missing_lanes(warp: &Warp, mask: u32, needed: u32) -> Option<Flow> {
+    let missing = needed & warp.live() & !mask;
+    (missing != 0).then_some(Flow::Wait(Wait::Lanes { missing }))
+}
+
+fn select(warp: &mut Warp, mask: u32, dst: RegSlot, yes: RegSlot, no: RegSlot, predicate: RegSlot) {
+    let chosen = mask_of(warp.read(predicate));
+    let (a, b) = (warp.read(yes), warp.read(no));
+    let out: Lanes = std::array::from_fn(|lane| if chosen >> lane & 1 == 1 { a[lane] } else { b[lane] });
+    let state = |slot: RegSlot| warp.undefined[slot as usize];
+    let undefined = state(predicate) | state(yes) & chosen | state(no) & !chosen;
+    warp.set(dst, mask, &out, undefined);
+}
+
+/// The lanes of the lowest target go there; the others try again and find the next.
+fn branch_indirect(warp: &mut Warp, mask: u32, index: RegSlot, targets: &[u32]) -> Result<Flow> {
+    defined(warp, index, mask, "a branch")?;
+    let values = *warp.read(index);
+    let mut groups: Vec<(u32, u32)> = Vec::new();
+    for lane in crate::lanes::lanes_of(mask) {
+        let Some(&target) = targets.get(values[lane] as usize) else {
+            return Err(
+                Fault::new("SIM061", format!("target {} of {} does not exist", values[lane], targets.len())).lanes(1 << lane)
+            );
+        };
+        match groups.iter_mut().find(|(other, _)| *other == target) {
+            Some((_, lanes)) => *lanes |= 1 << lane,
+            None => groups.push((target, 1 << lane)),
+        }
+    }
+    if groups.len() > 1 || mask != ALL && warp.splits.len() > 1 && groups.is_empty() {
+        return Err(Fault::unsupported("an indirect branch whose lanes go to different targets"));
+    }
+    let (target, taken) = groups[0];
+    Ok(Flow::Branch { target, taken })
+}

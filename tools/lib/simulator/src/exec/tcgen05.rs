@@ -1,0 +1,357 @@
+//! `tcgen05`: tensor memory, its loads and stores by warps, and the copies to it. The mmas are in `tensor_mma`.
+
+use super::matrix::whole_warp;
+use super::memory::{addresses, shared_location};
+use super::{Flow, defined};
+use crate::descriptor::{Descriptor, Major};
+use crate::fault::{Fault, Result};
+use crate::happens_before::{Actor, HappensBefore};
+use crate::lanes::{ALL, Lanes, WARP, lanes_of};
+use crate::machine::{Cluster, Cta, Delivery, Machine, Races};
+use crate::pending::{Action, Pending};
+use crate::program::{Address, CopyShape, Op, RegSlot, Space};
+use crate::tmem::Shape;
+use crate::tmem_happens_before::{ALL_LANES, Touch};
+use crate::warp::{Wait, Warp};
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// Stores that a warp may have in flight.
+const STORES: usize = 256;
+
+/// A copy from shared to tensor memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Fill {
+    cta: usize,
+    pair: bool,
+    to: u32,
+    from: u64,
+    shape: CopyShape,
+}
+
+/// A load or a store of a warp; a store may have to wait until it is made.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    pc: u32,
+    address: u32,
+    values: Vec<Lanes>,
+}
+
+impl Machine<'_> {
+    pub(super) fn tcgen05(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        mask: u32,
+        pc: u32,
+        op: &Op,
+    ) -> Result<Flow> {
+        match op {
+            Op::TensorAllocate { address, columns } => return self.tensor_allocate(cluster, cta, warp, mask, *address, *columns),
+            Op::TensorFree { address, columns } => {
+                if let Some(flow) = whole_warp(warp, mask)? {
+                    return Ok(flow);
+                }
+                let (address, columns) = (uniform(warp, *address, "an address")?, uniform(warp, *columns, "a size")?);
+                cluster.ctas[cta].tmem.free(address, columns)?;
+            }
+            Op::TensorRelinquish => cluster.ctas[cta].tmem.relinquished = true,
+            Op::TmemLoad { .. } | Op::TmemStore { .. } => return self.tensor_access(cluster, cta, warp, mask, pc, op),
+            Op::TensorWait { loads: false } => self.tensor_wait(cluster, cta, warp)?,
+            Op::TensorWait { loads: true } => {
+                warp.tensor_loads.clear();
+                cluster.order.tensor_loaded(self.actor(cta, warp));
+            }
+            Op::TensorFence { before } => cluster.order.tensor_fence(self.actor(cta, warp), *before),
+            Op::TensorMma(op) => {
+                for lane in lanes_of(mask) {
+                    self.tensor_mma(cluster, cta, warp, lane, op).map_err(|fault| fault.lanes(1 << lane))?;
+                }
+            }
+            Op::TensorCopy { shape, pair, to, from } => {
+                defined(warp, to.base, mask, "an address")?;
+                defined(warp, *from, mask, "a matrix descriptor")?;
+                for lane in lanes_of(mask) {
+                    let to = (warp.read(to.base)[lane] as u32).wrapping_add(to.offset as u32);
+                    let fill = Fill { cta, pair: *pair, to, from: warp.read(*from)[lane], shape: *shape };
+                    if fill.ctas().end > cluster.ctas.len() {
+                        return Err(Fault::new("SIM082", "a copy of a pair without a second CTA").lanes(1 << lane));
+                    }
+                    let actor = self.actor(cta, warp);
+                    fill.touch(&mut cluster.order, actor)?;
+                    if self.options.delivery == Delivery::Late {
+                        fill.reserve(cluster, true)?;
+                    }
+                    self.submit(cluster, Pending { actor, action: Action::Fill(fill) })?;
+                }
+            }
+            Op::TensorCommit { address, multicast } => {
+                let at = addresses(warp, mask, *address, Space::SharedCluster, 8)?;
+                for lane in lanes_of(mask) {
+                    let location = shared_location(cluster, cta, at[lane] as u32)?;
+                    let barriers = match multicast {
+                        None => vec![location],
+                        Some(slot) => {
+                            let ranks = warp.read(*slot)[lane] as u32 & 0xffff;
+                            if ranks >> cluster.ctas.len() != 0 {
+                                let message = format!("a commit to CTAs {ranks:#x} of a cluster of {}", cluster.ctas.len());
+                                return Err(Fault::new("SIM071", message).lanes(1 << lane));
+                            }
+                            lanes_of(ranks).map(|rank| (rank, location.1)).collect()
+                        }
+                    };
+                    self.note_commit(&barriers);
+                    let actor = self.actor(cta, warp);
+                    barriers.iter().try_for_each(|barrier| cluster.reach(*barrier, actor))?;
+                    cluster.order.tensor_fence(actor, true);
+                    let number = cluster.order.tensor_commit(actor);
+                    self.submit(cluster, Pending { actor, action: Action::Commit { barriers, number } })?;
+                }
+            }
+            _ => return Err(Fault::unsupported("this instruction is decoded but not executed")),
+        }
+        Ok(Flow::Next)
+    }
+
+    fn tensor_allocate(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        mask: u32,
+        address: Address,
+        columns: RegSlot,
+    ) -> Result<Flow> {
+        if let Some(flow) = whole_warp(warp, mask)? {
+            return Ok(flow);
+        }
+        let columns = uniform(warp, columns, "a size")?;
+        let at = addresses(warp, mask, address, Space::SharedCta, 4)?;
+        let (_, result) = shared_location(cluster, cta, at[0] as u32)?;
+        let state = &mut cluster.ctas[cta];
+        let Some(start) = state.tmem.allocate(columns)? else {
+            return Ok(Flow::Wait(Wait::Asynchronous { what: "free columns of tensor memory" }));
+        };
+        cluster.order.write(self.actor(cta, warp), cta, result, 4)?;
+        cluster.order.tensor_allocated(cta, start..start + columns);
+        state.shared.write(result, &start.to_le_bytes(), warp.index)?;
+        Ok(Flow::Next)
+    }
+
+    fn tensor_access(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, mask: u32, pc: u32, op: &Op) -> Result<Flow> {
+        if let Some(flow) = whole_warp(warp, mask)? {
+            return Ok(flow);
+        }
+        let (address, slots, load) = match op {
+            Op::TmemLoad { address, dst, .. } => (*address, dst, true),
+            Op::TmemStore { address, src, .. } => (*address, src, false),
+            _ => unreachable!("the caller has a load or a store"),
+        };
+        let mut address = uniform(warp, address.base, "an address")?.wrapping_add(address.offset as u32);
+        let first = (address >> 16) as usize;
+        if first / 32 != warp.index % 4 {
+            let message = format!(
+                "warp {} of its group reaches lanes {} to {} of tensor memory, not lane {first}",
+                warp.index % 4,
+                warp.index % 4 * 32,
+                warp.index % 4 * 32 + 31
+            );
+            self.breach(Fault::new("SIM081", message))?;
+            // NVIDIA's compiler leaves the warp's part of the lane to the warp.
+            address = address & 0x1f_ffff | (warp.index as u32 % 4) << 21;
+        }
+        let values = if load { Vec::new() } else { slots.iter().map(|&slot| *warp.read(slot)).collect() };
+        let access = Access { pc, address, values };
+        let tmem = &cluster.ctas[cta].tmem;
+        for_each_cell(op, &access, |_, _, (lane, _), column| {
+            tmem.cell(lane, column)?;
+            let column = column as usize;
+            if tmem.mma[column] > 0 {
+                return Err(Fault::new("SIM034", format!("column {column} of tensor memory belongs to an MMA that is in flight")));
+            }
+            if load && tmem.is_storing(Some(lane), column) {
+                return Err(Fault::new("SIM034", format!("column {column} of tensor memory is read before tcgen05.wait::st")));
+            }
+            Ok(())
+        })?;
+        let mut columns = BTreeSet::new();
+        let mut groups = 0;
+        for_each_cell(op, &access, |_, _, (lane, _), column| {
+            columns.insert(column);
+            groups |= 1 << (lane / 16);
+            Ok(())
+        })?;
+        let (actor, touch) = (self.actor(cta, warp), if load { Touch::Load } else { Touch::Store });
+        for column in columns {
+            cluster.order.tensor_touch(actor, cta, groups, column..column + 1, touch)?;
+        }
+        // A load is done at once in both modes: its registers have scoreboards, and NVIDIA's compiler relies on them. The ISA asks for
+        // a wait before they are used.
+        if load && self.options.races == Races::Error {
+            warp.tensor_loads.extend(slots);
+        }
+        if load || self.options.delivery == Delivery::Early {
+            return self.do_access(&mut cluster.ctas[cta], warp, &access).map(|()| Flow::Next);
+        }
+        let tmem = &mut cluster.ctas[cta].tmem;
+        for_each_cell(op, &access, |_, _, (lane, _), column| {
+            tmem.storing(lane, column, true);
+            Ok(())
+        })?;
+        warp.tensor_stores.push(access);
+        if warp.tensor_stores.len() > STORES {
+            self.tensor_wait(cluster, cta, warp)?;
+        }
+        Ok(Flow::Next)
+    }
+
+    /// Makes the stores that a warp waits for.
+    fn tensor_wait(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp) -> Result<()> {
+        for access in std::mem::take(&mut warp.tensor_stores) {
+            let op = &self.program.code[access.pc as usize].op;
+            let state = &mut cluster.ctas[cta];
+            for_each_cell(op, &access, |_, _, (lane, _), column| {
+                state.tmem.storing(lane, column, false);
+                Ok(())
+            })?;
+            self.do_access(state, warp, &access)?;
+        }
+        Ok(())
+    }
+
+    /// Moves the data of a load or store.
+    fn do_access(&self, cta: &mut Cta, warp: &mut Warp, access: &Access) -> Result<()> {
+        let op = &self.program.code[access.pc as usize].op;
+        match op {
+            Op::TmemLoad { dst, packed, .. } => {
+                let mut out = vec![[0u64; WARP]; dst.len()];
+                let mut undefined = vec![0; dst.len()];
+                for_each_cell(op, access, |register, thread, (lane, half), column| {
+                    let word = u64::from(cta.tmem.read(lane, column)?);
+                    undefined[register] |= u32::from(!cta.tmem.is_defined(lane, column)) << thread;
+                    out[register][thread] |= if *packed { (word & 0xffff) << (16 * half) } else { word };
+                    Ok(())
+                })?;
+                for ((values, &slot), &undefined) in out.iter().zip(dst).zip(&undefined) {
+                    warp.set(slot, ALL, values, undefined);
+                }
+            }
+            Op::TmemStore { packed, .. } => for_each_cell(op, access, |register, thread, (lane, half), column| {
+                let value = access.values[register][thread] as u32;
+                let value = if *packed { value >> (16 * half) & 0xffff } else { value };
+                cta.tmem.write(lane, column, value)
+            })?,
+            _ => unreachable!("a load or store was issued there"),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn do_fill(&mut self, cluster: &mut Cluster, fill: &Fill, actor: Actor) -> Result<()> {
+        if self.options.delivery == Delivery::Late {
+            fill.reserve(cluster, false)?;
+        }
+        let descriptor = Descriptor::tcgen05(fill.from)?;
+        for cta in fill.ctas() {
+            let state = &mut cluster.ctas[cta];
+            let (rows, bytes) = fill.shape.size();
+            for row in 0..rows {
+                for offset in (0..bytes).step_by(16) {
+                    let address = descriptor.chunk(Major::K, row as u32, offset);
+                    cluster.order.read(actor, cta, address, 16)?;
+                    let chunk = state.shared.read_async(address, 16, actor, &state.fenced)?.to_vec();
+                    for (index, word) in chunk.chunks_exact(4).enumerate() {
+                        let value = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
+                        let column = (fill.to & 0xffff) + offset / 4 + index as u32;
+                        for lane in fill.shape.lanes(row) {
+                            state.tmem.write((fill.to >> 16) as usize + lane, column, value)?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Fill {
+    fn ctas(&self) -> Range<usize> {
+        self.cta..self.cta + if self.pair { 2 } else { 1 }
+    }
+    fn touch(&self, order: &mut HappensBefore, actor: Actor) -> Result<()> {
+        let first = self.to & 0xffff;
+        let columns = first..first + self.shape.size().1 / 4;
+        self.ctas().try_for_each(|cta| order.tensor_touch(actor, cta, ALL_LANES, columns.clone(), Touch::MmaWrite))
+    }
+    /// Notes the begin or the end of its reading of shared memory.
+    fn reserve(&self, cluster: &mut Cluster, begin: bool) -> Result<()> {
+        let descriptor = Descriptor::tcgen05(self.from)?;
+        let (rows, bytes) = self.shape.size();
+        for cta in &mut cluster.ctas[self.ctas()] {
+            for row in 0..rows as u32 {
+                for offset in (0..bytes).step_by(16) {
+                    cta.shared.leaving(descriptor.chunk(Major::K, row, offset), 16, begin)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl CopyShape {
+    /// Rows and bytes of a row.
+    fn size(self) -> (usize, u32) {
+        match self {
+            CopyShape::S128x256 => (128, 32),
+            CopyShape::S4x256 => (4, 32),
+            CopyShape::S128x128 => (128, 16),
+            CopyShape::S64x128Apart | CopyShape::S64x128Together => (64, 16),
+            CopyShape::S32x128 => (32, 16),
+        }
+    }
+    /// The lanes that get a row.
+    fn lanes(self, row: usize) -> Vec<usize> {
+        match self {
+            CopyShape::S128x256 | CopyShape::S128x128 => vec![row],
+            CopyShape::S4x256 => (0..4).map(|warp| 32 * warp + row).collect(),
+            // Warps 0 and 2 have the first half, 1 and 3 the second; or 0 and 1, 2 and 3.
+            CopyShape::S64x128Apart => vec![row, row + 64],
+            CopyShape::S64x128Together => vec![row / 32 * 64 + row % 32, row / 32 * 64 + 32 + row % 32],
+            CopyShape::S32x128 => (0..4).map(|warp| 32 * warp + row).collect(),
+        }
+    }
+}
+
+/// Calls `f(register, thread, (lane, half), column)` for every cell of a load or store.
+fn for_each_cell(op: &Op, access: &Access, mut f: impl FnMut(usize, usize, (usize, u32), u32) -> Result<()>) -> Result<()> {
+    let (shape, count, packed, split): (Shape, usize, bool, u32) = match op {
+        Op::TmemLoad { shape, dst, packed, split, .. } => (*shape, dst.len(), *packed, *split),
+        Op::TmemStore { shape, src, packed, split, .. } => (*shape, src.len(), *packed, *split),
+        _ => unreachable!("a load or store was issued there"),
+    };
+    let (first, start) = ((access.address >> 16 & 0x7f) as usize, access.address & 0xffff);
+    for register in 0..count {
+        for thread in 0..WARP {
+            for half in 0..if packed { 2 } else { 1 } {
+                let (lane, column) = shape.location(thread, register, if packed { 0 } else { split });
+                // Packed registers hold two neighbouring columns.
+                let column = match packed {
+                    true => 2 * column + half + if shape == Shape::S16x32x2 && thread >= 16 { split } else { 0 },
+                    false => column,
+                };
+                f(register, thread, (first + lane, half), start + column)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A value that has to be the same in the whole warp.
+fn uniform(warp: &Warp, slot: RegSlot, what: &str) -> Result<u32> {
+    defined(warp, slot, ALL, what)?;
+    let values = warp.read(slot);
+    match values.iter().all(|value| value == &values[0]) {
+        true => Ok(values[0] as u32),
+        false => Err(Fault::new("SIM052", format!("{what} differs among the lanes of a warp"))),
+    }
+}

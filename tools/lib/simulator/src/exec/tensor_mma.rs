@@ -1,0 +1,445 @@
+//! `tcgen05.mma`: mmas that read shared and tensor memory and write tensor memory.
+//!
+//! OpenMmas, copies to tensor memory and commits of a CTA are done in the order in which they were issued.
+
+use super::defined;
+use crate::descriptor::{Descriptor, Major, read_matrix};
+use crate::fault::{Fault, Result};
+use crate::happens_before::{Actor, HappensBefore};
+use crate::machine::{Cluster, Cta, Delivery, Machine};
+use crate::mma_arith::{Accumulator, Kind, multiply_accumulate};
+use crate::pending::{Action, Pending};
+use crate::program::{Address, RegSlot, TensorKind, TensorMma};
+use crate::record::Event;
+use crate::tmem::LANES;
+use crate::tmem_happens_before::{ALL_LANES, Touch};
+use crate::warp::Warp;
+use numerics::Scalar;
+use std::ops::Range;
+
+/// Lanes that a warp reaches.
+const LANES_OF_WARP: usize = 32;
+
+/// A mma, with the values it took when it was issued.
+#[derive(Clone, Debug)]
+pub(crate) struct Mma {
+    cta: usize,
+    pair: bool,
+    block: u32,
+    d: u32,
+    a: Operand,
+    b: u64,
+    form: Form,
+    scales: Option<(u32, u32)>,
+    /// Lanes that keep what they have.
+    disabled: Vec<u32>,
+    accumulate: bool,
+    shift: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Operand {
+    Shared(u64),
+    Tensor(u32),
+}
+
+/// What the instruction descriptor says.
+#[derive(Clone, Copy, Debug)]
+struct Form {
+    m: usize,
+    n: usize,
+    k: usize,
+    d: Accumulator,
+    a: Elements,
+    b: Elements,
+    transpose_a: bool,
+    transpose_b: bool,
+    negate: bool,
+    scale: Kind,
+    scale_a: u32,
+    scale_b: u32,
+}
+
+/// How the elements of an operand lie in 16 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Elements {
+    kind: Kind,
+    width: u32,
+    /// Elements in 16 bytes.
+    per: usize,
+}
+
+/// Shared memory that a mma reads.
+struct Source<'a> {
+    cta: &'a Cta,
+    index: usize,
+    order: &'a mut HappensBefore,
+    actor: Actor,
+}
+
+fn elements(kind: TensorKind, code: u32) -> Result<Elements> {
+    let wrong = || Fault::new("SIM082", format!("the instruction descriptor has operand type {code}, which this kind has not"));
+    let float = |ty: Scalar, width, per| Ok(Elements { kind: Kind::Float(ty), width, per });
+    match (kind, code) {
+        (TensorKind::F16, 0) => float(Scalar::F16, 16, 8),
+        (TensorKind::F16, 1) => float(Scalar::BF16, 16, 8),
+        (TensorKind::Tf32, 2) => float(Scalar::TF32, 32, 4),
+        (TensorKind::Mxf4, 1) => float(Scalar::F4E2M1FN, 4, 32),
+        (TensorKind::F8f6f4 | TensorKind::Mxf8f6f4, 0) => float(Scalar::F8E4M3FN, 8, 16),
+        (TensorKind::F8f6f4 | TensorKind::Mxf8f6f4, 1) => float(Scalar::F8E5M2, 8, 16),
+        (TensorKind::F8f6f4 | TensorKind::Mxf8f6f4, 3) => {
+            Ok(Elements { kind: Kind::Small { exponent: 2, mantissa: 3 }, width: 6, per: 16 })
+        }
+        (TensorKind::F8f6f4 | TensorKind::Mxf8f6f4, 4) => {
+            Ok(Elements { kind: Kind::Small { exponent: 3, mantissa: 2 }, width: 6, per: 16 })
+        }
+        // Sixteen elements of fewer bits fill the first bytes of sixteen.
+        (TensorKind::F8f6f4 | TensorKind::Mxf8f6f4, 5) => float(Scalar::F4E2M1FN, 4, 16),
+        (TensorKind::I8, 0 | 1) => Ok(Elements { kind: Kind::Int { bits: 8, signed: code == 1 }, width: 8, per: 16 }),
+        _ => Err(wrong()),
+    }
+}
+
+impl Form {
+    fn decode(kind: TensorKind, bits: u32) -> Result<Form> {
+        let field = |from: u32, count: u32| bits >> from & ((1 << count) - 1);
+        let scaled = matches!(kind, TensorKind::Mxf8f6f4 | TensorKind::Mxf4);
+        let wrong = |what: &str| Fault::new("SIM082", format!("the instruction descriptor {bits:#x} is wrong: {what}"));
+        if field(2, 1) == 1 {
+            return Err(Fault::unsupported("sparse MMAs"));
+        }
+        let d = match (scaled, field(4, 2), kind) {
+            (true, ..) => Accumulator::Float(Scalar::F32),
+            (_, 2, TensorKind::I8) => Accumulator::Int { saturate: field(3, 1) == 1 },
+            (_, 1, TensorKind::F16 | TensorKind::Tf32 | TensorKind::F8f6f4) => Accumulator::Float(Scalar::F32),
+            (_, 0, TensorKind::F16 | TensorKind::F8f6f4) => Accumulator::Float(Scalar::F16),
+            _ => return Err(wrong("its result type")),
+        };
+        let form = Form {
+            m: field(24, 5) as usize * 16,
+            n: field(17, 6) as usize * 8,
+            k: match kind {
+                TensorKind::F16 => 16,
+                TensorKind::Tf32 => 8,
+                TensorKind::Mxf4 => 64,
+                _ => 32,
+            },
+            d,
+            a: elements(kind, field(7, 3))?,
+            b: elements(kind, field(10, 3))?,
+            transpose_a: field(15, 1) == 1,
+            transpose_b: field(16, 1) == 1,
+            negate: field(13, 1) != field(14, 1),
+            scale: Kind::Float(if field(23, 1) == 1 { Scalar::F8E8M0FNU } else { Scalar::F8E4M3FN }),
+            scale_a: if scaled { field(29, 2) } else { 0 },
+            scale_b: if scaled { field(4, 2) } else { 0 },
+        };
+        if !matches!(form.m, 64 | 128 | 256) || form.n == 0 || form.n > 256 {
+            return Err(wrong("its shape"));
+        }
+        Ok(form)
+    }
+}
+
+/// The elements of a chunk of 16 bytes.
+fn unpack(elements: Elements, chunk: &[u8], mut put: impl FnMut(usize, u64)) {
+    let all = chunk.iter().rev().fold(0u128, |bits, &byte| bits << 8 | u128::from(byte));
+    let mask = (1u128 << elements.width) - 1;
+    for index in 0..elements.per {
+        put(index, (all >> (index as u32 * elements.width) & mask) as u64);
+    }
+}
+
+impl Machine<'_> {
+    pub(super) fn tensor_mma(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        lane: usize,
+        op: &TensorMma,
+    ) -> Result<()> {
+        let value = |warp: &Warp, slot: RegSlot| -> Result<u64> {
+            defined(warp, slot, 1 << lane, "an operand of an MMA")?;
+            Ok(warp.read(slot)[lane])
+        };
+        let tensor =
+            |warp: &Warp, address: Address| value(warp, address.base).map(|base| (base as u32).wrapping_add(address.offset as u32));
+        let form = Form::decode(op.kind, value(warp, op.descriptor)? as u32)?;
+        let mma = Mma {
+            cta,
+            pair: op.pair,
+            block: op.block,
+            d: tensor(warp, op.d)?,
+            a: match (op.a_tensor, op.a_shared) {
+                (Some(address), _) => Operand::Tensor(tensor(warp, address)?),
+                (None, slot) => Operand::Shared(value(warp, slot)?),
+            },
+            b: value(warp, op.b)?,
+            form,
+            scales: match op.scales {
+                Some((a, b)) => Some((tensor(warp, a)?, tensor(warp, b)?)),
+                None => None,
+            },
+            disabled: op.disabled.iter().map(|&slot| value(warp, slot).map(|value| value as u32)).collect::<Result<_>>()?,
+            accumulate: value(warp, op.accumulate)? != 0,
+            shift: op.shift,
+        };
+        if op.pair && (cluster.ctas.len() < 2 || !cta.is_multiple_of(2)) {
+            return Err(Fault::new("SIM082", "an MMA of a CTA pair is issued by the first of the two"));
+        }
+        let actor = self.actor(cta, warp);
+        mma.touch(&mut cluster.order, actor)?;
+        let (m, n) = (form.m as u32, form.n as u32);
+        let a_in_tensor_memory = matches!(mma.a, Operand::Tensor(_));
+        self.note(|| Event::Mma { m, n, a_in_tensor_memory });
+        if !self.options.check_rules {
+            return Ok(());
+        }
+        if self.options.delivery == Delivery::Late {
+            mma.reserve(cluster, true)?;
+        }
+        self.submit(cluster, Pending { actor, action: Action::Mma(Box::new(mma)) })
+    }
+
+    pub(crate) fn do_mma(&mut self, cluster: &mut Cluster, mma: &Mma, actor: Actor) -> Result<()> {
+        if self.options.delivery == Delivery::Late {
+            mma.reserve(cluster, false)?;
+        }
+        let form = mma.form;
+        let ctas = mma.ctas();
+        let (rows, columns) = (form.m / ctas.len(), form.n / ctas.len());
+        let mut b = vec![0.0; form.k * form.n];
+        for (half, cta) in ctas.clone().enumerate() {
+            let start = half * columns;
+            let source = Source { cta: &cluster.ctas[cta], index: cta, order: &mut cluster.order, actor };
+            mma.read_shared(source, mma.b, form.b, (columns, form.transpose_b), |column, k, value| {
+                b[k * form.n + start + column] = value;
+            })?;
+            if let Some((_, scales)) = mma.scales {
+                for column in 0..columns {
+                    for k in 0..form.k {
+                        let byte = form.scale_b + k as u32 / mma.block;
+                        let at = start + column;
+                        b[k * form.n + at] *= mma.scale(&cluster.ctas[mma.cta], scales, at, byte)?;
+                    }
+                }
+            }
+        }
+        for cta in ctas {
+            mma.rows_of(cluster, cta, actor, rows, &b)?;
+        }
+        Ok(())
+    }
+}
+
+impl Mma {
+    fn ctas(&self) -> Range<usize> {
+        self.cta..self.cta + if self.pair { 2 } else { 1 }
+    }
+    /// What it reads and writes in tensor memory, for the order of accesses.
+    fn touch(&self, order: &mut HappensBefore, actor: Actor) -> Result<()> {
+        let (d, a) = self.columns();
+        for cta in self.ctas() {
+            for column in self.columns_of_scales(cta) {
+                order.tensor_touch(actor, cta, ALL_LANES, column..column + 1, Touch::MmaRead)?;
+            }
+            order.tensor_touch(actor, cta, self.groups(), a.clone(), Touch::MmaRead)?;
+            order.tensor_touch(actor, cta, self.groups(), d.clone(), Touch::MmaWrite)?;
+        }
+        Ok(())
+    }
+    /// The groups of sixteen lanes that the rows are in.
+    fn groups(&self) -> u8 {
+        let rows = self.form.m / self.ctas().len();
+        let columns = [0, self.form.n - 1];
+        let lanes = (0..rows).flat_map(|row| columns.map(|column| self.lane(row, column, self.d, rows).0));
+        lanes.fold(0, |groups, lane| groups | 1 << (lane / 16 % 8))
+    }
+    /// The shared memory that it reads in each of its CTAs, in pieces of 16 bytes.
+    fn chunks(&self) -> Result<Vec<u32>> {
+        let count = self.ctas().len();
+        let mut chunks = Vec::new();
+        let mut add = |descriptor, elements: Elements, (mn, transposed): (usize, bool)| -> Result<()> {
+            let descriptor = Descriptor::tcgen05(descriptor)?;
+            let major = if transposed { Major::Mn } else { Major::K };
+            let (rows, along) = if transposed { (self.form.k, mn) } else { (mn, self.form.k) };
+            for row in 0..rows as u32 {
+                chunks.extend((0..along.div_ceil(elements.per)).map(|at| descriptor.chunk(major, row, 16 * at as u32)));
+            }
+            Ok(())
+        };
+        if let Operand::Shared(a) = self.a {
+            add(a, self.form.a, (self.form.m / count, self.form.transpose_a))?;
+        }
+        add(self.b, self.form.b, (self.form.n / count, self.form.transpose_b))?;
+        Ok(chunks)
+    }
+    /// The columns that are written, and those that an operand in tensor memory takes.
+    fn columns(&self) -> (Range<u32>, Range<u32>) {
+        // A pair with 128 rows has half of the columns in the other half of the lanes.
+        let folded = self.pair && self.form.m == 128;
+        let d = (self.d & 0xffff, if folded { self.form.n / 2 } else { self.form.n } as u32);
+        let a = match self.a {
+            Operand::Tensor(address) => (address & 0xffff, self.form.k as u32 * self.form.a.width / 32),
+            Operand::Shared(_) => (0, 0),
+        };
+        (d.0..d.0 + d.1, a.0..a.0 + a.1)
+    }
+    fn reserve(&self, cluster: &mut Cluster, begin: bool) -> Result<()> {
+        let chunks = self.chunks()?;
+        let (d, a) = self.columns();
+        for at in self.ctas() {
+            let cta = &mut cluster.ctas[at];
+            for &chunk in &chunks {
+                cta.shared.leaving(chunk, 16, begin)?;
+            }
+            for column in d.clone().chain(a.clone()).chain(self.columns_of_scales(at)) {
+                let column = cta.tmem.column(column)?;
+                if begin && cta.tmem.is_storing(None, column) {
+                    return Err(Fault::new(
+                        "SIM034",
+                        format!("column {column} of tensor memory is used by an MMA before tcgen05.wait::st"),
+                    ));
+                }
+                let count = &mut cta.tmem.mma[column];
+                *count = if begin { count.saturating_add(1) } else { count.saturating_sub(1) };
+            }
+        }
+        Ok(())
+    }
+
+    fn read_shared(
+        &self,
+        source: Source,
+        descriptor: u64,
+        elements: Elements,
+        (mn, transposed): (usize, bool),
+        mut put: impl FnMut(usize, usize, f64),
+    ) -> Result<()> {
+        let descriptor = Descriptor::tcgen05(descriptor)?;
+        let major = if transposed { Major::Mn } else { Major::K };
+        let table = if elements.width <= 8 { elements.kind.table(elements.width) } else { Vec::new() };
+        let value = |bits: u64| table.get(bits as usize).copied().unwrap_or_else(|| elements.kind.value(bits));
+        let Source { cta, index, order, actor } = source;
+        let mut read = |address: u32| {
+            order.read(actor, index, address, 16)?;
+            cta.shared.read_async(address, 16, actor, &cta.fenced)
+        };
+        let k = self.form.k;
+        if elements.width >= 8 && elements.per * elements.width as usize == 128 {
+            let bytes = elements.width as usize / 8;
+            return read_matrix(descriptor, major, (mn, k, bytes), read, |mn, k, bits| put(mn, k, value(bits)));
+        }
+        if transposed {
+            return Err(Fault::unsupported("operands of fewer than 8 bits that are transposed"));
+        }
+        for row in 0..mn {
+            for start in (0..k).step_by(elements.per) {
+                let offset = (start / elements.per * 16) as u32;
+                unpack(elements, read(descriptor.chunk(major, row as u32, offset))?, |index, bits| {
+                    put(row, start + index, value(bits))
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The scale of a row of A or a column of B: 32 of them share a column, four lie in a word, and the lanes of each warp have them.
+    fn scale(&self, cta: &Cta, address: u32, index: usize, byte: u32) -> Result<f64> {
+        let (column, first) = ((address & 0xffff) + index as u32 / 32, (address >> 16 & 0x7f) as usize + index % 32);
+        let each = (0..LANES / LANES_OF_WARP).map(|warp| (first + warp * LANES_OF_WARP) % LANES);
+        let mut found = None;
+        for lane in each {
+            let scale = cta.tmem.read(lane, column)? >> (8 * byte) & 0xff;
+            if !cta.tmem.is_defined(lane, column) || *found.get_or_insert(scale) != scale {
+                let message =
+                    format!("column {column} of tensor memory, lane {lane}, has not the scale that other warps' lanes have");
+                return Err(Fault::new("SIM082", message));
+            }
+        }
+        Ok(self.form.scale.value(u64::from(found.unwrap_or_default())))
+    }
+    /// The columns that scales take in a CTA; those of B are in the first of a pair.
+    fn columns_of_scales(&self, cta: usize) -> impl Iterator<Item = u32> {
+        let columns = |address: u32, lines: usize| (address & 0xffff)..(address & 0xffff) + lines.div_ceil(LANES_OF_WARP) as u32;
+        let scales = self.scales.into_iter();
+        let rows = self.form.m / self.ctas().len();
+        let of_b = if cta == self.cta { self.form.n } else { 0 };
+        scales.flat_map(move |(a, b)| columns(a, rows).chain(columns(b, of_b)))
+    }
+
+    /// The rows of one CTA.
+    fn rows_of(&self, cluster: &mut Cluster, index: usize, actor: Actor, rows: usize, b: &[f64]) -> Result<()> {
+        let form = self.form;
+        let (n, k) = (form.n, form.k);
+        let mut a = vec![0.0; rows * k];
+        match self.a {
+            Operand::Shared(descriptor) => {
+                let source = Source { cta: &cluster.ctas[index], index, order: &mut cluster.order, actor };
+                self.read_shared(source, descriptor, form.a, (rows, form.transpose_a), |row, at, value| a[row * k + at] = value)?;
+            }
+            Operand::Tensor(address) => {
+                let cta = &cluster.ctas[index];
+                let per = 32 / form.a.width;
+                for row in 0..rows {
+                    for at in 0..k {
+                        let lane = self.lane(row, 0, address, rows).0;
+                        let word = cta.tmem.read(lane, (address & 0xffff) + at as u32 / per)?;
+                        let bits = u64::from(word) >> (at as u32 % per * form.a.width) & (u64::MAX >> (64 - form.a.width));
+                        a[row * k + at] = form.a.kind.value(bits);
+                    }
+                }
+            }
+        }
+        let cta = &mut cluster.ctas[index];
+        if let Some((scales, _)) = self.scales {
+            for row in 0..rows {
+                for at in 0..k {
+                    let byte = form.scale_a + at as u32 / self.block;
+                    a[row * k + at] *= self.scale(cta, scales, row, byte)?;
+                }
+            }
+        }
+        if form.negate {
+            a.iter_mut().for_each(|value| *value = -*value);
+        }
+        let mut accumulator = vec![0.0; rows * n];
+        if self.accumulate {
+            let factor = f64::powi(0.5, self.shift as i32);
+            for row in 0..rows {
+                for column in 0..n {
+                    let (lane, at) = self.lane(row, column, self.d, rows);
+                    if !cta.tmem.is_defined(lane, at) {
+                        let message = format!("an MMA adds to column {at} of tensor memory, lane {lane}, that nothing has set");
+                        return Err(Fault::new("SIM020", message));
+                    }
+                    accumulator[row * n + column] = form.d.value(cta.tmem.read(lane, at)?.into()) * factor;
+                }
+            }
+        }
+        multiply_accumulate(&mut accumulator, &a, b, k, n);
+        for row in 0..rows {
+            for column in 0..n {
+                let (lane, at) = self.lane(row, column, self.d, rows);
+                if self.disabled.get(lane / 32).is_none_or(|mask| mask >> (lane % 32) & 1 == 0) {
+                    cta.tmem.write(lane, at, form.d.round_to(accumulator[row * n + column]) as u32)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The lane and column of an element of the accumulator.
+    fn lane(&self, row: usize, column: usize, address: u32, rows: usize) -> (usize, u32) {
+        let (first, start) = ((address >> 16 & 0x7f) as usize, address & 0xffff);
+        let n = self.form.n;
+        match (rows, self.pair) {
+            // Sixteen rows in each warp's lanes.
+            (64, false) => (first + row / 16 * 32 + row % 16, start + column as u32),
+            // Half of the columns are in the upper lanes.
+            (64, true) => (first + row + column / (n / 2) * 64, start + (column % (n / 2)) as u32),
+            _ => (first + row, start + column as u32),
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! `wgmma`: mmas of a warp group, asynchronous to its warps.
+//!
+//! Each of the four warps does its 16 of the 64 rows. The registers of a mma belong to it until a wait covers its group:
+//! using them before is a fault. With late delivery the mma is made at that wait.
+
+use super::copies::{copy, destinations};
+use super::matrix::whole_warp;
+use super::{Flow, defined};
+use crate::descriptor::{Descriptor, Major, read_matrix};
+use crate::fault::{Fault, Result};
+use crate::fragment;
+use crate::lanes::{ALL, Lanes, WARP};
+use crate::machine::{Cluster, Delivery, Machine};
+use crate::mma_arith::{Accumulator, multiply_accumulate};
+use crate::pending::QUEUE;
+use crate::program::{Op, Program, RegSlot, WgmmaA, WgmmaOp};
+use crate::warp::{Wait, Warp};
+use std::collections::VecDeque;
+
+/// Rows of a warp.
+const M: usize = 16;
+
+/// A mma that was issued: where in the program, and the values it took when it was.
+#[derive(Clone, Debug)]
+pub(crate) struct Issued {
+    pc: u32,
+    a: u64,
+    b: u64,
+    accumulate: bool,
+}
+
+/// What is done to accumulators, in order.
+#[derive(Clone, Debug)]
+enum Step {
+    Mma(Issued),
+    Copy { pc: u32, mask: u32 },
+}
+
+/// The mmas of a warp that no wait has covered.
+#[derive(Default)]
+pub(crate) struct OpenMmas {
+    open: Vec<Step>,
+    groups: VecDeque<Vec<Step>>,
+    /// OpenMmas so far.
+    issued: u64,
+}
+
+/// The mmas of a warp group, which its four warps have to issue alike.
+#[derive(Default)]
+pub(crate) struct Group {
+    /// Where in the program they are, from the `first` on, and how many each warp has issued.
+    issued_at: VecDeque<u32>,
+    first: u64,
+    issued: [u64; 4],
+}
+
+impl Group {
+    /// A warp issues its next mma; gives the element_position of another warp's when that is not the same.
+    fn issue(&mut self, warp: usize, pc: u32) -> Option<u32> {
+        let index = self.issued[warp % 4] - self.first;
+        self.issued[warp % 4] += 1;
+        let other = self.issued_at.get(index as usize).copied();
+        if other.is_none() {
+            self.issued_at.push_back(pc);
+        }
+        while self.issued.iter().all(|&issued| issued > self.first) {
+            self.issued_at.pop_front();
+            self.first += 1;
+        }
+        other.filter(|&other| other != pc)
+    }
+}
+
+impl OpenMmas {
+    /// Notes a copy of an accumulator; it belongs to the last mma.
+    pub(super) fn copy(&mut self, pc: u32, mask: u32) {
+        let group = if self.open.is_empty() { self.groups.back_mut() } else { Some(&mut self.open) };
+        group.into_iter().for_each(|group| group.push(Step::Copy { pc, mask }));
+    }
+}
+
+/// The mma at a element_position of the program.
+fn mma_at(program: &Program, pc: u32) -> &WgmmaOp {
+    match &program.code[pc as usize].op {
+        Op::Wgmma(op) => op,
+        _ => unreachable!("an MMA was issued there"),
+    }
+}
+
+/// Says of all registers of some steps whether they are in flight.
+fn mark(program: &Program, warp: &mut Warp, steps: &[Step], in_flight: bool) {
+    for step in steps {
+        match step {
+            Step::Mma(issued) => {
+                for &slot in mma_at(program, issued.pc).registers() {
+                    warp.in_flight(slot, in_flight);
+                }
+            }
+            Step::Copy { pc, .. } => {
+                for &slot in destinations(&program.code[*pc as usize].op) {
+                    warp.in_flight(slot, in_flight);
+                }
+            }
+        }
+    }
+}
+
+impl Machine<'_> {
+    pub(super) fn wgmma(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        mask: u32,
+        pc: u32,
+        op: &WgmmaOp,
+    ) -> Result<Flow> {
+        if let Some(flow) = whole_warp(warp, mask)? {
+            return Ok(flow);
+        }
+        let same = |warp: &Warp, slot: RegSlot, what: &str| {
+            super::defined(warp, slot, ALL, what)?;
+            let values = warp.read(slot);
+            match values.iter().all(|value| value == &values[0]) {
+                true => Ok(values[0]),
+                false => Err(Fault::new("SIM052", format!("{what} differs among the lanes of a warp"))),
+            }
+        };
+        if !warp.has_fenced {
+            return Err(Fault::new("SIM037", "a wgmma without a wgmma.fence before it"));
+        }
+        if let Some(slot) = op.registers().iter().find(|&&slot| warp.is_unfenced(slot)) {
+            let what = if op.d.contains(slot) { "accumulators" } else { "registers of A" };
+            self.breach(Fault::new("SIM037", format!("a wgmma takes {what} that were written after the last wgmma.fence")))?;
+        }
+        let group = cluster.ctas[cta].groups.entry(warp.index / 4).or_default();
+        if let Some(other) = group.issue(warp.index, pc) {
+            let line = self.program.code[other as usize].line;
+            let message = format!("the warps of a group issue different wgmmas; another one is in line {line}");
+            return Err(Fault::new("SIM055", message));
+        }
+        let a = match &op.a {
+            WgmmaA::Shared(slot) => same(warp, *slot, "a matrix descriptor")?,
+            WgmmaA::Registers(_) => 0,
+        };
+        let b = same(warp, op.b, "a matrix descriptor")?;
+        let accumulate = same(warp, op.accumulate, "the choice to accumulate")? != 0;
+        let issued = Issued { pc, a, b, accumulate };
+        match self.options.delivery {
+            Delivery::Early if !self.options.check_rules => {}
+            Delivery::Early => self.mma(cluster, cta, warp, op, &issued)?,
+            Delivery::Late => reserve(cluster, cta, warp.index, op, &issued, true)?,
+        }
+        warp.mmas.issued += 1;
+        let open = warp.mmas.open.len() + warp.mmas.groups.iter().map(|group| group.len() + 1).sum::<usize>();
+        if open > QUEUE {
+            return Err(Fault::unsupported(format!("more than {QUEUE} wgmmas without a wait")));
+        }
+        let step = [Step::Mma(issued)];
+        mark(self.program, warp, &step, true);
+        warp.mmas.open.extend(step);
+        Ok(Flow::Next)
+    }
+
+    pub(super) fn wgmma_commit(&mut self, warp: &mut Warp) {
+        let group = std::mem::take(&mut warp.mmas.open);
+        // Groups without mmas at the start are complete.
+        if !group.is_empty() || !warp.mmas.groups.is_empty() {
+            warp.mmas.groups.push_back(group);
+        }
+    }
+
+    pub(super) fn wgmma_wait(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, left: u32) -> Result<Flow> {
+        let program = self.program;
+        if let Some(wait) = missing_warps(cluster, cta, warp, left) {
+            return Ok(Flow::Wait(wait));
+        }
+        let mut done = Vec::new();
+        while warp.mmas.groups.len() > left as usize {
+            done.extend(warp.mmas.groups.pop_front().unwrap_or_default());
+        }
+        mark(program, warp, &done, false);
+        let mmas = std::mem::take(&mut warp.mmas);
+        for steps in mmas.groups.iter().chain([&mmas.open]) {
+            mark(program, warp, steps, true);
+        }
+        warp.mmas = mmas;
+        if self.options.delivery == Delivery::Early {
+            return Ok(Flow::Next);
+        }
+        for step in &done {
+            match step {
+                Step::Mma(issued) => {
+                    let op = mma_at(program, issued.pc);
+                    reserve(cluster, cta, warp.index, op, issued, false)?;
+                    self.mma(cluster, cta, warp, op, issued).map_err(|fault| {
+                        fault.line(program.code[issued.pc as usize].line).note("while the wgmma was executed, at the wait for it")
+                    })?;
+                }
+                Step::Copy { pc, mask } => {
+                    let op = &program.code[*pc as usize].op;
+                    copy(warp, *mask, op);
+                    destinations(op).iter().for_each(|&slot| warp.set_unfenced(slot, false));
+                }
+            }
+        }
+        Ok(Flow::Next)
+    }
+
+    /// The sixteen rows of this warp.
+    fn mma(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, op: &WgmmaOp, issued: &Issued) -> Result<()> {
+        let (n, k) = (op.n, op.k);
+        let state = &cluster.ctas[cta];
+        let actor = self.actor(cta, warp);
+        let order = &mut cluster.order;
+        let mut read = |address: u32| {
+            order.read(actor, cta, address, 16)?;
+            state.shared.read_async(address, 16, actor, &state.fenced)
+        };
+        let bytes = op.element as usize;
+        let mut a = vec![0.0; M * k];
+        match &op.a {
+            WgmmaA::Shared(_) => {
+                let descriptor = Descriptor::wgmma(issued.a)?;
+                let first = warp.index % 4 * M;
+                // Only this warp's rows are read: they are a multiple of eight rows into the matrix.
+                let major = if op.transpose_a { Major::Mn } else { Major::K };
+                let shifted = |row: u32, offset: u32| match major {
+                    Major::K => descriptor.chunk(major, row + first as u32, offset),
+                    Major::Mn => descriptor.chunk(major, row, offset + (first * bytes) as u32),
+                };
+                let (rows, along) = if major == Major::K { (M, k) } else { (k, M) };
+                for row in 0..rows {
+                    for start in (0..along).step_by(16 / bytes) {
+                        let data = read(shifted(row as u32, (start * bytes) as u32))?;
+                        for (index, element) in data.chunks_exact(bytes).enumerate() {
+                            let bits = element.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
+                            let (mn, at) = if major == Major::K { (row, start + index) } else { (start + index, row) };
+                            a[mn * k + at] = op.a_value(bits);
+                        }
+                    }
+                }
+            }
+            WgmmaA::Registers(slots) => {
+                let per = 4 / bytes;
+                for (register, &slot) in slots.iter().enumerate() {
+                    for (lane, &value) in warp.read(slot).iter().enumerate() {
+                        for part in 0..per {
+                            let (row, column) = fragment::a(lane, register, part, per, M);
+                            let bits = value >> (8 * bytes * part) & (u64::MAX >> (64 - 8 * bytes));
+                            a[row * k + column] = op.a_value(bits);
+                        }
+                    }
+                }
+            }
+        }
+        let mut b = vec![0.0; k * n];
+        let major = if op.transpose_b { Major::Mn } else { Major::K };
+        read_matrix(Descriptor::wgmma(issued.b)?, major, (n, k, bytes), read, |column, row, bits| {
+            b[row * n + column] = op.b_value(bits);
+        })?;
+        if op.negate_a != op.negate_b {
+            a.iter_mut().for_each(|value| *value = -*value);
+        }
+        let packed = op.d_type == Accumulator::Float(numerics::Scalar::F16);
+        let mut accumulator = vec![0.0; M * n];
+        if issued.accumulate {
+            for (index, &slot) in op.d.iter().enumerate() {
+                defined(warp, slot, ALL, "a sum")?;
+                for (lane, &value) in warp.read(slot).iter().enumerate() {
+                    for (part, element_position) in fragment_elements(lane, index, packed) {
+                        accumulator[element_position.0 * n + element_position.1] = op.d_type.value(value >> (16 * part));
+                    }
+                }
+            }
+        }
+        multiply_accumulate(&mut accumulator, &a, &b, k, n);
+        for (index, &slot) in op.d.iter().enumerate() {
+            let mut out: Lanes = [0; WARP];
+            for (lane, value) in out.iter_mut().enumerate() {
+                for (part, element_position) in fragment_elements(lane, index, packed) {
+                    *value |= op.d_type.round_to(accumulator[element_position.0 * n + element_position.1]) << (16 * part);
+                }
+            }
+            warp.set(slot, ALL, &out, 0);
+            warp.set_unfenced(slot, false);
+        }
+        Ok(())
+    }
+}
+
+/// What a wait has to wait for: mmas are made by all four warps of the group.
+fn missing_warps(cluster: &mut Cluster, cta: usize, warp: &Warp, left: u32) -> Option<Wait> {
+    let mmas = |steps: &Vec<Step>| steps.iter().filter(|step| matches!(step, Step::Mma(_))).count() as u64;
+    let kept = warp.mmas.groups.iter().rev().take(left as usize).chain([&warp.mmas.open]);
+    let due = warp.mmas.issued - kept.map(mmas).sum::<u64>();
+    let group = cluster.ctas[cta].groups.entry(warp.index / 4).or_default();
+    let first = warp.index / 4 * 4;
+    let missing: Vec<usize> = (0..4).filter(|&other| group.issued[other] < due).map(|other| first + other).collect();
+    (!missing.is_empty()).then_some(Wait::Group { missing, mmas: due })
+}
+
+/// Notes the begin or the end of a mma's reading of shared memory.
+fn reserve(cluster: &mut Cluster, cta: usize, warp: usize, op: &WgmmaOp, issued: &Issued, begin: bool) -> Result<()> {
+    let shared = &mut cluster.ctas[cta].shared;
+    let bytes = op.element;
+    let mut matrix = |descriptor: u64, transposed: bool, first: u32, count: u32| -> Result<()> {
+        let descriptor = Descriptor::wgmma(descriptor)?;
+        let (k, per) = (op.k as u32, 16 / bytes);
+        let (major, rows, along) = match transposed {
+            false => (Major::K, first..first + count, (0, k)),
+            true => (Major::Mn, 0..k, (first * bytes, count)),
+        };
+        for row in rows {
+            for at in 0..along.1.div_ceil(per) {
+                shared.leaving(descriptor.chunk(major, row, along.0 + 16 * at), 16, begin)?;
+            }
+        }
+        Ok(())
+    };
+    if let WgmmaA::Shared(_) = op.a {
+        matrix(issued.a, op.transpose_a, (warp % 4 * M) as u32, M as u32)?;
+    }
+    matrix(issued.b, op.transpose_b, 0, op.n as u32)
+}
+
+/// The elements of accumulator register `index` of a lane.
+pub(crate) fn fragment_elements(lane: usize, index: usize, packed: bool) -> impl Iterator<Item = (usize, (usize, usize))> {
+    (0..if packed { 2 } else { 1 }).map(move |part| {
+        let element_position = match packed {
+            true => (lane / 4 + 8 * (index % 2), index / 2 * 8 + 2 * (lane % 4) + part),
+            false => (lane / 4 + 8 * (index / 2 % 2), index / 4 * 8 + 2 * (lane % 4) + index % 2),
+        };
+        (part, element_position)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fragment_elements;
+    use std::collections::BTreeSet;
+
+    /// The figure of the ISA: lane 5 holds columns 2 and 3 of rows 1 and 9, then those of the next eight columns.
+    #[test]
+    fn accumulator_layout() {
+        let elements_of = |index: usize, packed| {
+            fragment_elements(5, index, packed).map(|(_, element_position)| element_position).collect::<Vec<_>>()
+        };
+        assert_eq!([0, 1, 2, 3, 4].map(|index| elements_of(index, false)[0]), [(1, 2), (1, 3), (9, 2), (9, 3), (1, 10)]);
+        assert_eq!([0, 1, 2].map(|index| elements_of(index, true)), [[(1, 2), (1, 3)], [(9, 2), (9, 3)], [(1, 10), (1, 11)]]);
+        for (packed, registers) in [(false, 32), (true, 16)] {
+            let all: BTreeSet<_> = (0..32)
+                .flat_map(|lane| (0..registers).flat_map(move |index| fragment_elements(lane, index, packed)))
+                .map(|p| p.1)
+                .collect();
+            assert_eq!(all.len(), 16 * 64);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What a program did wrong, and where.
+
+use crate::source_locations::SourceLocations;
+use base::diag::{Diagnostic, Kind, Place};
+
+pub type Result<T, E = Box<Fault>> = std::result::Result<T, E>;
+
+#[derive(Clone, Debug)]
+pub struct Fault {
+    pub kind: Kind,
+    pub code: &'static str,
+    pub message: String,
+    /// The lanes that did it; 0 when it is not a matter of lanes.
+    pub lanes: u32,
+    pub line: u32,
+    pub notes: Vec<String>,
+}
+
+impl Fault {
+    pub fn new(code: &'static str, message: impl Into<String>) -> Box<Fault> {
+        Box::new(Fault { kind: Kind::Invalid, code, message: message.into(), lanes: 0, line: 0, notes: Vec::new() })
+    }
+    /// That what was asked for is not what the file has.
+    pub fn usage(code: &'static str, message: impl Into<String>) -> Box<Fault> {
+        Box::new(Fault { kind: Kind::Usage, ..*Fault::new(code, message) })
+    }
+    pub fn unsupported(message: impl Into<String>) -> Box<Fault> {
+        Box::new(Fault { kind: Kind::Unsupported, ..*Fault::new("SIM003", message) })
+    }
+    pub fn lanes(mut self: Box<Self>, lanes: u32) -> Box<Fault> {
+        self.lanes = lanes;
+        self
+    }
+    pub fn line(mut self: Box<Self>, line: u32) -> Box<Fault> {
+        if self.line == 0 {
+            self.line = line;
+        }
+        self
+    }
+    pub fn note(mut self: Box<Self>, note: impl Into<String>) -> Box<Fault> {
+        self.notes.push(note.into());
+        self
+    }
+
+    /// The fault as a diagnostic about a line of the file.
+    pub fn diagnostic(&self, file: &str, source: &str) -> Box<Diagnostic> {
+        let mut diagnostic = Diagnostic::new(self.kind, self.code, &self.message);
+        if let Some(place) = SourceLocations::of(source).at(self.line) {
+            diagnostic = diagnostic.note(format!("in the source: {place}"));
+        }
+        if self.line > 0 {
+            let excerpt = source.lines().nth(self.line as usize - 1).unwrap_or("").trim_end();
+            let column = excerpt.chars().take_while(|c| c.is_whitespace()).count() as u32 + 1;
+            let excerpt = excerpt.replace('\t', " ");
+            diagnostic = diagnostic.at(Place::Text { file: file.into(), line: self.line, column, excerpt });
+        }
+        if self.lanes != 0 {
+            diagnostic = diagnostic.note(format!("lanes {}", lane_list(self.lanes)));
+        }
+        self.notes.iter().fold(diagnostic, |diagnostic, note| diagnostic.note(note))
+    }
+}
+
+/// `0-3, 7`
+pub(crate) fn lane_list(mask: u32) -> String {
+    let mut parts = Vec::new();
+    let mut lane = 0;
+    while lane < 32 {
+        if mask >> lane & 1 == 0 {
+            lane += 1;
+            continue;
+        }
+        let length = (mask >> lane).trailing_ones();
+        parts.push(if length == 1 { lane.to_string() } else { format!("{lane}-{}", lane + length - 1) });
+        lane += length;
+    }
+    parts.join(", ")
+}

@@ -1,0 +1,96 @@
+//! Where the elements of a matrix are in the registers of a warp.
+//!
+//! In all these layouts lane `l` is in group `l / 4` at element_position `l % 4`. A register holds `32 / bits` neighbouring elements
+//! (one, for 64-bit ones). The functions give row and column of element `part` of register `index` of a lane.
+
+/// A of `mma`: rows by lane group, 8 apart in register pairs; `k` runs along the places.
+pub(crate) fn a(lane: usize, index: usize, part: usize, per: usize, rows: usize) -> (usize, usize) {
+    let (group, element_position) = (lane / 4, lane % 4);
+    if rows == 8 {
+        return (group, index * 4 * per + element_position * per + part);
+    }
+    (group + 8 * (index % 2), index / 2 * 4 * per + element_position * per + part)
+}
+
+/// B of `mma` as (k, n).
+pub(crate) fn b(lane: usize, index: usize, part: usize, per: usize) -> (usize, usize) {
+    (index * 4 * per + lane % 4 * per + part, lane / 4)
+}
+
+/// C and D of `mma` with one element a register.
+pub(crate) fn c(lane: usize, index: usize) -> (usize, usize) {
+    (lane / 4 + 8 * (index / 2), 2 * (lane % 4) + index % 2)
+}
+
+/// C and D of `mma` with two elements a register.
+pub(crate) fn c_packed(lane: usize, index: usize, part: usize) -> (usize, usize) {
+    (lane / 4 + 8 * index, 2 * (lane % 4) + part)
+}
+
+/// A register of an 8x8 matrix of 16-bit elements, as `ldmatrix` and `stmatrix` have it.
+pub(crate) fn matrix8(lane: usize, part: usize, transposed: bool) -> (usize, usize) {
+    let (row, column) = (lane / 4, 2 * (lane % 4) + part);
+    if transposed { (column, row) } else { (row, column) }
+}
+
+/// Register `index` (0 or 1) of a transposed 16x16 matrix of bytes.
+pub(crate) fn matrix16(lane: usize, index: usize, part: usize) -> (usize, usize) {
+    (4 * (lane % 4) + part, lane / 4 + 8 * index)
+}
+
+/// A register of a transposed 16x8 matrix of bytes, as `stmatrix` has it.
+pub(crate) fn matrix16x8(lane: usize, part: usize) -> (usize, usize) {
+    (4 * (lane % 4) + part, lane / 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// The tables of the ISA's figures, one line each: (lane, register, part) -> (row, column).
+    #[test]
+    fn figures_of_the_isa() {
+        // m16n8k16, 16 bits: a0,a1 | a2,a3 | a4,a5 | a6,a7.
+        assert_eq!([0, 1, 2, 3].map(|r| a(5, r, 1, 2, 16)), [(1, 3), (9, 3), (1, 11), (9, 11)]);
+        assert_eq!([0, 1].map(|r| b(5, r, 1, 2)), [(3, 1), (11, 1)]);
+        assert_eq!([0, 1, 2, 3].map(|r| c(5, r)), [(1, 2), (1, 3), (9, 2), (9, 3)]);
+        assert_eq!([0, 1].map(|r| c_packed(5, r, 1)), [(1, 3), (9, 3)]);
+        // m16n8k8, tf32.
+        assert_eq!([0, 1, 2, 3].map(|r| a(6, r, 0, 1, 16)), [(1, 2), (9, 2), (1, 6), (9, 6)]);
+        assert_eq!([0, 1].map(|r| b(6, r, 0, 1)), [(2, 1), (6, 1)]);
+        // m16n8k32, 8 bits.
+        assert_eq!([0, 1, 2, 3].map(|r| a(31, r, 3, 4, 16)), [(7, 15), (15, 15), (7, 31), (15, 31)]);
+        assert_eq!([0, 1].map(|r| b(31, r, 3, 4)), [(15, 7), (31, 7)]);
+        // m16n8k64, 4 bits.
+        assert_eq!([0, 1, 2, 3].map(|r| a(4, r, 7, 8, 16)), [(1, 7), (9, 7), (1, 39), (9, 39)]);
+        // m8n8k4, 64 bits.
+        assert_eq!((a(7, 0, 0, 1, 8), b(7, 0, 0, 1)), ((1, 3), (3, 1)));
+        assert_eq!((matrix8(9, 1, false), matrix8(9, 1, true)), ((2, 3), (3, 2)));
+        assert_eq!((matrix16(9, 0, 3), matrix16(9, 1, 3)), ((7, 2), (7, 10)));
+    }
+
+    #[test]
+    fn every_element_has_one_position() {
+        let all = |registers: usize, parts: usize, element_position: &dyn Fn(usize, usize, usize) -> (usize, usize)| {
+            let mut seen = BTreeSet::new();
+            for lane in 0..32 {
+                for register in 0..registers {
+                    for part in 0..parts {
+                        assert!(seen.insert(element_position(lane, register, part)));
+                    }
+                }
+            }
+            (seen.iter().map(|p| p.0).max().unwrap() + 1, seen.iter().map(|p| p.1).max().unwrap() + 1, seen.len())
+        };
+        for (per, k) in [(1, 8), (2, 16), (4, 32), (8, 64)] {
+            assert_eq!(all(4, per, &|l, r, p| a(l, r, p, per, 16)), (16, k, 16 * k));
+            assert_eq!(all(2, per, &|l, r, p| b(l, r, p, per)), (k, 8, 8 * k));
+        }
+        assert_eq!(all(4, 1, &|l, r, _| c(l, r)), (16, 8, 128));
+        assert_eq!(all(2, 2, &|l, r, p| c_packed(l, r, p)), (16, 8, 128));
+        assert_eq!(all(1, 2, &|l, _, p| matrix8(l, p, true)), (8, 8, 64));
+        assert_eq!(all(2, 4, &|l, r, p| matrix16(l, r, p)), (16, 16, 256));
+        assert_eq!(all(1, 4, &|l, _, p| matrix16x8(l, p)), (16, 8, 128));
+    }
+}

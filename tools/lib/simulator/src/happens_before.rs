@@ -1,0 +1,303 @@
+//! Which accesses to shared memory are ordered: finds the missing barrier even when the schedule hides it.
+//!
+//! Each warp of a cluster is_ordered_after, of every other one, up to which time what it did is published to have happened. Barriers pass that
+//! advance_clock on: who arrives gives what it is_ordered_after, who waits takes it. A read of a word needs to vector_clocks the write before it; a write
+//! needs to vector_clocks the reads before it. Time is counted in accesses. ShadowWords have four bytes; where warps write parts of one word
+//! without order between them nothing is said about it. A thread's write needs to vector_clocks the write before it where it changes what that
+//! left: equal values are often written twice.
+
+use crate::fault::{Fault, Result};
+use crate::program::Program;
+use crate::tmem_happens_before::TmemHappensBefore;
+use std::collections::BTreeMap;
+
+/// More warps than that are not followed.
+const WARP_LIMIT: usize = 64;
+/// Parts of what a warp is_ordered_after of each other one.
+pub(crate) const COMPONENTS: usize = 3;
+
+/// For each warp of the cluster, up to when its actions are published: its accesses to shared memory, those to tensor memory
+/// (see `tensor_order`), and its mmas there.
+pub(crate) type VectorClock = Vec<u32>;
+
+#[derive(Default)]
+pub(crate) struct HappensBefore {
+    warps_per_cta: usize,
+    /// Warps of the cluster; 0 when nothing is followed.
+    pub(crate) count: usize,
+    pub(crate) vector_clocks: Vec<u32>,
+    clock: u32,
+    memory: Vec<ShadowWords>,
+    /// What those who arrived at an mbarrier gave: in this phase, and in the phases done.
+    mbarriers: BTreeMap<(usize, u32), (VectorClock, VectorClock)>,
+    /// What those gave who executed atomic operations.
+    atomics: VectorClock,
+    pub(crate) tensor: TmemHappensBefore,
+    /// Whether a missing order is only noted; then nothing is followed any more.
+    pub(crate) lenient: bool,
+    pub(crate) found: Option<Box<Fault>>,
+    /// By CTA, and who has reached its barriers from another one: when last, and in which line.
+    reached: BTreeMap<(usize, usize), (u32, u32)>,
+}
+
+#[derive(Default)]
+struct ShadowWords {
+    writers: Vec<Writer>,
+    /// The time of each warp's last read of a word, and its line.
+    reads: Vec<(u32, u32)>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Writer {
+    time: u32,
+    line: u32,
+    warp: u16,
+    /// Several warps wrote parts of the word.
+    mixed: bool,
+}
+
+/// Who does something, and where in the program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Actor {
+    pub(crate) cta: usize,
+    pub(crate) warp: usize,
+    pub(crate) line: u32,
+}
+
+fn merge(into: &mut [u32], from: &[u32]) {
+    for (to, &time) in into.iter_mut().zip(from) {
+        *to = time.max(*to);
+    }
+}
+
+impl HappensBefore {
+    pub(crate) fn new(program: &Program, ctas: usize, lenient: bool) -> HappensBefore {
+        let warps_per_cta = program.threads.div_ceil(32) as usize;
+        let count = warps_per_cta * ctas;
+        if count > WARP_LIMIT {
+            return HappensBefore::default();
+        }
+        let words = (program.shared_bytes as usize).div_ceil(4);
+        let memory = (0..ctas).map(|_| ShadowWords { writers: vec![Writer::default(); words], reads: vec![(0, 0); words * count] });
+        HappensBefore {
+            warps_per_cta,
+            count,
+            vector_clocks: vec![0; count * COMPONENTS * count],
+            tensor: TmemHappensBefore::new(count, ctas),
+            clock: 0,
+            memory: memory.collect(),
+            lenient,
+            ..HappensBefore::default()
+        }
+    }
+
+    pub(crate) fn id(&self, actor: Actor) -> usize {
+        actor.cta * self.warps_per_cta + actor.warp
+    }
+    pub(crate) fn name(&self, id: usize) -> String {
+        match self.memory.len() {
+            1 => format!("warp {id}"),
+            _ => format!("warp {} of CTA {}", id % self.warps_per_cta, id / self.warps_per_cta),
+        }
+    }
+    /// What a warp is_ordered_after now, itself included.
+    pub(crate) fn advance_clock(&mut self, actor: Actor) -> &mut [u32] {
+        if self.count == 0 {
+            return &mut [];
+        }
+        let id = self.id(actor);
+        self.clock += 1;
+        let row = self.row(id);
+        self.vector_clocks[row.start + id] = self.clock;
+        &mut self.vector_clocks[row]
+    }
+    /// What a warp is_ordered_after, in `vector_clocks`.
+    pub(crate) fn row(&self, id: usize) -> std::ops::Range<usize> {
+        let width = COMPONENTS * self.count;
+        id * width..(id + 1) * width
+    }
+    /// A warp gives what it is_ordered_after.
+    pub(crate) fn publish(&mut self, actor: Actor, to: &mut VectorClock) {
+        to.resize(COMPONENTS * self.count, 0);
+        if self.lenient {
+            self.tensor_fence(actor, true);
+        }
+        merge(to, self.advance_clock(actor));
+    }
+    /// A warp takes what others gave.
+    pub(crate) fn acquire_from(&mut self, actor: Actor, from: &[u32]) {
+        merge(self.advance_clock(actor), from);
+        if self.lenient {
+            self.tensor_fence(actor, false);
+        }
+    }
+
+    // The barriers of shared memory.
+
+    /// A warp uses a barrier, which it has to vector_clocks to be initialised; one of another CTA also has to last until then.
+    pub(crate) fn reach(&mut self, actor: Actor, location: (usize, u32)) -> Result<()> {
+        self.read(actor, location.0, location.1, 8)?;
+        if self.count > 0 && location.0 != actor.cta {
+            let id = self.id(actor);
+            let time = self.advance_clock(actor)[id];
+            self.reached.insert((location.0, id), (time, actor.line));
+        }
+        Ok(())
+    }
+    /// A CTA ends: it is_ordered_after of all that has reached its barriers from others, so that nothing of that can come later.
+    pub(crate) fn ends(&mut self, cta: usize) -> Result<()> {
+        let (count, warps) = (self.count, self.warps_per_cta);
+        let own = cta * warps..(cta + 1) * warps;
+        let is_ordered_after =
+            |id: usize| own.clone().map(|warp| self.vector_clocks[warp * COMPONENTS * count + id]).max().unwrap_or(0);
+        let late = self.reached.range((cta, 0)..(cta + 1, 0)).find(|((_, id), (time, _))| *time > is_ordered_after(*id));
+        let Some(((_, id), (_, line))) = late.map(|(key, value)| (*key, *value)) else { return Ok(()) };
+        let message = format!("CTA {cta} ends, but is not ordered after {} reaching its barrier", self.name(id));
+        self.report(Fault::new("SIM014", message).line(line), Actor { cta: id / warps, warp: id % warps, line })
+    }
+
+    pub(crate) fn arrive(&mut self, actor: Actor, location: (usize, u32)) {
+        let mut entry = std::mem::take(&mut self.mbarriers.entry(location).or_default().0);
+        self.publish(actor, &mut entry);
+        self.mbarriers.entry(location).or_default().0 = entry;
+    }
+    /// Data that a warp asked for at a time has arrived at a barrier.
+    pub(crate) fn arrive_data(&mut self, actor: Actor, time: u32, location: (usize, u32)) {
+        if self.count > 0 {
+            let id = self.id(actor);
+            let given = &mut self.mbarriers.entry(location).or_default().0;
+            given.resize(COMPONENTS * self.count, 0);
+            given[id] = time.max(given[id]);
+        }
+    }
+    /// The mmas that a warp committed when it had committed so often are done.
+    pub(crate) fn arrive_mmas(&mut self, actor: Actor, commit: u32, location: (usize, u32)) {
+        if self.count > 0 {
+            let at = 2 * self.count + self.id(actor);
+            let given = &mut self.mbarriers.entry(location).or_default().0;
+            given.resize(COMPONENTS * self.count, 0);
+            given[at] = commit.max(given[at]);
+        }
+    }
+    pub(crate) fn phase_done(&mut self, location: (usize, u32)) {
+        if let Some((given, done)) = self.mbarriers.get_mut(&location) {
+            done.resize(COMPONENTS * self.count, 0);
+            merge(done, given);
+        }
+    }
+    pub(crate) fn acquire(&mut self, actor: Actor, location: (usize, u32)) {
+        if let Some((_, done)) = self.mbarriers.get(&location) {
+            let done = done.clone();
+            self.acquire_from(actor, &done);
+        }
+    }
+
+    pub(crate) fn report(&mut self, fault: Box<Fault>, actor: Actor) -> Result<()> {
+        if !self.lenient {
+            return Err(fault);
+        }
+        *self = HappensBefore { found: Some(fault.line(actor.line)), ..HappensBefore::default() };
+        Ok(())
+    }
+
+    // Accesses.
+
+    fn words(&self, cta: usize, address: u32, length: u32) -> std::ops::Range<usize> {
+        let all = self.memory.get(cta).map_or(0, |words| words.writers.len());
+        let end = (address.saturating_add(length) as usize).div_ceil(4).min(all);
+        (address as usize / 4).min(end)..end
+    }
+
+    /// A warp, or asynchronous work that it issues, reads.
+    pub(crate) fn read(&mut self, actor: Actor, cta: usize, address: u32, length: u32) -> Result<()> {
+        let words = self.words(cta, address, length);
+        if self.count == 0 || words.is_empty() {
+            return Ok(());
+        }
+        let id = self.id(actor);
+        self.clock += 1;
+        let memory = &mut self.memory[cta];
+        for word in words {
+            let writer = memory.writers[word];
+            if writer.time > self.vector_clocks[id * COMPONENTS * self.count + usize::from(writer.warp)]
+                && usize::from(writer.warp) != id
+                && !writer.mixed
+            {
+                let (reader, other) = (self.name(id), self.name(writer.warp.into()));
+                let message = format!("{reader} reads shared memory at {:#x} without a barrier after {other} wrote it", word * 4);
+                let fault = Fault::new("SIM035", message).note(format!("it was written in line {}", writer.line));
+                return self.report(fault, actor);
+            }
+            memory.reads[word * self.count + id] = (self.clock, actor.line);
+        }
+        Ok(())
+    }
+
+    /// What a warp is about to write is not what another one wrote there without order between them.
+    pub(crate) fn overwrites(&mut self, actor: Actor, cta: usize, address: u32, before: &[u8], data: &[u8]) -> Result<()> {
+        // Of parts of words nothing is published.
+        if self.count == 0 || data.len() < 4 || before == data {
+            return Ok(());
+        }
+        let id = self.id(actor);
+        let start = self.row(id).start;
+        let first = address as usize / 4;
+        for word in self.words(cta, address, data.len() as u32) {
+            let Writer { time, line, warp, mixed } = self.memory[cta].writers[word];
+            let bytes = (word - first) * 4..(word - first) * 4 + 4;
+            let unknown = time > self.vector_clocks[start + usize::from(warp)] && usize::from(warp) != id && !mixed;
+            if unknown && before.get(bytes.clone()) != data.get(bytes) {
+                let (own, other) = (self.name(id), self.name(warp.into()));
+                let message =
+                    format!("{own} writes shared memory at {:#x} without a barrier after {other} wrote something else", word * 4);
+                return self.report(Fault::new("SIM036", message).note(format!("it was written in line {line}")), actor);
+            }
+        }
+        Ok(())
+    }
+
+    /// A warp, or asynchronous work that it issues, writes; the time is that of the write.
+    pub(crate) fn write(&mut self, actor: Actor, cta: usize, address: u32, length: u32) -> Result<u32> {
+        let words = self.words(cta, address, length);
+        if self.count == 0 || words.is_empty() {
+            return Ok(0);
+        }
+        let id = self.id(actor);
+        self.clock += 1;
+        let row = self.row(id);
+        let published = &self.vector_clocks[row.start..row.start + self.count];
+        let memory = &mut self.memory[cta];
+        for word in words {
+            let reads = &memory.reads[word * self.count..(word + 1) * self.count];
+            let unknown = |(other, (read, published)): (usize, (&(u32, u32), &u32))| other != id && read.0 > *published;
+            if let Some(reader) = reads.iter().zip(published).enumerate().position(unknown) {
+                let line = reads[reader].1;
+                let message = format!(
+                    "{} writes shared memory at {:#x} without a barrier after {} read it",
+                    self.name(id),
+                    word * 4,
+                    self.name(reader)
+                );
+                let fault = Fault::new("SIM036", message).note(format!("it was read in line {line}"));
+                return self.report(fault, actor).map(|()| 0);
+            }
+            let writer = &mut memory.writers[word];
+            let others = writer.time > published[usize::from(writer.warp)] && usize::from(writer.warp) != id;
+            *writer = Writer { time: self.clock, line: actor.line, warp: id as u16, mixed: length < 4 && (others || writer.mixed) };
+        }
+        Ok(self.clock)
+    }
+    /// An atomic operation on shared memory: no order is needed among such.
+    pub(crate) fn atomic(&mut self, cta: usize, address: u32) {
+        for word in self.words(cta, address, 4) {
+            self.memory[cta].writers[word].mixed = true;
+        }
+    }
+    /// Warps may order themselves by atomic operations: each gives what it is_ordered_after and takes what was given before.
+    pub(crate) fn synchronise(&mut self, actor: Actor) {
+        let mut atomics = std::mem::take(&mut self.atomics);
+        self.publish(actor, &mut atomics);
+        self.acquire_from(actor, &atomics);
+        self.atomics = atomics;
+    }
+}

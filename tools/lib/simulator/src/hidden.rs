@@ -1,0 +1,61 @@
+//! The bytes of a kernel's parameters: the visible ones from the launch, the hidden tensor maps from a file, from the callback of a
+//! host object, or from the recipes that the PTX carries.
+
+use crate::fault::Fault;
+use crate::native;
+use crate::program::{ParamField, Program};
+use common::launch::Call;
+use ptx::tensor_map::Recipe;
+use std::path::Path;
+
+/// Where the tensor maps come from, if not from the PTX.
+#[derive(Clone, Copy, Default)]
+pub struct Maps<'a> {
+    /// A file with the 128-byte maps, one after the other.
+    pub file: Option<&'a Path>,
+    /// An object with the callback that makes them.
+    pub host_object: Option<&'a Path>,
+}
+
+pub fn parameters(program: &Program, module: &ptx::Module, call: &Call, maps: Maps) -> base::diag::Result<Vec<u8>> {
+    let mut bytes = vec![0; program.param_bytes as usize];
+    for (slot, value) in program.visible_params().zip(&call.values) {
+        let size = slot.bytes as usize;
+        bytes[slot.offset as usize..][..size].copy_from_slice(&value.to_le_bytes()[..size]);
+    }
+    // A hidden pointer is to memory for CTAs, for drivers that give them none of their own.
+    let given = |slot: &&ParamField| program.cta_memory > 0 && slot.bytes == 8;
+    let hidden = || program.hidden_params().filter(|slot| !given(slot));
+    if hidden().next().is_none() {
+        return Ok(bytes);
+    }
+    if let Some(path) = maps.file {
+        let file = common::read_file(Some(path))?.bytes;
+        let mut rest = &file[..];
+        for slot in hidden() {
+            let Some((map, after)) = rest.split_at_checked(slot.bytes as usize) else {
+                return Err(missing(&slot.name, "the file of tensor maps is too short").diagnostic("", ""));
+            };
+            bytes[slot.offset as usize..][..map.len()].copy_from_slice(map);
+            rest = after;
+        }
+        return Ok(bytes);
+    }
+    if let Some(object) = maps.host_object {
+        return native::call(object, program, &module.target, bytes);
+    }
+    let recipes = Recipe::all(module.envelope.iter().map(String::as_str))?;
+    for slot in hidden() {
+        let recipe = recipes.iter().find(|recipe| recipe.entry == program.entry && recipe.param == slot.name);
+        let Some(recipe) = recipe.filter(|_| slot.bytes as usize == tensormap::BYTES) else {
+            let why = "the PTX has no recipe for it; give --tensor-maps, or --host-object";
+            return Err(missing(&slot.name, why).diagnostic("", ""));
+        };
+        bytes[slot.offset as usize..][..slot.bytes as usize].copy_from_slice(&recipe.map.encode(&call.values)?);
+    }
+    Ok(bytes)
+}
+
+fn missing(name: &str, why: &str) -> Box<Fault> {
+    Fault::new("SIM002", format!("there is no tensor map for hidden parameter '{name}': {why}"))
+}

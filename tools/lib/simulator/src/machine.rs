@@ -1,0 +1,595 @@
+//! The grid: clusters of CTAs of warps, and the order in which they run.
+//!
+//! A warp runs until it waits or has had its run_slice. Clusters run one after the other; another one is admitted while those that
+//! run make no progress, so that a kernel whose CTAs wait for one another comes to its end. The order is always the same, save
+//! that `--schedule-seed` gives another one.
+
+use crate::barrier::{Barrier, ClusterBarrier};
+use crate::exec::wgmma::Group;
+use crate::exec::{Flow, Mbarrier, map_to_cta};
+use crate::fault::{Fault, Result};
+use crate::happens_before::{Actor, HappensBefore};
+use crate::lanes::{Lanes, WARP};
+use crate::memory::Global;
+use crate::parallel;
+use crate::pending::Pending;
+use crate::program::{LaneMask, Program, Special};
+use crate::record::Recorder;
+use crate::shared::Shared;
+use crate::stats::Traffic;
+use crate::tmem::Tmem;
+use crate::warp::{Split, Warp};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// Instructions of a warp's run_slice.
+const TIME_SLICE: u32 = 200;
+/// Instructions after which another cluster is admitted although those that run make progress.
+const SLICE: u64 = 20_000_000;
+/// The code of a run that is stopped after too many instructions.
+const NO_END: &str = "SIM041";
+/// Clusters that run side by side at most.
+const MAX_RESIDENT: usize = 64;
+/// Bytes that these may take.
+const MEMORY: u64 = 4 << 30;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// Asynchronous work is done when it is issued.
+    Early,
+    /// It is done when nothing else can go on, or when its issuer waits for it.
+    Late,
+}
+
+/// What is done about accesses to shared memory that no barrier orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Races {
+    Error,
+    Warn,
+    Ignore,
+}
+
+#[derive(Clone, Copy)]
+pub struct Options {
+    pub delivery: Delivery,
+    pub races: Races,
+    pub seed: Option<u64>,
+    pub instruction_limit: u64,
+    /// Whether products are made, and the rules are checked that a run for its time does not need: what fences order, what nothing
+    /// has set.
+    pub check_rules: bool,
+}
+
+pub struct Machine<'p> {
+    pub(crate) program: &'p Program,
+    pub(crate) options: Options,
+    pub global: Global,
+    pub(crate) params: Vec<u8>,
+    /// What the program printed.
+    pub printed: Vec<u8>,
+    /// How often each instruction was executed.
+    pub(crate) executed: Vec<u64>,
+    /// How often each branch was branches_taken.
+    pub(crate) branches_taken: Vec<u64>,
+    pub(crate) total: u64,
+    /// Waits at mbarriers that found the phase not done, by instruction.
+    pub(crate) failed_waits: Vec<u64>,
+    pub(crate) grid: [u32; 3],
+    /// The clusters that are not launched yet.
+    pub(crate) waiting: ClusterIds,
+    pub(crate) recorder: Option<Box<Recorder>>,
+    random: u64,
+    /// The instruction that is executed, and its line.
+    pub(crate) pc: u32,
+    line: u32,
+    /// Traffic of each instruction, when it is counted.
+    pub(crate) traffic: Vec<Traffic>,
+    /// The first pair of accesses that nothing orders, when that is no error.
+    pub race: Option<Box<Fault>>,
+    /// The first breach of each rule that NVIDIA's compilers do not keep, when that is no error.
+    pub breaches: Vec<Box<Fault>>,
+}
+
+pub(crate) struct Cluster {
+    pub(crate) ctas: Vec<Cta>,
+    pub(crate) barrier: ClusterBarrier,
+    pub(crate) order: HappensBefore,
+    /// Asynchronous work that is in flight, the oldest first.
+    pub(crate) pending: VecDeque<Pending>,
+    id: [u32; 3],
+}
+
+pub(crate) struct Cta {
+    pub(crate) rank: u32,
+    pub(crate) shared: Shared,
+    pub(crate) barriers: [Barrier; 16],
+    pub(crate) mbarriers: BTreeMap<u32, Mbarrier>,
+    pub(crate) tmem: Tmem,
+    pub(crate) warps: Vec<Warp>,
+    /// Per warp, when it last fenced between the generic and the async proxy.
+    pub(crate) fenced: Vec<u32>,
+    /// What the warps of a group have multiplied together.
+    pub(crate) groups: BTreeMap<usize, Group>,
+}
+
+impl<'p> Machine<'p> {
+    pub fn new(program: &'p Program, options: Options, grid: [u32; 3], params: Vec<u8>, global: Global) -> Self {
+        let random = options.seed.map_or(0, |seed| seed.wrapping_mul(2).wrapping_add(1));
+        let (executed, branches_taken) = (vec![0; program.code.len()], vec![0; program.code.len()]);
+        Machine {
+            program,
+            options,
+            global,
+            params,
+            printed: Vec::new(),
+            executed,
+            branches_taken,
+            total: 0,
+            failed_waits: vec![0; program.code.len()],
+            grid,
+            waiting: ClusterIds::default(),
+            recorder: None,
+            random,
+            pc: 0,
+            line: 0,
+            traffic: Vec::new(),
+            race: None,
+            breaches: Vec::new(),
+        }
+    }
+
+    /// A breach of a rule that NVIDIA's compilers do not keep either: an error only where races are.
+    pub(crate) fn breach(&mut self, fault: Box<Fault>) -> Result<()> {
+        if self.options.races == Races::Error {
+            return Err(fault);
+        }
+        if self.breaches.iter().all(|known| known.code != fault.code) {
+            self.breaches.push(fault.line(self.line));
+        }
+        Ok(())
+    }
+
+    /// Counts the traffic of each instruction, for the report.
+    pub fn count_traffic(&mut self) {
+        self.traffic = vec![Traffic::default(); self.program.code.len()];
+    }
+
+    /// Runs the whole grid.
+    pub fn run(&mut self) -> Result<()> {
+        let all = self.cluster_ids()?;
+        if all.end > 1 << 26 {
+            return Err(Fault::unsupported(format!("a grid of {} clusters", all.end)));
+        }
+        self.run_chunks(all)
+    }
+
+    /// Runs some blocks of the grid; of a cluster all, when the grid counts its blocks.
+    pub fn run_blocks(&mut self, blocks: &[[u32; 3]]) -> Result<()> {
+        let all = self.cluster_ids()?;
+        let numbers = self.numbers(blocks)?;
+        self.run_chunks(ClusterIds { end: numbers.len() as u64, some: Some(numbers.into()), ..all })
+    }
+
+    /// The numbers of the clusters that some blocks are in.
+    pub fn numbers(&self, blocks: &[[u32; 3]]) -> Result<Vec<u64>> {
+        let all = self.cluster_ids()?;
+        let size = if self.program.grid_of_clusters { [1; 3] } else { self.program.cluster };
+        let mut numbers: Vec<u64> = Vec::new();
+        for block in blocks {
+            let [x, y, z]: [u64; 3] = std::array::from_fn(|axis| u64::from(block[axis] / size[axis]));
+            let number = (z * u64::from(all.extent[1]) + y) * u64::from(all.extent[0]) + x;
+            if !numbers.contains(&number) {
+                numbers.push(number);
+            }
+        }
+        Ok(numbers)
+    }
+
+    fn run_chunks(&mut self, clusters: ClusterIds) -> Result<()> {
+        match parallel::chunks(self, &clusters) {
+            Some(chunks) => parallel::run(self, chunks),
+            None => self.run_clusters(clusters),
+        }
+    }
+
+    /// Runs some clusters of the grid.
+    pub(crate) fn run_clusters(&mut self, clusters: ClusterIds) -> Result<()> {
+        self.waiting = clusters;
+        let max_resident = self.max_resident()?;
+        let mut running: Vec<Cluster> = Vec::new();
+        let mut last_admission = 0;
+        loop {
+            let slow = self.total - last_admission > SLICE && running.len() < max_resident;
+            if (running.is_empty() || slow)
+                && let Some(id) = self.waiting.next()
+            {
+                running.push(self.cluster(id));
+                last_admission = self.total;
+            }
+            if running.is_empty() {
+                return Ok(());
+            }
+            let mut progress = false;
+            for cluster in &mut running {
+                progress |= self.run_iteration(cluster).map_err(|fault| self.waiting.describe(fault))?;
+            }
+            for cluster in running.iter_mut().filter(|cluster| cluster.is_done()) {
+                // Nobody waits for what is left, but memory gets it.
+                while self.deliver(cluster)? {}
+                if let Some(cta) = cluster.ctas.iter().find(|cta| cta.tmem.is_allocated()) {
+                    return Err(Fault::new("SIM083", format!("CTA {} ends without freeing its tensor memory", cta.rank)));
+                }
+                self.race = self.race.take().or(cluster.order.found.take());
+                for fault in cluster.ctas.iter_mut().filter_map(|cta| cta.shared.unfenced.take()) {
+                    self.breach(fault)?;
+                }
+            }
+            running.retain(|cluster| !cluster.is_done());
+            for cluster in &mut running {
+                progress |= !progress && self.deliver(cluster)?;
+            }
+            if progress || running.is_empty() {
+                continue;
+            }
+            match self.waiting.next() {
+                Some(id) if running.len() < max_resident => running.push(self.cluster(id)),
+                _ => return Err(deadlock(self.program, &running)),
+            }
+        }
+    }
+
+    /// A machine that runs a chunk of the grid on a copy of memory.
+    pub(crate) fn chunk(&self, number: u64) -> Machine<'p> {
+        let seed = self.options.seed.map(|seed| seed.wrapping_add(number << 32));
+        let options = Options { seed, ..self.options };
+        let traffic = self.traffic.clone();
+        Machine { traffic, ..Machine::new(self.program, options, self.grid, self.params.clone(), self.global.followed()) }
+    }
+    /// Takes what such a machine did.
+    pub(crate) fn take(&mut self, chunk: Machine) {
+        self.global.take_written(&chunk.global);
+        self.printed.extend(chunk.printed);
+        self.total += chunk.total;
+        self.race = self.race.take().or(chunk.race);
+        for fault in chunk.breaches {
+            if self.breaches.iter().all(|known| known.code != fault.code) {
+                self.breaches.push(fault);
+            }
+        }
+        let add = |to: &mut Vec<u64>, from: Vec<u64>| to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
+        add(&mut self.executed, chunk.executed);
+        add(&mut self.branches_taken, chunk.branches_taken);
+        add(&mut self.failed_waits, chunk.failed_waits);
+        self.traffic.iter_mut().zip(&chunk.traffic).for_each(|(to, from)| to.add(from));
+    }
+
+    /// How many clusters run side by side at most.
+    fn max_resident(&self) -> Result<usize> {
+        let program = self.program;
+        let warps = u64::from(program.threads.div_ceil(32));
+        let ctas = u64::from(program.cluster.iter().product::<u32>());
+        let registers = u64::from(program.slots) * 8 * WARP as u64;
+        // The order of accesses keeps what each warp of the cluster read of each word.
+        let order = u64::from(program.shared_bytes) * 2 * (warps * ctas + 2).min(64);
+        let warp = registers + u64::from(program.local_bytes) * WARP as u64;
+        match MEMORY / (ctas * (warps * warp + u64::from(program.shared_bytes) + order)).max(1) {
+            0 => Err(Fault::unsupported("a cluster with so many registers and so much local memory")),
+            count => Ok(MAX_RESIDENT.min(count as usize)),
+        }
+    }
+
+    pub(crate) fn cluster_ids(&self) -> Result<ClusterIds> {
+        let size = self.program.cluster;
+        let divide = |axis: usize| -> Result<u32> {
+            if self.program.grid_of_clusters {
+                return Ok(self.grid[axis]);
+            }
+            match self.grid[axis] % size[axis] {
+                0 => Ok(self.grid[axis] / size[axis]),
+                _ => Err(Fault::new("SIM002", format!("a grid of {:?} is no multiple of the cluster's {size:?}", self.grid))),
+            }
+        };
+        let [x, y, z] = [divide(0)?, divide(1)?, divide(2)?];
+        let total = [x, y, z].iter().try_fold(1u64, |total, extent| total.checked_mul(u64::from(*extent)));
+        let total = total.ok_or_else(|| Fault::unsupported(format!("a grid of {:?}", self.grid)))?;
+        Ok(ClusterIds { extent: [x, y, z], some: None, next: 0, end: total })
+    }
+
+    pub(crate) fn cluster(&mut self, id: [u32; 3]) -> Cluster {
+        let size = self.program.cluster;
+        let count = size.iter().product::<u32>();
+        let warps = self.program.threads.div_ceil(32) as usize;
+        let ctas = (0..count).map(|rank| {
+            let within = [rank % size[0], rank / size[0] % size[1], rank / (size[0] * size[1])];
+            let memory = match self.program.cta_memory {
+                0 => None,
+                bytes => self.global.allocate(bytes, 128),
+            };
+            let cta_position = CtaPosition { id, within, rank, size, memory: memory.unwrap_or(0) };
+            let warps = (0..warps).map(|warp| {
+                let threads = self.program.threads - warp as u32 * 32;
+                let mut new = Warp::new(self.program, warp, threads, |special| self.special(special, warp, &cta_position));
+                if !self.options.check_rules {
+                    new.assume_defined();
+                }
+                new
+            });
+            let warps: Vec<Warp> = warps.collect();
+            Cta {
+                rank,
+                shared: Shared::new(self.program.shared_bytes, self.options.races != Races::Error),
+                barriers: Default::default(),
+                mbarriers: BTreeMap::new(),
+                tmem: Tmem::default(),
+                fenced: vec![0; warps.len()],
+                groups: BTreeMap::new(),
+                warps,
+            }
+        });
+        Cluster { ctas: ctas.collect(), id, order: self.order(count as usize), ..Cluster::none() }
+    }
+
+    fn special(&self, special: Special, warp: usize, cta_position: &CtaPosition) -> Lanes {
+        let size = cta_position.size;
+        let clusters = |axis: usize| {
+            if self.program.grid_of_clusters { self.grid[axis] } else { self.grid[axis] / size[axis] }
+        };
+        let value = |chunk: u8, of: &dyn Fn(usize) -> u32| [u64::from(of(chunk.into())); WARP];
+        match special {
+            Special::Tid(chunk) => {
+                let [x, y, z] = self.program.block;
+                let (before, extent) = [(1, x), (x, y), (x * y, z)][usize::from(chunk)];
+                std::array::from_fn(|lane| u64::from((warp * 32 + lane) as u32 / before % extent))
+            }
+            Special::Ntid(chunk) => value(chunk, &|axis| self.program.block[axis]),
+            Special::Zero => [0; WARP],
+            Special::One => [1; WARP],
+            Special::Ctaid(chunk) => value(chunk, &|axis| cta_position.id[axis] * size[axis] + cta_position.within[axis]),
+            Special::Nctaid(chunk) => value(chunk, &|axis| clusters(axis) * size[axis]),
+            Special::ClusterId(chunk) => value(chunk, &|axis| cta_position.id[axis]),
+            Special::NclusterId(chunk) => value(chunk, &clusters),
+            Special::ClusterCtaid(chunk) => value(chunk, &|axis| cta_position.within[axis]),
+            Special::ClusterNctaid(chunk) => value(chunk, &|axis| size[axis]),
+            Special::ClusterCtarank => [cta_position.rank.into(); WARP],
+            Special::ClusterNctarank => [size.iter().product::<u32>().into(); WARP],
+            Special::SharedAddress(address) => [map_to_cta(address.into(), cta_position.rank.into()); WARP],
+            Special::LaneId => std::array::from_fn(|lane| lane as u64),
+            Special::WarpId => [warp as u64; WARP],
+            Special::NwarpId => [self.program.threads.div_ceil(32).into(); WARP],
+            Special::LaneMask(which) => std::array::from_fn(|lane| {
+                let (eq, lt) = (1u32 << lane, (1u32 << lane) - 1);
+                u64::from(match which {
+                    LaneMask::Eq => eq,
+                    LaneMask::Le => lt | eq,
+                    LaneMask::Lt => lt,
+                    LaneMask::Ge => !lt,
+                    LaneMask::Gt => !(lt | eq),
+                })
+            }),
+            Special::SharedSize => [self.program.shared_bytes.into(); WARP],
+            Special::DynamicShared => [self.program.dynamic_shared.into(); WARP],
+            Special::CtaMemory => [cta_position.memory; WARP],
+            Special::CtaMemorySize => [self.program.cta_memory; WARP],
+        }
+    }
+
+    fn order(&self, ctas: usize) -> HappensBefore {
+        match self.options.races {
+            _ if self.race.is_some() => HappensBefore::default(),
+            Races::Ignore => HappensBefore::default(),
+            Races::Warn => HappensBefore::new(self.program, ctas, true),
+            Races::Error => HappensBefore::new(self.program, ctas, false),
+        }
+    }
+    /// The counter of the instruction that is executed.
+    #[inline]
+    pub(crate) fn traffic(&mut self) -> Option<&mut Traffic> {
+        self.traffic.get_mut(self.pc as usize)
+    }
+    /// Who executes the instruction.
+    pub(crate) fn actor(&self, cta: usize, warp: &Warp) -> Actor {
+        Actor { cta, warp: warp.index, line: self.line }
+    }
+
+    /// Gives every warp of a cluster a run_slice; says whether any went on.
+    pub(crate) fn run_iteration(&mut self, cluster: &mut Cluster) -> Result<bool> {
+        let mut order: Vec<(usize, usize)> =
+            (0..cluster.ctas.len()).flat_map(|cta| (0..cluster.ctas[cta].warps.len()).map(move |warp| (cta, warp))).collect();
+        if self.options.seed.is_some() {
+            for index in (1..order.len()).rev() {
+                let other = self.random_below(index as u64 + 1) as usize;
+                order.swap(index, other);
+            }
+        }
+        let mut progress = false;
+        for (cta, index) in order {
+            if cluster.ctas[cta].warps[index].is_done() {
+                continue;
+            }
+            let run_slice =
+                if self.options.seed.is_some() { 1 + self.random_below(u64::from(TIME_SLICE)) as u32 } else { TIME_SLICE };
+            let mut warp = std::mem::take(&mut cluster.ctas[cta].warps[index]);
+            let result = self.run_slice(cluster, cta, &mut warp, run_slice);
+            cluster.ctas[cta].warps[index] = warp;
+            progress |= result? > 0;
+        }
+        Ok(progress)
+    }
+
+    fn random_below(&mut self, limit: u64) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random % limit
+    }
+
+    /// Runs a warp for a while; says how many instructions it got through.
+    fn run_slice(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, run_slice: u32) -> Result<u32> {
+        for split in &mut warp.splits {
+            split.wait = None;
+        }
+        let mut count = 0;
+        while count < run_slice {
+            let index = if warp.splits.len() == 1 {
+                if warp.splits[0].wait.is_some() {
+                    break;
+                }
+                0
+            } else {
+                match warp.pick() {
+                    Some(index) => index,
+                    None => break,
+                }
+            };
+            let Split { pc, mask, .. } = warp.splits[index];
+            let Some(instr) = self.program.code.get(pc as usize) else {
+                warp.exit(index, mask);
+                continue;
+            };
+            (self.pc, self.line) = (pc, instr.line);
+            if let Some(recorder) = &mut self.recorder {
+                recorder.begin(cta, warp.index);
+            }
+            let flow = self.execute(cluster, cta, warp, index, instr).map_err(|fault| {
+                let cta_position = format!(
+                    "cta {} of cluster {:?}, warp {}, in '{}'",
+                    cluster.ctas[cta].rank, cluster.id, warp.index, self.program.entry
+                );
+                fault.line(instr.line).note(cta_position)
+            })?;
+            if let Some(recorder) = &mut self.recorder {
+                recorder.end(pc, !matches!(flow, Flow::Wait(_)));
+            }
+            match flow {
+                Flow::Next => warp.splits[index].pc += 1,
+                Flow::Branch { target, taken: branches_taken } => {
+                    self.branches_taken[pc as usize] += u64::from(branches_taken != 0);
+                    warp.branch(index, target, branches_taken);
+                }
+                Flow::Exit(lanes) => {
+                    warp.exit(index, lanes);
+                    if warp.is_done() {
+                        cluster.ctas[cta].warp_left();
+                        cluster.warp_left();
+                        self.has_left(cluster, cta, warp.index)?;
+                    }
+                }
+                Flow::Wait(wait) => {
+                    warp.splits[index].wait = Some(wait);
+                    continue;
+                }
+                Flow::Yield => {
+                    warp.splits[index].pc += 1;
+                    self.executed[pc as usize] += 1;
+                    count += 1;
+                    break;
+                }
+            }
+            self.executed[pc as usize] += 1;
+            count += 1;
+            if warp.splits.len() > 1 {
+                warp.merge();
+            }
+        }
+        self.total += u64::from(count);
+        if self.total > self.options.instruction_limit {
+            return Err(Fault::new(NO_END, format!("no end after {} warp instructions", self.total)));
+        }
+        Ok(count)
+    }
+}
+
+/// A run of the clusters of a grid, or of some of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClusterIds {
+    pub(crate) extent: [u32; 3],
+    /// Their numbers, x first, when they are not all.
+    pub(crate) some: Option<Arc<[u64]>>,
+    pub(crate) next: u64,
+    pub(crate) end: u64,
+}
+
+impl Iterator for ClusterIds {
+    type Item = [u32; 3];
+    fn next(&mut self) -> Option<[u32; 3]> {
+        let [x, y, _] = self.extent.map(u64::from);
+        (self.next < self.end).then(|| {
+            let at = self.some.as_ref().map_or(self.next, |some| some[self.next as usize]);
+            self.next += 1;
+            [at % x, at / x % y, at / (x * y)].map(|chunk| chunk as u32)
+        })
+    }
+}
+
+impl ClusterIds {
+    /// Tells a run without end from one that is only long.
+    fn describe(&self, fault: Box<Fault>) -> Box<Fault> {
+        if fault.code != NO_END || self.end <= 1 {
+            return fault;
+        }
+        let (begun, all) = (self.next, self.end);
+        fault.note(format!("{begun} of {all} clusters were begun: --sample-blocks runs some, --instruction-limit allows more"))
+    }
+}
+
+struct CtaPosition {
+    id: [u32; 3],
+    within: [u32; 3],
+    rank: u32,
+    size: [u32; 3],
+    /// Global memory that the CTA has for itself; 0 where there is none.
+    memory: u64,
+}
+
+impl Cluster {
+    /// A cluster without CTAs.
+    pub(crate) fn none() -> Cluster {
+        Cluster {
+            ctas: Vec::new(),
+            barrier: ClusterBarrier::default(),
+            order: HappensBefore::default(),
+            pending: VecDeque::new(),
+            id: [0; 3],
+        }
+    }
+    pub(crate) fn is_done(&self) -> bool {
+        self.ctas.iter().all(Cta::is_done)
+    }
+}
+
+impl Cta {
+    pub(crate) fn is_done(&self) -> bool {
+        self.warps.iter().all(Warp::is_done)
+    }
+}
+
+/// Says who waits for what.
+fn deadlock(program: &Program, running: &[Cluster]) -> Box<Fault> {
+    let mut fault = Fault::new("SIM040", "deadlock: no warp can go on");
+    for cluster in running {
+        for cta in &cluster.ctas {
+            for warp in &cta.warps {
+                for split in &warp.splits {
+                    let line = program.code.get(split.pc as usize).map_or(0, |instr| instr.line);
+                    let wait = split.wait.as_ref().map_or("nothing".into(), ToString::to_string);
+                    let lanes = if split.mask == u32::MAX {
+                        String::new()
+                    } else {
+                        format!(" lanes {}", crate::fault::lane_list(split.mask))
+                    };
+                    fault = fault.note(format!(
+                        "cluster {:?} cta {} warp {}{lanes}, line {line}, waits for {wait}",
+                        cluster.id, cta.rank, warp.index
+                    ));
+                    if fault.line == 0 {
+                        fault.line = line;
+                    }
+                    if fault.notes.len() > 40 {
+                        return fault;
+                    }
+                }
+            }
+        }
+    }
+    fault
+}

@@ -1,0 +1,120 @@
+//! Products of matrices as the tensor cores make them.
+//!
+//! A float product is exact for each element: the sum of all products and the addend is taken in `f64` and rounded once. The
+//! hardware keeps fewer bits of the sum, so its results may differ in the last bits.
+
+use numerics::Scalar;
+use numerics::arith::Rounding;
+use numerics::float::{Overflow, decode, encode};
+
+/// What the elements of an operand are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Float(Scalar),
+    /// Six-bit floats and the like: exponent and mantissa bits, bias.
+    Small {
+        exponent: u32,
+        mantissa: u32,
+    },
+    Int {
+        bits: u32,
+        signed: bool,
+    },
+}
+
+impl Kind {
+    /// The value of an element's bits.
+    pub(crate) fn value(self, bits: u64) -> f64 {
+        match self {
+            // A tf32 operand is read without the bits it lacks.
+            Kind::Float(Scalar::TF32) => decode(Scalar::F32, bits & 0xffff_e000),
+            Kind::Float(ty) => decode(ty, bits),
+            Kind::Small { exponent, mantissa } => small(exponent, mantissa, bits),
+            Kind::Int { bits: width, signed } => {
+                let shift = 64 - width;
+                let raised = bits << shift;
+                if signed { ((raised as i64) >> shift) as f64 } else { (raised >> shift) as f64 }
+            }
+        }
+    }
+    /// All values of an operand of up to 8 bits, or of 16.
+    pub(crate) fn table(self, width: u32) -> Vec<f64> {
+        (0..1u64 << width).map(|bits| self.value(bits)).collect()
+    }
+}
+
+/// A small float without infinities and NaN.
+fn small(exponent_bits: u32, mantissa_bits: u32, bits: u64) -> f64 {
+    let bias = (1 << (exponent_bits - 1)) - 1;
+    let mantissa = (bits & ((1 << mantissa_bits) - 1)) as f64 / f64::from(1 << mantissa_bits);
+    let exponent = (bits >> mantissa_bits & ((1 << exponent_bits) - 1)) as i32;
+    let negative = bits >> (exponent_bits + mantissa_bits) & 1 == 1;
+    let magnitude = match exponent {
+        0 => mantissa * f64::powi(2.0, 1 - bias),
+        _ => (1.0 + mantissa) * f64::powi(2.0, exponent - bias),
+    };
+    if negative { -magnitude } else { magnitude }
+}
+
+/// What an accumulator is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accumulator {
+    Float(Scalar),
+    Int { saturate: bool },
+}
+
+impl Accumulator {
+    pub(crate) fn value(self, bits: u64) -> f64 {
+        match self {
+            Accumulator::Float(ty) => decode(ty, bits),
+            Accumulator::Int { .. } => f64::from(bits as i32),
+        }
+    }
+    /// The bits of a sum. Sums of integers are exact in `f64`: they stay below 2^53.
+    pub(crate) fn round_to(self, sum: f64) -> u64 {
+        match self {
+            Accumulator::Float(Scalar::F32) if !sum.is_nan() => u64::from((sum as f32).to_bits()),
+            Accumulator::Float(ty) => encode(ty, sum, Rounding::NearestEven, Overflow::Ieee),
+            Accumulator::Int { saturate: true } => u64::from((sum as i32) as u32),
+            Accumulator::Int { saturate: false } => u64::from(sum as i64 as u32),
+        }
+    }
+}
+
+/// `accumulator += a * b`, for `a` of rows by `k` and `b` of `k` by columns, both row by row.
+pub(crate) fn multiply_accumulate(accumulator: &mut [f64], a: &[f64], b: &[f64], k: usize, columns: usize) {
+    for (accumulator, a) in accumulator.chunks_exact_mut(columns).zip(a.chunks_exact(k)) {
+        for (&a, b) in a.iter().zip(b.chunks_exact(columns)) {
+            for (sum, b) in accumulator.iter_mut().zip(b) {
+                *sum += a * b;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn six_bit_floats() {
+        let e2m3 = Kind::Small { exponent: 2, mantissa: 3 };
+        assert_eq!([0, 1, 8, 0x1f, 0x3f].map(|bits| e2m3.value(bits)), [0.0, 0.125, 1.0, 7.5, -7.5]);
+        let e3m2 = Kind::Small { exponent: 3, mantissa: 2 };
+        assert_eq!([1, 12, 0x1f].map(|bits| e3m2.value(bits)), [0.0625, 1.0, 28.0]);
+    }
+
+    #[test]
+    fn integers_saturate_or_wrap() {
+        assert_eq!(Accumulator::Int { saturate: true }.round_to(3e9), 0x7fff_ffff);
+        assert_eq!(Accumulator::Int { saturate: false }.round_to(4294967297.0), 1);
+        assert_eq!(Kind::Int { bits: 4, signed: true }.value(0xf), -1.0);
+    }
+
+    #[test]
+    fn exact_products_are_accumulated() {
+        let mut accumulator = [1.0, 0.0];
+        multiply_accumulate(&mut accumulator, &[2.0, 3.0], &[1.0, 10.0, 5.0, 100.0], 2, 2);
+        assert_eq!(accumulator, [18.0, 320.0]);
+    }
+}

@@ -1,0 +1,208 @@
+//! Programs a few steps away from good ones: each is refused, or runs and ends. Nothing panics, hangs or eats memory.
+//!
+//! `MUTANTS=folder cargo test -p simulator --release mutants` does it to all `.ptx` files of a folder.
+
+use crate::decode::{Sizes, decode};
+use crate::machine::{Delivery, Machine, Options, Races};
+use crate::memory::Global;
+use std::time::{Duration, Instant};
+
+const SEEDS: &[&str] = &[
+    include_str!("../tests/seeds/many_instructions.ptx"),
+    include_str!("../tests/seeds/warp_group.ptx"),
+    include_str!("../tests/seeds/tensor_memory.ptx"),
+    include_str!("../tests/seeds/launch_control.ptx"),
+    include_str!("../tests/seeds/matmul_f16_sm_80.ptx"),
+    include_str!("../tests/seeds/softmax_sm_120.ptx"),
+];
+
+/// A few hundred thousand instructions take far less, even on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % limit.max(1) as u64) as usize
+    }
+    fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+        &all[self.below(all.len())]
+    }
+}
+
+/// Words and the signs between them, so that a mutant is often still a program.
+fn tokens(text: &str) -> Vec<String> {
+    let mut tokens: Vec<String> = Vec::new();
+    let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '%' | '$');
+    for c in text.chars() {
+        match tokens.last_mut() {
+            Some(last) if is_word(c) && last.chars().all(is_word) => last.push(c),
+            _ => tokens.push(c.into()),
+        }
+    }
+    tokens
+}
+
+const ODD: &[&str] = &[
+    "0",
+    "1",
+    "-1",
+    "7",
+    "31",
+    "33",
+    "4095",
+    "65536",
+    "2147483647",
+    "4294967295",
+    "4294967296",
+    "18446744073709551615",
+    "0x8000000000000000",
+    "-9223372036854775808",
+    "0f7FC00000",
+    "0dFFF0000000000000",
+    "%tid",
+    "%r1",
+    "%rd1",
+    "%p1",
+    "%r299",
+    "smem",
+    "b8",
+    "b32",
+    "b64",
+    "f16",
+    "f64",
+    "u16",
+    "s64",
+    "pred",
+    "x1",
+    "x128",
+    "global",
+    "shared",
+    "local",
+    "param",
+    "sync",
+    "{",
+    "}",
+    "[",
+    "]",
+    "(",
+    ";",
+    ",",
+    "@",
+    "!",
+    "+",
+    ":",
+    "_",
+    "",
+];
+
+/// A token's kind: numbers, the registers of one letter, other words.
+fn kind(token: &str) -> &str {
+    match token.strip_prefix('%') {
+        _ if token.starts_with(|c: char| c.is_ascii_digit()) => "0",
+        Some(register) => register.trim_end_matches(|c: char| c.is_ascii_digit()),
+        None => "word",
+    }
+}
+
+fn mutant(random: &mut Random, seed: &[String]) -> String {
+    let mut tokens = seed.to_vec();
+    for _ in 0..1 + random.below(3) {
+        let at = random.below(tokens.len());
+        match random.below(12) {
+            0 => drop(tokens.remove(at)),
+            1 => tokens[at] = random.pick(ODD).to_string(),
+            2 => tokens.insert(at, random.pick(ODD).to_string()),
+            // Another token of the same kind.
+            3..=6 => {
+                let wanted = *random.pick(&["0", "0", "r", "rd", "p", "word"]);
+                let same: Vec<usize> = (0..tokens.len()).filter(|&index| kind(&tokens[index]) == wanted).collect();
+                if !same.is_empty() {
+                    let (to, from) = (*random.pick(&same), *random.pick(&same));
+                    let number = random.below(18);
+                    tokens[to] = if wanted == "0" && number < 12 { ODD[number].into() } else { tokens[from].clone() };
+                }
+            }
+            // A line twice, a line less, two lines exchanged.
+            kind => {
+                let mut lines: Vec<Vec<String>> = tokens.split_inclusive(|token| token == "\n").map(<[String]>::to_vec).collect();
+                let (line, other) = (random.below(lines.len()), random.below(lines.len()));
+                match kind {
+                    7 | 8 => lines.insert(other, lines[line].clone()),
+                    9 => drop(lines.remove(line)),
+                    _ => lines.swap(line, other),
+                }
+                tokens = lines.concat();
+            }
+        }
+        if tokens.is_empty() {
+            break;
+        }
+    }
+    tokens.concat()
+}
+
+/// Says whether the text was a program.
+fn run(text: &str, delivery: Delivery, seed: u64) -> bool {
+    let Ok(module) = ptx::parse(text) else { return false };
+    if !ptx::check(&module).is_empty() {
+        return false;
+    }
+    assert_eq!(ptx::parse(&ptx::print(&module)).as_ref(), Ok(&module));
+    let sizes = Sizes { dynamic_shared: Some(4096), ..Sizes::default() };
+    let Ok(program) = decode(&module, None, sizes) else { return false };
+    let mut global = Global::default();
+    global.add("data", 65536, (0..=255).cycle().take(1 << 16).collect::<Vec<u8>>());
+    program.globals.iter().for_each(|variable| global.add(&variable.name, variable.address, variable.data.clone()));
+    // Every parameter is the address of the data; a hidden one is a map of it, 16 by 14 words in boxes of 8 by 4.
+    let mut params: Vec<u8> = 65536u64.to_le_bytes().into_iter().cycle().take(program.param_bytes as usize).collect();
+    let map = [65536u64, 0x40112 | 4 << 32, 0, 0, 15 | 13 << 32, 0, 7 << 56, 3].map(u64::to_le_bytes).concat();
+    for slot in program.hidden_params() {
+        for (byte, &value) in params[slot.offset as usize..].iter_mut().zip(&map) {
+            *byte = value;
+        }
+    }
+    let options = Options { delivery, races: Races::Warn, seed: Some(seed), check_rules: true, instruction_limit: 20_000 };
+    let mut machine = Machine::new(&program, options, [2, 1, 1], params, global);
+    let _ = machine.run();
+    true
+}
+
+fn try_mutants(name: &str, start: usize, text: &str, count: usize) -> usize {
+    let seed = tokens(text);
+    let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ start as u64);
+    let mut programs = 0;
+    for number in 0..count {
+        let mutant = mutant(&mut random, &seed);
+        let begin = Instant::now();
+        let delivery = [Delivery::Early, Delivery::Late][number % 2];
+        let result = std::panic::catch_unwind(|| run(&mutant, delivery, number as u64));
+        if result.is_err() || begin.elapsed() > PATIENCE {
+            let path = std::env::temp_dir().join("tile-sim-mutant.ptx");
+            std::fs::write(&path, &mutant).unwrap();
+            panic!("mutant {number} of {name} is in {}; it took {:?}", path.display(), begin.elapsed());
+        }
+        programs += usize::from(result.unwrap_or(false));
+    }
+    programs
+}
+
+#[test]
+fn mutants() {
+    if let Some(folder) = std::env::var_os("MUTANTS") {
+        let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        paths.sort();
+        for (number, path) in paths.iter().enumerate().filter(|(_, path)| path.extension().is_some_and(|end| end == "ptx")) {
+            try_mutants(&path.display().to_string(), number + 1, &std::fs::read_to_string(path).unwrap(), 5);
+        }
+        return;
+    }
+    for (number, text) in SEEDS.iter().enumerate() {
+        assert!(run(text, Delivery::Early, 1), "seed {number} is a program");
+        let programs = try_mutants(&format!("seed {number}"), 0, text, 60);
+        assert!(programs > 12, "{programs} mutants of seed {number} are programs");
+    }
+}

@@ -1,0 +1,146 @@
+//! Tensor maps from the callback of a host object: code of the compiler that made the PTX, for this machine's processor.
+//!
+//! The object is linked by the system's C compiler with a few lines that find the callback of the kernel in its tables and call it
+//! on the parameters. That program runs as a child, without an environment, in a folder of its own, with limits on time and memory.
+//! None of this happens but on `--allow-native`.
+
+use crate::program::Program;
+use base::diag::{Diagnostic, Result};
+use common::child;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use target_info::Target;
+
+/// Seconds and KiB that the callback may take.
+const TIME: u64 = 10;
+const MEMORY: u64 = 1 << 20;
+
+/// `__CUDA_TILEIR_CALLBACKS`: word 4 has the size of a function's entry, 5 their table, 6 their number. An entry begins with the
+/// kernel's name; its word 5 is the callback, whose fourth argument is the memory of the parameters. What the others point to is read where
+/// CTAs have memory; here it is nothing.
+const CALLER: &str = r#"
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+extern uint64_t __CUDA_TILEIR_CALLBACKS[9];
+static _Alignas(64) uint8_t params[1 << 16];
+static uint64_t nothing[3][512];
+int main(int count, char **arguments) {
+    size_t size = 0;
+    for (ssize_t got; size < sizeof params && (got = read(0, params + size, sizeof params - size)) > 0;) size += got;
+    const uint64_t *table = __CUDA_TILEIR_CALLBACKS;
+    for (uint64_t index = 0; count > 1 && index < table[6]; index++) {
+        const uint64_t *entry = (const uint64_t *)(table[5] + index * table[4]);
+        if (strcmp((const char *)entry[0], arguments[1])) continue;
+        int (*callback)(void *, void *, void *, uint8_t *) = (int (*)(void *, void *, void *, uint8_t *))entry[5];
+        if (callback(nothing[0], nothing[1], nothing[2], params)) return 3;
+        return write(1, params, size) == (ssize_t)size ? 0 : 4;
+    }
+    return 2;
+}
+"#;
+
+fn failed(what: &str) -> Box<Diagnostic> {
+    Diagnostic::io("SIM005", format!("the callback of the host object: {what}"))
+}
+
+/// Calls the kernel's callback on the parameters and takes the hidden ones from what it leaves.
+pub(crate) fn call(object: &Path, program: &Program, target: &[String], mut params: Vec<u8>) -> Result<Vec<u8>> {
+    let offsets = offsets(program, target);
+    let mut memory = vec![0; offsets.iter().zip(&program.params).map(|(at, slot)| at + slot.bytes as usize).max().unwrap_or(0)];
+    for (&at, slot) in offsets.iter().zip(&program.params) {
+        let bytes = slot.bytes as usize;
+        memory[at..at + bytes].copy_from_slice(&params[slot.offset as usize..][..bytes]);
+    }
+    let answer = run(object, &program.entry, &memory)?;
+    if answer.len() != memory.len() {
+        return Err(failed(&format!("it gave {} bytes of {}", answer.len(), memory.len())));
+    }
+    for (&at, slot) in offsets.iter().zip(&program.params).filter(|(_, slot)| slot.hidden) {
+        let bytes = slot.bytes as usize;
+        params[slot.offset as usize..][..bytes].copy_from_slice(&answer[at..at + bytes]);
+    }
+    Ok(params)
+}
+
+/// Where parameters start in the constant bank of the newest targets.
+const NEWEST_START: usize = 0x380;
+
+/// Where the parameters are in the callback's memory: as in the constant bank, whose first 64-byte boundary depends on the target.
+fn offsets(program: &Program, target: &[String]) -> Vec<usize> {
+    let known = target.first().and_then(|chip| Target::parse(chip));
+    let start = known.map_or(NEWEST_START, |target| target.parameter_offset as usize);
+    let mut end = 0;
+    let mut place = |bytes: usize, align: usize| {
+        let at = (start + end).next_multiple_of(align) - start;
+        end = at + bytes;
+        at
+    };
+    program
+        .params
+        .iter()
+        .map(|slot| place(slot.bytes as usize, if slot.bytes > 8 { 64 } else { slot.bytes.clamp(1, 8) as usize }))
+        .collect()
+}
+
+fn run(object: &Path, entry: &str, memory: &[u8]) -> Result<Vec<u8>> {
+    let io = |error: std::io::Error| failed(&error.to_string());
+    let folder = tempfile::Builder::new().prefix("tile-sim-").tempdir().map_err(io)?;
+    let unreadable = |error: std::io::Error| failed(&format!("{}: {error}", object.display()));
+    let mut object = object.canonicalize().map_err(unreadable)?;
+    if let Some(inside) = cubin::host_object(&std::fs::read(&object).map_err(unreadable)?) {
+        object = folder.path().join("host.o");
+        std::fs::write(&object, inside).map_err(io)?;
+    }
+    std::fs::write(folder.path().join("caller.c"), CALLER).map_err(io)?;
+    let mut compiler = child::command("cc");
+    compiler.args(["-x", "c", "caller.c", "-x", "none"]).arg(&object).args(["-o", "caller"]).current_dir(folder.path());
+    let linked = linked_output(&mut compiler)?;
+    if !linked.is_empty() {
+        return Err(failed(&format!("it does not link: {linked}")));
+    }
+    let limits = format!("ulimit -t {TIME} -v {MEMORY} -f 0; exec ./caller \"$1\"");
+    let mut child = child::command("/bin/sh")
+        .args(["-c", &limits, "sh", entry])
+        .current_dir(folder.path())
+        .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(io)?;
+    // What it reads and writes fits the buffers of the pipes.
+    child.stdin.take().map(|mut pipe| pipe.write_all(memory));
+    let end = Instant::now() + Duration::from_secs(2 * TIME);
+    let status = loop {
+        match child.try_wait().map_err(io)? {
+            Some(status) => break status,
+            None if Instant::now() > end => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(failed("it took too long"));
+            }
+            None => std::thread::sleep(Duration::from_millis(2)),
+        }
+    };
+    match status.code() {
+        Some(0) => {}
+        Some(2) => return Err(failed(&format!("it has no kernel '{entry}'"))),
+        _ => return Err(failed(&format!("it failed: {status}"))),
+    }
+    let mut answer = Vec::new();
+    if let Some(pipe) = child.stdout.take() {
+        pipe.take(1 << 20).read_to_end(&mut answer).map_err(io)?;
+    }
+    Ok(answer)
+}
+
+/// What a compiler says when it fails; nothing when it does not.
+fn linked_output(command: &mut Command) -> Result<String> {
+    let output = command.stdin(Stdio::null()).output().map_err(|error| failed(&format!("no C compiler: {error}")))?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    let first = text.lines().find(|line| line.contains("error") || line.contains("undefined")).or(text.lines().next());
+    Ok(if output.status.success() { String::new() } else { first.unwrap_or("no message").into() })
+}

@@ -1,0 +1,171 @@
+//! Which registers an instruction reads and writes.
+
+use crate::program::{Address, Instr, Op, RegSlot, WgmmaA};
+
+impl Instr {
+    /// Calls `read` and `write` with the registers of the instruction, its guard included.
+    pub fn operands(&self, mut read: impl FnMut(RegSlot), write: impl FnMut(RegSlot)) {
+        self.guard.iter().for_each(|&(slot, _)| read(slot));
+        self.op.operands(read, write);
+    }
+}
+
+impl Op {
+    /// Calls `f` with every register of the instruction.
+    pub(crate) fn for_each_reg_slot(&self, f: impl FnMut(RegSlot)) {
+        let f = std::cell::RefCell::new(f);
+        self.operands(|slot| f.borrow_mut()(slot), |slot| f.borrow_mut()(slot));
+    }
+
+    fn operands(&self, mut read: impl FnMut(RegSlot), mut write: impl FnMut(RegSlot)) {
+        let mut reads = |slots: &[RegSlot]| slots.iter().for_each(|&slot| read(slot));
+        let mut writes = |slots: &[RegSlot]| slots.iter().for_each(|&slot| write(slot));
+        let at = |address: &Address| [address.base];
+        match self {
+            Op::Lane { dst, src, .. } => {
+                writes(&[*dst]);
+                reads(src);
+            }
+            Op::Move { dst, src } | Op::MoveMatrix { dst, src } => {
+                writes(&[*dst]);
+                reads(&[*src]);
+            }
+            Op::Select { dst, yes, no, predicate } => {
+                writes(&[*dst]);
+                reads(&[*yes, *no, *predicate]);
+            }
+            Op::Unpack { dst, src, .. } => {
+                writes(dst);
+                reads(&[*src]);
+            }
+            Op::Pack { dst, src, .. } => {
+                writes(&[*dst]);
+                reads(src);
+            }
+            Op::Load { dst, address, .. } | Op::LoadMatrix { dst, address, .. } | Op::TmemLoad { dst, address, .. } => {
+                writes(dst);
+                reads(&at(address));
+            }
+            Op::Store { src, address, .. } | Op::StoreMatrix { src, address, .. } | Op::TmemStore { src, address, .. } => {
+                reads(src);
+                reads(&at(address));
+            }
+            Op::Atom { dst, src, address, .. } => {
+                writes(&[*dst]);
+                reads(src);
+                reads(&at(address));
+            }
+            Op::Combine { src, unused, address, .. } => {
+                writes(&[*unused]);
+                reads(src);
+                reads(&at(address));
+            }
+            Op::Call { args, result, .. } => {
+                reads(args);
+                writes(result.as_slice());
+            }
+            Op::Shuffle { dst, predicate, src, lane, clamp, members, .. } => {
+                writes(&[*dst]);
+                writes(predicate.as_slice());
+                reads(&[*src, *lane, *clamp, *members]);
+            }
+            Op::Vote { dst, src, members, .. } | Op::Reduce { dst, src, members, .. } => {
+                writes(&[*dst]);
+                reads(&[*src, *members]);
+            }
+            Op::Match { dst, predicate, src, members, .. } => {
+                writes(&[*dst]);
+                writes(predicate.as_slice());
+                reads(&[*src, *members]);
+            }
+            Op::Elect { dst, predicate, members } => {
+                writes(&[*dst, *predicate]);
+                reads(&[*members]);
+            }
+            Op::Mma(op) => {
+                writes(&op.d);
+                for slots in [&op.a.slots, &op.b.slots, &op.c] {
+                    reads(slots);
+                }
+                for scale in op.scale_a.iter().chain(&op.scale_b) {
+                    reads(&[scale.slot, scale.byte, scale.thread]);
+                }
+            }
+            Op::Wgmma(op) => {
+                writes(&op.d);
+                match &op.a {
+                    WgmmaA::Shared(slot) => reads(&[*slot]),
+                    WgmmaA::Registers(slots) => reads(slots),
+                }
+                reads(&[op.b, op.accumulate]);
+            }
+            Op::Clock { dst } | Op::ActiveMask { dst } => writes(&[*dst]),
+            Op::MapToCta { dst, address, rank } => {
+                writes(&[*dst]);
+                reads(&[*address, *rank]);
+            }
+            Op::CtaRank { dst, address } => {
+                writes(&[*dst]);
+                reads(&[*address]);
+            }
+            Op::Mbarrier { address, operand, dst, .. } => {
+                writes(dst.as_slice());
+                reads(&[address.base, *operand]);
+            }
+            Op::CopyAsync { to, from, read: source, .. } => {
+                reads(&[to.base, from.base]);
+                reads(source.as_slice());
+            }
+            Op::Bulk(op) => {
+                reads(&op.coordinates);
+                reads(&[op.to.base, op.from.base, op.map, op.bytes, op.multicast]);
+                reads(op.barrier.map(|address| address.base).as_slice());
+            }
+            Op::TensorAllocate { address: Address { base: slot, .. }, columns: other }
+            | Op::TensorFree { address: slot, columns: other }
+            | Op::TensorCopy { to: Address { base: slot, .. }, from: other, .. } => reads(&[*slot, *other]),
+            Op::TensorCommit { address, multicast } => {
+                reads(&at(address));
+                reads(multicast.as_slice());
+            }
+            Op::TensorMma(op) => {
+                reads(&[op.d.base, op.a_shared, op.b, op.descriptor, op.accumulate]);
+                reads(op.a_tensor.map(|address| address.base).as_slice());
+                reads(&op.disabled);
+                if let Some((a, b)) = op.scales {
+                    reads(&[a.base, b.base]);
+                }
+            }
+            Op::Barrier(op) => {
+                reads(&[op.id]);
+                reads(op.threads.as_slice());
+                if let Some((dst, predicate, _)) = op.reduce {
+                    writes(&[dst]);
+                    reads(&[predicate]);
+                }
+            }
+            Op::BranchIndirect { index: slot, .. } | Op::WarpSync { members: slot } => reads(&[*slot]),
+            Op::CopyArrive { address, .. } => reads(&at(address)),
+            Op::CancelLaunch { response, barrier, .. } => reads(&[response.base, barrier.base]),
+            Op::CopyMap { to, from } => reads(&[to.base, from.base]),
+            Op::ReplaceInMap { address, value, .. } => reads(&[address.base, *value]),
+            Op::Nothing
+            | Op::ProxyFence
+            | Op::TensorRelinquish
+            | Op::TensorWait { .. }
+            | Op::TensorFence { .. }
+            | Op::Branch { .. }
+            | Op::Exit
+            | Op::Trap
+            | Op::Yield
+            | Op::ClusterBarrier { .. }
+            | Op::CopyCommit
+            | Op::CopyWait { .. }
+            | Op::BulkCommit
+            | Op::BulkWait { .. }
+            | Op::WgmmaFence
+            | Op::WgmmaCommit
+            | Op::WgmmaWait { .. } => {}
+        }
+    }
+}

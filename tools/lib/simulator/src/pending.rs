@@ -1,0 +1,104 @@
+//! Asynchronous work that was issued and not yet done.
+//!
+//! With early delivery it is done at once. With late delivery it waits here until its issuer waits for it, or until no warp can
+//! go on without it; then the oldest is done.
+
+use crate::exec::bulk::{Load, Store};
+use crate::exec::copy::Copy;
+use crate::exec::launch::Response;
+use crate::exec::tcgen05::Fill;
+use crate::exec::tensor_mma::Mma;
+use crate::fault::{Fault, Result};
+use crate::happens_before::Actor;
+use crate::machine::{Cluster, Delivery, Machine};
+
+/// What may be in flight at once; older work is then done although nobody waits for it.
+pub(crate) const QUEUE: usize = 1 << 14;
+
+pub(crate) struct Pending {
+    /// Who issued it.
+    pub(crate) actor: Actor,
+    pub(crate) action: Action,
+}
+
+pub(crate) enum Action {
+    /// `cp.async` copies, and the arrival after them.
+    Copies {
+        copies: Vec<Copy>,
+        barrier: (usize, u32),
+    },
+    Load(Load),
+    Store(Store),
+    Mma(Box<Mma>),
+    Fill(Fill),
+    Response(Response),
+    /// Arrivals when the tensor work before is done.
+    Commit {
+        barriers: Vec<(usize, u32)>,
+        /// The number of the commit among those of its warp.
+        number: u32,
+    },
+}
+
+impl Pending {
+    /// Whether it will reach a CTA from another one.
+    fn reaches(&self, cta: usize) -> bool {
+        let there = match &self.action {
+            Action::Load(load) => load.barriers().any(|at| at == cta),
+            Action::Commit { barriers, .. } => barriers.iter().any(|(at, _)| *at == cta),
+            _ => false,
+        };
+        there && self.actor.cta != cta
+    }
+}
+
+impl Machine<'_> {
+    /// A warp of a CTA has ended, perhaps the last one: nothing of other CTAs is to come there any more.
+    pub(crate) fn has_left(&mut self, cluster: &mut Cluster, cta: usize, warp: usize) -> Result<()> {
+        let ended = cluster.ctas[cta].warps.iter().enumerate().all(|(at, other)| at == warp || other.is_done());
+        if ended {
+            cluster.order.ends(cta)?;
+        }
+        let Some(late) = cluster.pending.iter().find(|pending| ended && pending.reaches(cta)) else { return Ok(()) };
+        let message = format!("CTA {cta} ends, and work of CTA {} that was not waited for will reach it", late.actor.cta);
+        self.breach(Fault::new("SIM014", message).line(late.actor.line))
+    }
+
+    /// Takes new work: to be done now or later.
+    pub(crate) fn submit(&mut self, cluster: &mut Cluster, pending: Pending) -> Result<()> {
+        match self.options.delivery {
+            Delivery::Early => self.perform(cluster, pending),
+            Delivery::Late => {
+                cluster.pending.push_back(pending);
+                // No queue is endless.
+                while cluster.pending.len() > QUEUE {
+                    self.deliver(cluster)?;
+                }
+                Ok(())
+            }
+        }
+    }
+    /// Does the oldest work of a cluster; says whether there was any.
+    pub(crate) fn deliver(&mut self, cluster: &mut Cluster) -> Result<bool> {
+        match cluster.pending.pop_front() {
+            Some(pending) => self.perform(cluster, pending).map(|()| true),
+            None => Ok(false),
+        }
+    }
+    pub(crate) fn perform(&mut self, cluster: &mut Cluster, pending: Pending) -> Result<()> {
+        let actor = pending.actor;
+        let result = match pending.action {
+            Action::Copies { copies, barrier } => self.copies_arrive(cluster, &copies, barrier, actor),
+            Action::Load(load) => self.load_tma_tile(cluster, load, actor),
+            Action::Store(store) => self.store_tma_tile(cluster, store),
+            Action::Mma(mma) => self.do_mma(cluster, &mma, actor),
+            Action::Response(response) => self.respond(cluster, &response, actor),
+            Action::Fill(fill) => self.do_fill(cluster, &fill, actor),
+            Action::Commit { barriers, number } => barriers.into_iter().try_for_each(|barrier| {
+                cluster.order.arrive_mmas(actor, number, barrier);
+                cluster.arrive(barrier, 1, actor)
+            }),
+        };
+        result.map_err(|fault| fault.line(actor.line).note("while asynchronous work was done"))
+    }
+}

@@ -1,0 +1,67 @@
+//! Where lines of PTX come from: what `.file` and `.loc` say.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A location in a source file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SourceLocation<'a> {
+    pub file: &'a str,
+    pub line: u32,
+    pub column: u32,
+}
+
+impl fmt::Display for SourceLocation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+    }
+}
+
+/// The locations of the lines of a file.
+#[derive(Clone, Debug, Default)]
+pub struct SourceLocations<'a> {
+    files: BTreeMap<&'a str, &'a str>,
+    /// From which line on something else holds: the file's number, line and column, or nothing, at the start of a function.
+    from: BTreeMap<u32, Option<(&'a str, u32, u32)>>,
+}
+
+impl<'a> SourceLocations<'a> {
+    pub fn of(text: &'a str) -> SourceLocations<'a> {
+        let mut locations = SourceLocations::default();
+        for (number, line) in (1..).zip(text.lines().map(str::trim_start)) {
+            if let Some(rest) = line.strip_prefix(".file") {
+                let file = rest.trim_start().split_once([' ', '\t']);
+                let named = file.and_then(|(number, name)| Some((number, name.trim_start().strip_prefix('"')?.split('"').next()?)));
+                locations.files.extend(named);
+            } else if let Some(rest) = line.strip_prefix(".loc") {
+                let mut words = rest.split([' ', '\t', ',', ';']).filter(|word| !word.is_empty());
+                let mut location = || Some((words.next()?, words.next()?.parse().ok()?, words.next()?.parse().ok()?));
+                locations.from.insert(number, location());
+            } else if line.contains(".entry ") || line.contains(".func") {
+                locations.from.insert(number, None);
+            }
+        }
+        locations
+    }
+
+    /// Where a line comes from: what the last `.loc` before it says, of the function that it is in.
+    pub fn at(&self, line: u32) -> Option<SourceLocation<'a>> {
+        let (file, line, column) = (*self.from.range(..=line).next_back()?.1)?;
+        Some(SourceLocation { file: self.files.get(file)?, line, column })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_have_the_preceding_source_location() {
+        let text = ".entry k()\n{\nadd;\n.loc 1 7 3\nadd;\n\t.loc\t2 8 4, function_name $a, inlined_at 1 2 3\nadd;\n}\n.entry other()\nadd;\n\
+                    .loc 3 1 1\nadd;\n.file 1 \"a b.py\"\n.file\t2 \"c.py\"\n";
+        let locations = SourceLocations::of(text);
+        let shown: Vec<Option<String>> =
+            [3, 5, 7, 10, 12].map(|line| locations.at(line).map(|location| location.to_string())).to_vec();
+        assert_eq!(shown, [None, Some("a b.py:7:3".into()), Some("c.py:8:4".into()), None, None]);
+    }
+}

@@ -1,0 +1,191 @@
+//! Tensor memory: 128 lanes of 512 columns of 32 bits in each CTA, and where the elements of its accesses are.
+
+use crate::fault::{Fault, Result};
+
+pub(crate) const LANES: usize = 128;
+pub(crate) const COLUMNS: usize = 512;
+/// Columns are allocated in powers of two from this.
+const LEAST: u32 = 32;
+
+pub(crate) struct Tmem {
+    words: Vec<u32>,
+    /// Which words something has set.
+    defined: Vec<bool>,
+    /// Which allocation, numbered from 1, a column belongs to.
+    owner: Vec<u32>,
+    allocations: u32,
+    /// Columns that were allocated at once at most.
+    pub(crate) peak: u32,
+    pub(crate) relinquished: bool,
+    /// Products in flight that write a column, or read it.
+    pub(crate) mma: Vec<u16>,
+    /// Stores in flight to a column, for each of the four groups of 32 lanes.
+    storing: Vec<[u16; 4]>,
+}
+
+impl Default for Tmem {
+    fn default() -> Self {
+        let owner = vec![0; COLUMNS];
+        Tmem {
+            words: Vec::new(),
+            defined: Vec::new(),
+            owner,
+            allocations: 0,
+            peak: 0,
+            relinquished: false,
+            mma: vec![0; COLUMNS],
+            storing: vec![[0; 4]; COLUMNS],
+        }
+    }
+}
+
+impl Tmem {
+    /// The first column of a new allocation; `None` when no run of columns is free.
+    pub(crate) fn allocate(&mut self, columns: u32) -> Result<Option<u32>> {
+        if !columns.is_power_of_two() || !(LEAST..=COLUMNS as u32).contains(&columns) {
+            return Err(Fault::new(
+                "SIM080",
+                format!("{columns} columns of tensor memory: a power of two from 32 to 512 is needed"),
+            ));
+        }
+        if self.relinquished {
+            return Err(Fault::new("SIM080", "tensor memory is allocated after the permit was relinquished"));
+        }
+        self.words.resize(LANES * COLUMNS, 0);
+        self.defined.resize(LANES * COLUMNS, false);
+        let size = columns as usize;
+        let start = (0..COLUMNS).step_by(size).find(|&start| self.owner[start..start + size].iter().all(|&owner| owner == 0));
+        let Some(start) = start else { return Ok(None) };
+        self.allocations += 1;
+        self.owner[start..start + size].fill(self.allocations);
+        self.peak = self.peak.max(self.owner.iter().filter(|&&owner| owner != 0).count() as u32);
+        self.defined.chunks_exact_mut(COLUMNS).for_each(|lane| lane[start..start + size].fill(false));
+        Ok(Some(start as u32))
+    }
+    pub(crate) fn free(&mut self, address: u32, columns: u32) -> Result<()> {
+        let (start, size) = ((address & 0xffff) as usize, columns as usize);
+        let owner = self.owner.get(start).copied().unwrap_or(0);
+        if owner == 0 || self.owner.iter().filter(|&&other| other == owner).count() != size || start + size > COLUMNS {
+            return Err(Fault::new(
+                "SIM080",
+                format!("{columns} columns of tensor memory at {address:#x} are freed that were not allocated so"),
+            ));
+        }
+        self.owner[start..start + size].fill(0);
+        Ok(())
+    }
+    pub(crate) fn is_allocated(&self) -> bool {
+        self.owner.iter().any(|&owner| owner != 0)
+    }
+    /// A column of an access, checked.
+    pub(crate) fn column(&self, column: u32) -> Result<usize> {
+        match self.owner.get(column as usize) {
+            Some(&owner) if owner != 0 => Ok(column as usize),
+            _ => Err(Fault::new("SIM081", format!("column {column} of tensor memory is not allocated"))),
+        }
+    }
+    /// The word of a lane and a column of an access, checked.
+    pub(crate) fn cell(&self, lane: usize, column: u32) -> Result<usize> {
+        match lane {
+            0..LANES => Ok(lane * COLUMNS + self.column(column)?),
+            _ => Err(Fault::new("SIM081", format!("there is no lane {lane} of tensor memory"))),
+        }
+    }
+    /// Notes the begin or the end of a store to a cell.
+    pub(crate) fn storing(&mut self, lane: usize, column: u32, begin: bool) {
+        let count = &mut self.storing[column as usize][lane / 32];
+        *count = if begin { count.saturating_add(1) } else { count.saturating_sub(1) };
+    }
+    /// Whether stores to a column are in flight, in the group of a lane or in any.
+    pub(crate) fn is_storing(&self, lane: Option<usize>, column: usize) -> bool {
+        let groups = self.storing[column];
+        lane.map_or(groups.iter().any(|&count| count > 0), |lane| groups[lane / 32] > 0)
+    }
+    pub(crate) fn read(&self, lane: usize, column: u32) -> Result<u32> {
+        Ok(self.words[self.cell(lane, column)?])
+    }
+    /// Whether a word was set since its column was allocated.
+    pub(crate) fn is_defined(&self, lane: usize, column: u32) -> bool {
+        self.defined.get(lane * COLUMNS + column as usize).copied().unwrap_or(false)
+    }
+    pub(crate) fn write(&mut self, lane: usize, column: u32, value: u32) -> Result<()> {
+        let cell = self.cell(lane, column)?;
+        self.words[cell] = value;
+        self.defined[cell] = true;
+        Ok(())
+    }
+}
+
+/// The forms of `tcgen05.ld` and `tcgen05.st`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    S32x32,
+    S16x64,
+    S16x128,
+    S16x256,
+    /// Two halves of 16 lanes; the second half-warp has the columns a split further.
+    S16x32x2,
+}
+
+impl Shape {
+    /// Registers of one repetition, and its columns.
+    pub(crate) fn registers(self) -> (usize, u32) {
+        match self {
+            Shape::S32x32 | Shape::S16x32x2 => (1, 1),
+            Shape::S16x64 => (1, 2),
+            Shape::S16x128 => (2, 4),
+            Shape::S16x256 => (4, 8),
+        }
+    }
+    /// Lane (from the first of the access) and column of register `index` of a thread.
+    pub(crate) fn location(self, thread: usize, index: usize, split: u32) -> (usize, u32) {
+        let (per, columns) = self.registers();
+        let (first, register) = ((index / per) as u32 * columns, index % per);
+        match self {
+            Shape::S32x32 => (thread, first),
+            Shape::S16x32x2 => (thread % 16, first + if thread < 16 { 0 } else { split }),
+            Shape::S16x64 => (thread / 4 + 8 * (thread % 2), first + (thread / 2 % 2) as u32),
+            Shape::S16x128 => (thread / 4 + 8 * register, first + (thread % 4) as u32),
+            Shape::S16x256 => (thread / 4 + 8 * (register / 2), first + (2 * (thread % 4) + register % 2) as u32),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn figures_of_the_isa() {
+        assert_eq!(Shape::S32x32.location(7, 3, 0), (7, 3));
+        assert_eq!([0, 1, 2, 3, 4].map(|thread| Shape::S16x64.location(thread, 0, 0)), [(0, 0), (8, 0), (0, 1), (8, 1), (1, 0)]);
+        assert_eq!([0, 1, 2].map(|index| Shape::S16x128.location(6, index, 0)), [(1, 2), (9, 2), (1, 6)]);
+        assert_eq!([0, 1, 2, 3, 4].map(|index| Shape::S16x256.location(6, index, 0)), [(1, 4), (1, 5), (9, 4), (9, 5), (1, 12)]);
+        assert_eq!((Shape::S16x32x2.location(3, 2, 32), Shape::S16x32x2.location(19, 2, 32)), ((3, 2), (3, 34)));
+    }
+
+    #[test]
+    fn every_cell_has_one_register() {
+        for (shape, lanes) in
+            [(Shape::S32x32, 32), (Shape::S16x64, 16), (Shape::S16x128, 16), (Shape::S16x256, 16), (Shape::S16x32x2, 16)]
+        {
+            let (per, columns) = shape.registers();
+            let all: BTreeSet<_> =
+                (0..32).flat_map(|thread| (0..2 * per).map(move |index| shape.location(thread, index, 2))).collect();
+            let halves = if shape == Shape::S16x32x2 { 2 } else { 1 };
+            assert_eq!(all.len(), lanes * 2 * columns as usize * halves);
+        }
+    }
+
+    #[test]
+    fn allocation() {
+        let mut tmem = Tmem::default();
+        assert_eq!(tmem.allocate(256).unwrap(), Some(0));
+        assert_eq!(tmem.allocate(64).unwrap(), Some(256));
+        assert_eq!(tmem.allocate(256).unwrap(), None);
+        assert!(tmem.read(0, 320).is_err() && tmem.read(0, 319).is_ok());
+        assert!(tmem.free(256, 128).is_err() && tmem.free(256, 64).is_ok());
+        assert!(tmem.allocate(48).is_err());
+    }
+}

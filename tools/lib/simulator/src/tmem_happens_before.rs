@@ -1,0 +1,198 @@
+//! Which accesses to tensor memory are ordered.
+//!
+//! What a warp does there is visible to another one when the first has fenced (`tcgen05.fence::before_thread_sync`), the two have
+//! met at a barrier, and the other has fenced too (`::after_thread_sync`). What a product writes, and that it has read, is visible
+//! when a barrier was waited for that a commit after it arrived at, and behind a fence; until then it is even the issuing warp's own loads that may
+//! not touch it. OpenMmas and copies that one warp issues follow one another anyhow. Time is counted in fences and commits. A cell
+//! is a column of sixteen lanes.
+
+use crate::fault::{Fault, Result};
+use crate::happens_before::{Actor, HappensBefore};
+use crate::tmem::{COLUMNS, LANES};
+use std::ops::Range;
+
+const GROUPS: usize = LANES / 16;
+/// All groups of lanes, as bits.
+pub(crate) const ALL_LANES: u8 = u8::MAX;
+/// Cells of loads that a warp may have in flight.
+const LOADS: usize = 1 << 16;
+
+#[derive(Default)]
+pub(crate) struct TmemHappensBefore {
+    cells: Vec<Vec<Cell>>,
+    /// For each warp: its fences so far, its commits, and what it knew when it last fenced.
+    fences: Vec<u32>,
+    commits: Vec<u32>,
+    fenced_clocks: Vec<Vec<u32>>,
+    /// Which commits of others it knew of then.
+    complete: Vec<Vec<u32>>,
+    /// Loads of each warp that no `tcgen05.wait::ld` has covered.
+    loads: Vec<Vec<(usize, usize)>>,
+}
+
+#[derive(Clone, Default)]
+struct Cell {
+    write: Option<Access>,
+    reads: Vec<Access>,
+}
+
+/// An access: it is visible to those who vector_clocks so many fences of the warp, or so many commits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Access {
+    warp: usize,
+    line: u32,
+    fences: u32,
+    /// 0 for loads and stores, which are not committed.
+    commits: u32,
+}
+
+/// What touches tensor memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Touch {
+    Load,
+    Store,
+    /// OpenMmas and copies, which are pipelined.
+    MmaRead,
+    MmaWrite,
+}
+
+impl TmemHappensBefore {
+    pub(crate) fn new(count: usize, ctas: usize) -> TmemHappensBefore {
+        TmemHappensBefore {
+            cells: vec![Vec::new(); ctas],
+            fences: vec![0; count],
+            commits: vec![0; count],
+            fenced_clocks: vec![vec![0; count]; count],
+            complete: vec![vec![0; count]; count],
+            loads: vec![Vec::new(); count],
+        }
+    }
+}
+
+impl HappensBefore {
+    /// Columns begin a new life.
+    pub(crate) fn tensor_allocated(&mut self, cta: usize, columns: Range<u32>) {
+        if self.count == 0 {
+            return;
+        }
+        let cells = &mut self.tensor.cells[cta];
+        cells.resize(COLUMNS * GROUPS, Cell::default());
+        cells[columns.start as usize * GROUPS..columns.end as usize * GROUPS].fill(Cell::default());
+    }
+
+    pub(crate) fn tensor_fence(&mut self, actor: Actor, before: bool) {
+        if self.count == 0 {
+            return;
+        }
+        let (id, row) = (self.id(actor), self.row(self.id(actor)));
+        if before {
+            self.tensor.fences[id] += 1;
+            self.vector_clocks[row.start + self.count + id] = self.tensor.fences[id];
+        } else {
+            let visible = &self.vector_clocks[row.start + self.count..row.start + 2 * self.count];
+            self.tensor.fenced_clocks[id].copy_from_slice(visible);
+            let committed = &self.vector_clocks[row.start + 2 * self.count..row.start + 3 * self.count];
+            self.tensor.complete[id].copy_from_slice(committed);
+        }
+    }
+    /// A commit; says its number.
+    pub(crate) fn tensor_commit(&mut self, actor: Actor) -> u32 {
+        if self.count == 0 {
+            return 0;
+        }
+        let id = self.id(actor);
+        self.tensor.commits[id] += 1;
+        self.tensor.commits[id]
+    }
+    /// A warp has waited for its loads.
+    pub(crate) fn tensor_loaded(&mut self, actor: Actor) {
+        if self.count == 0 {
+            return;
+        }
+        let id = self.id(actor);
+        let fences = self.tensor.fences[id] + 1;
+        for (cta, cell) in std::mem::take(&mut self.tensor.loads[id]) {
+            if let Some(cell) = self.tensor.cells[cta].get_mut(cell) {
+                cell.reads.iter_mut().filter(|read| read.warp == id && read.commits == 0).for_each(|read| read.fences = fences);
+            }
+        }
+    }
+
+    /// Whether a warp that touches a cell is_ordered_after of an access before.
+    fn is_ordered_after(&self, id: usize, touch: Touch, access: &Access) -> bool {
+        // NVIDIA's compiler leaves out the fence behind a wait for a commit.
+        let visible = match self.lenient {
+            true => self.vector_clocks[self.row(id).start + 2 * self.count + access.warp],
+            false => self.tensor.complete[id][access.warp],
+        };
+        let committed = || access.commits > 0 && visible >= access.commits;
+        let pipelined = matches!(touch, Touch::MmaRead | Touch::MmaWrite);
+        if access.commits > 0 && !pipelined {
+            return committed();
+        }
+        access.warp == id || self.tensor.fenced_clocks[id][access.warp] >= access.fences || committed()
+    }
+
+    /// A warp, or a product that it issues, touches columns of some groups of lanes.
+    pub(crate) fn tensor_touch(&mut self, actor: Actor, cta: usize, groups: u8, columns: Range<u32>, touch: Touch) -> Result<()> {
+        if self.count == 0 {
+            return Ok(());
+        }
+        let id = self.id(actor);
+        let writes = matches!(touch, Touch::Store | Touch::MmaWrite);
+        let committed = matches!(touch, Touch::MmaRead | Touch::MmaWrite);
+        let now = Access {
+            warp: id,
+            line: actor.line,
+            // A load is over when it was waited for; NVIDIA's compiler does not always.
+            fences: if touch == Touch::Load && !self.lenient { u32::MAX } else { self.tensor.fences[id] + 1 },
+            commits: if committed { self.tensor.commits[id] + 1 } else { 0 },
+        };
+        let mut loads = Vec::new();
+        for column in columns {
+            for group in (0..GROUPS).filter(|group| groups >> group & 1 == 1) {
+                let index = column as usize * GROUPS + group;
+                let Some(cell) = self.tensor.cells[cta].get(index) else { continue };
+                let before = cell.write.iter().chain(cell.reads.iter().filter(|_| writes));
+                if let Some(&access) = before.into_iter().find(|access| !self.is_ordered_after(id, touch, access)) {
+                    return self.unordered_tensor(actor, touch, column, access);
+                }
+                let cell = &mut self.tensor.cells[cta][index];
+                if writes {
+                    cell.reads.clear();
+                    cell.write = Some(now);
+                } else {
+                    cell.reads.retain(|read| read.warp != id || (read.commits > 0) != committed);
+                    cell.reads.push(now);
+                    if touch == Touch::Load {
+                        loads.push((cta, index));
+                    }
+                }
+            }
+        }
+        // A program may load for ever and never wait.
+        self.tensor.loads[id].extend(loads);
+        if self.tensor.loads[id].len() > LOADS {
+            self.tensor_loaded(actor);
+        }
+        Ok(())
+    }
+
+    fn unordered_tensor(&mut self, actor: Actor, touch: Touch, column: u32, access: Access) -> Result<()> {
+        let what = match touch {
+            Touch::Load => "reads",
+            Touch::Store => "writes",
+            Touch::MmaRead => "has an MMA or copy read",
+            Touch::MmaWrite => "has an MMA or copy write",
+        };
+        let (id, other) = (self.id(actor), self.name(access.warp));
+        let lacks = match (access.commits > 0, access.fences) {
+            (true, _) => "a wait for a barrier that tcgen05.commit arrives at, and tcgen05.fence::after_thread_sync",
+            (_, u32::MAX) => "tcgen05.wait::ld before it",
+            _ => "tcgen05.fence::before_thread_sync, a barrier and tcgen05.fence::after_thread_sync",
+        };
+        let message = format!("{} {what} column {column} of tensor memory, which {other} used before", self.name(id));
+        let fault = Fault::new("SIM038", message).note(format!("it was used in line {}; what lacks is {lacks}", access.line));
+        self.report(fault, actor)
+    }
+}

@@ -1,0 +1,248 @@
+//! A warp: registers, and the groups of lanes that are at different places.
+
+use crate::exec::copy::Copies;
+use crate::exec::tcgen05::Access;
+use crate::exec::wgmma::OpenMmas;
+use crate::lanes::{ALL, Lanes, WARP};
+use crate::program::{Program, RegSlot};
+use std::collections::BTreeSet;
+
+/// After so many backward branches a group gives way to the others of its warp.
+const PATIENCE: u32 = 4096;
+
+/// Lanes that are at the same instruction.
+#[derive(Clone, Debug)]
+pub(crate) struct Split {
+    pub(crate) pc: u32,
+    pub(crate) mask: u32,
+    pub(crate) wait: Option<Wait>,
+    /// When these lanes arrived at a barrier, while they wait for its end.
+    pub(crate) ticket: Option<Ticket>,
+    /// The wait that gave up last.
+    pub(crate) gave_up: Option<u32>,
+    backward: u32,
+}
+
+/// A place in the queue of a barrier: the generation of the arrival, and whether the warp came as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket {
+    pub(crate) generation: u64,
+    pub(crate) whole: bool,
+}
+
+/// What a group of lanes waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// These lanes have to come to the same instruction.
+    Lanes {
+        missing: u32,
+    },
+    Barrier {
+        id: u32,
+        arrived: u32,
+        expected: u32,
+    },
+    ClusterBarrier,
+    Mbarrier {
+        address: u32,
+        parity: u32,
+        state: String,
+    },
+    Asynchronous {
+        what: &'static str,
+    },
+    /// These warps of the group have not issued so many mmas.
+    Group {
+        missing: Vec<usize>,
+        mmas: u64,
+    },
+}
+
+impl std::fmt::Display for Wait {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Wait::Lanes { missing } => write!(f, "its lanes {} to come to this instruction", crate::fault::lane_list(*missing)),
+            Wait::Barrier { id, arrived, expected } => write!(f, "barrier {id}, at which {arrived} of {expected} threads are"),
+            Wait::ClusterBarrier => write!(f, "the cluster barrier"),
+            Wait::Mbarrier { address, parity, state } => write!(f, "phase {parity} of the mbarrier at {address:#x} ({state})"),
+            Wait::Asynchronous { what } => write!(f, "{what}"),
+            Wait::Group { missing, mmas } => {
+                write!(f, "warps {missing:?} of its group to take part in wgmma {mmas}")
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Warp {
+    pub(crate) index: usize,
+    pub(crate) regs: Vec<Lanes>,
+    /// Per register, the lanes whose value nothing has set.
+    pub(crate) undefined: Vec<u32>,
+    pub(crate) splits: Vec<Split>,
+    pub(crate) local: Vec<u8>,
+    /// The cluster barrier's generation at which this warp arrived.
+    pub(crate) cluster_ticket: Option<u64>,
+    pub(crate) copies: Copies,
+    pub(crate) mmas: OpenMmas,
+    pub(crate) tensor_stores: Vec<Access>,
+    /// Registers that `tcgen05.ld` loads and no `tcgen05.wait::ld` has waited for.
+    pub(crate) tensor_loads: BTreeSet<RegSlot>,
+    /// Registers that belong to asynchronous work, and how many.
+    in_flight: Vec<bool>,
+    in_flight_count: usize,
+    /// Registers computed or loaded since the last `wgmma.fence`; all that hold no constant are before the first. A copy is only
+    /// another name: compilers move copies and constants over fences.
+    unfenced: Vec<bool>,
+    pub(crate) has_fenced: bool,
+    /// Bulk groups that were committed.
+    pub(crate) bulk_groups: u32,
+    /// Registers count as set and fenced whatever happens.
+    assumed_defined: bool,
+}
+
+impl Warp {
+    pub(crate) fn new(program: &Program, index: usize, threads: u32, special: impl Fn(crate::program::Special) -> Lanes) -> Warp {
+        let mut warp = Warp {
+            index,
+            regs: vec![[0; WARP]; program.slots as usize],
+            undefined: vec![ALL; program.slots as usize],
+            in_flight: vec![false; program.slots as usize],
+            unfenced: vec![true; program.slots as usize],
+            ..Warp::default()
+        };
+        for &(slot, value) in &program.constants {
+            warp.regs[slot as usize] = [value; WARP];
+            warp.undefined[slot as usize] = 0;
+            warp.unfenced[slot as usize] = false;
+        }
+        for &(slot, kind) in &program.specials {
+            warp.regs[slot as usize] = special(kind);
+            warp.undefined[slot as usize] = 0;
+        }
+        let mask = if threads >= 32 { ALL } else { (1 << threads) - 1 };
+        warp.splits.push(Split { pc: 0, mask, wait: None, ticket: None, gave_up: None, backward: 0 });
+        warp
+    }
+
+    /// From now on nothing is said about registers that nothing has set, or that are used without a fence.
+    pub(crate) fn assume_defined(&mut self) {
+        (self.assumed_defined, self.has_fenced) = (true, true);
+        self.undefined.fill(0);
+        self.unfenced.fill(false);
+    }
+
+    pub(crate) fn live(&self) -> u32 {
+        self.splits.iter().fold(0, |mask, split| mask | split.mask)
+    }
+    pub(crate) fn is_done(&self) -> bool {
+        self.splits.is_empty()
+    }
+    /// The group to run next: the one that is furthest behind, so that the others are caught up with.
+    pub(crate) fn pick(&self) -> Option<usize> {
+        let runnable = self.splits.iter().enumerate().filter(|(_, split)| split.wait.is_none());
+        runnable.min_by_key(|(_, split)| (split.backward / PATIENCE, split.pc)).map(|(index, _)| index)
+    }
+    /// Moves a group, or a part of it, to another instruction.
+    pub(crate) fn branch(&mut self, index: usize, target: u32, taken: u32) {
+        let split = &mut self.splits[index];
+        if taken == 0 {
+            split.pc += 1;
+            return;
+        }
+        let backward = split.backward + u32::from(target <= split.pc && self.splits.len() > 1);
+        let split = &mut self.splits[index];
+        if taken == split.mask {
+            (split.pc, split.backward) = (target, backward);
+            return;
+        }
+        split.mask &= !taken;
+        split.pc += 1;
+        self.splits.push(Split { pc: target, mask: taken, wait: None, ticket: None, gave_up: None, backward });
+    }
+    pub(crate) fn exit(&mut self, index: usize, lanes: u32) {
+        self.splits[index].mask &= !lanes;
+        if self.splits[index].mask == 0 {
+            self.splits.swap_remove(index);
+        } else {
+            self.splits[index].pc += 1;
+        }
+    }
+    /// Joins groups that have come to the same instruction.
+    pub(crate) fn merge(&mut self) {
+        let mut index = 0;
+        while index < self.splits.len() {
+            let (pc, ticket) = (self.splits[index].pc, self.splits[index].ticket);
+            while let Some(other) =
+                (index + 1..self.splits.len()).find(|&o| self.splits[o].pc == pc && self.splits[o].ticket == ticket)
+            {
+                let removed = self.splits.swap_remove(other);
+                self.splits[index].mask |= removed.mask;
+                self.splits[index].wait = None;
+            }
+            index += 1;
+        }
+        if self.splits.len() == 1 {
+            self.splits[0].backward = 0;
+        }
+    }
+
+    // Registers.
+
+    pub(crate) fn any_in_flight(&self) -> bool {
+        self.in_flight_count > 0
+    }
+    pub(crate) fn is_in_flight(&self, slot: RegSlot) -> bool {
+        self.in_flight[slot as usize]
+    }
+    pub(crate) fn in_flight(&mut self, slot: RegSlot, now: bool) {
+        let before = std::mem::replace(&mut self.in_flight[slot as usize], now);
+        self.in_flight_count = self.in_flight_count + usize::from(now) - usize::from(before);
+    }
+
+    /// `wgmma.fence`: mmas may use the registers written so far.
+    pub(crate) fn fence_registers(&mut self) {
+        self.unfenced.fill(false);
+        self.has_fenced = true;
+    }
+    pub(crate) fn is_unfenced(&self, slot: RegSlot) -> bool {
+        self.unfenced[slot as usize]
+    }
+    /// Says whether a register's value is one that needs a fence.
+    pub(crate) fn set_unfenced(&mut self, slot: RegSlot, unfenced: bool) {
+        self.unfenced[slot as usize] = unfenced && !self.assumed_defined;
+    }
+
+    #[inline]
+    pub(crate) fn read(&self, slot: RegSlot) -> &Lanes {
+        &self.regs[slot as usize]
+    }
+    #[inline]
+    pub(crate) fn write(&mut self, slot: RegSlot, mask: u32, values: &Lanes) {
+        let register = &mut self.regs[slot as usize];
+        if mask == ALL {
+            *register = *values;
+        } else {
+            for lane in 0..WARP {
+                if mask >> lane & 1 == 1 {
+                    register[lane] = values[lane];
+                }
+            }
+        }
+    }
+    /// Writes a result that is defined in the lanes of the mask, save in `undefined`.
+    #[inline]
+    pub(crate) fn set(&mut self, slot: RegSlot, mask: u32, values: &Lanes, undefined: u32) {
+        self.write(slot, mask, values);
+        self.mark(slot, mask, undefined);
+    }
+    #[inline]
+    pub(crate) fn mark(&mut self, slot: RegSlot, mask: u32, undefined: u32) {
+        if self.assumed_defined {
+            return;
+        }
+        let state = &mut self.undefined[slot as usize];
+        *state = *state & !mask | undefined & mask;
+        self.unfenced[slot as usize] = true;
+    }
+}

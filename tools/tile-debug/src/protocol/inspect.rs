@@ -1,0 +1,249 @@
+//! What an editor can see of a kernel that stands still: frames, scopes, variables with their elements, expressions, sources; and
+//! where it can stop.
+
+use super::wire::Request;
+use super::{Editor, Handle};
+use crate::engine::Control;
+use crate::expression::{self, Datum, elements};
+use crate::scene::{Scene, Why};
+use crate::values;
+use serde_json::{Value, json};
+
+/// Children that are sent where an editor does not say how many it wants.
+const MOST_CHILDREN: usize = 256;
+
+impl Editor<'_> {
+    pub(super) fn look(&mut self, command: &str, request: &Request, scene: &Scene<'_>) -> Result<Value, String> {
+        match command {
+            "stackTrace" => Ok(self.stack(request, scene)),
+            "scopes" => Ok(json!({"scopes": [
+                {"name": "Variables", "presentationHint": "locals", "variablesReference": self.handle(Handle::Variables), "expensive": false},
+                {"name": "Values", "presentationHint": "registers", "variablesReference": self.handle(Handle::Values), "expensive": false},
+                {"name": "Memory", "variablesReference": self.handle(Handle::Memory), "expensive": true},
+            ]})),
+            "variables" => self.variables(request, scene),
+            "evaluate" => {
+                let text = request.arguments["expression"].as_str().unwrap_or_default();
+                let datum = expression::evaluate(text, scene)?;
+                let shown = values::describe(&datum, scene)?;
+                let mut answer = self.variable("", datum, scene);
+                answer["result"] = json!(shown);
+                Ok(answer)
+            }
+            "dataBreakpointInfo" => self.data_breakpoint_info(request, scene),
+            "exceptionInfo" => {
+                let id = match &scene.stop.why {
+                    Why::Fault(word, _) => word,
+                    Why::Difference(_) => "difference",
+                    _ => "failure",
+                };
+                Ok(json!({"exceptionId": id, "description": scene.stop.why.report(), "breakMode": "always"}))
+            }
+            _ => Err(format!("'{command}' is not supported")),
+        }
+    }
+
+    fn handle(&mut self, handle: Handle) -> usize {
+        self.handles.push(handle);
+        self.handles.len()
+    }
+
+    fn stack(&mut self, request: &Request, scene: &Scene<'_>) -> Value {
+        let op = self.subject.listing.text(scene.stop.row);
+        let frames: Vec<Value> = match scene.frames() {
+            [] => vec![json!({"id": 1, "name": op, "line": 0, "column": 0})],
+            frames => {
+                let frame = |(depth, frame): (usize, &crate::subject::Frame)| json!({"id": depth + 1, "name": frame.function, "line": frame.line, "column": frame.column.max(1), "source": self.source_of(frame.file)});
+                frames.iter().rev().enumerate().map(frame).collect()
+            }
+        };
+        let total = frames.len();
+        let start = request.arguments["startFrame"].as_u64().unwrap_or(0) as usize;
+        let levels = request.arguments["levels"].as_u64().filter(|levels| *levels > 0).unwrap_or(u64::MAX) as usize;
+        let shown: Vec<Value> = frames.into_iter().skip(start).take(levels).collect();
+        json!({"stackFrames": shown, "totalFrames": total})
+    }
+
+    /// A file that is there by its path; ops, which are in no file, and what is missing by a number.
+    fn source_of(&self, file: usize) -> Value {
+        let known = &self.subject.files[file];
+        match &known.found {
+            Some((path, _)) if path.is_file() => {
+                let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+                json!({"name": self.subject.short(file), "path": path})
+            }
+            _ => json!({"name": self.subject.short(file), "sourceReference": file + 1}),
+        }
+    }
+
+    pub(super) fn source(&self, request: &Request) -> Result<Value, String> {
+        let number = request.arguments["source"]["sourceReference"].as_u64().or(request.arguments["sourceReference"].as_u64());
+        let file = number.and_then(|number| self.subject.files.get((number as usize).checked_sub(1)?));
+        match file.map(|file| (&file.name, &file.found)) {
+            Some((_, Some((_, lines)))) => Ok(json!({"content": lines.join("\n")})),
+            Some((name, None)) => Err(format!("{name} is not there; 'source' of the launch says where it is")),
+            None => Err("there is no such source".into()),
+        }
+    }
+
+    fn variables(&mut self, request: &Request, scene: &Scene<'_>) -> Result<Value, String> {
+        let number = request.arguments["variablesReference"].as_u64().unwrap_or(0) as usize;
+        let handle = number.checked_sub(1).and_then(|index| self.handles.get(index));
+        let found: Vec<(String, Datum)> = match handle.ok_or("what was asked about is over")? {
+            Handle::Variables => {
+                let variables = scene.variables().into_iter();
+                variables.filter_map(|(name, id)| Some((name, expression::of_value(scene.value(id).ok()?)))).collect()
+            }
+            Handle::Values => {
+                let values = scene.visible().into_iter();
+                values.filter_map(|id| Some((id.to_string(), expression::of_value(scene.value(id).ok()?)))).collect()
+            }
+            Handle::Memory => self.subject.arrays.iter().map(|array| (array.name.clone(), Datum::Array(array.clone()))).collect(),
+            Handle::Elements(datum) => {
+                let (filter, datum) = (request.arguments["filter"].as_str().unwrap_or(""), datum.clone());
+                let start = request.arguments["start"].as_u64().unwrap_or(0) as usize;
+                let count =
+                    request.arguments["count"].as_u64().filter(|count| *count > 0).map_or(MOST_CHILDREN, |count| count as usize);
+                let mut children = Vec::new();
+                if filter != "indexed"
+                    && let Datum::Tile(tile) = &datum
+                {
+                    let report = values::statistics(&elements(tile));
+                    children.push(json!({"name": "statistics", "value": report, "variablesReference": 0}));
+                }
+                if filter != "named" {
+                    let indices = (start..expression::extent(&datum).unwrap_or(0)).take(count.min(MOST_CHILDREN));
+                    for index in indices {
+                        let part = expression::element(&datum, index as i64)?;
+                        children.push(self.variable(&format!("[{index}]"), part, scene));
+                    }
+                }
+                return Ok(json!({"variables": children}));
+            }
+        };
+        let variables: Vec<Value> = found.into_iter().map(|(name, datum)| self.variable(&name, datum, scene)).collect();
+        Ok(json!({"variables": variables}))
+    }
+
+    /// A variable of the protocol; one with elements can be asked about.
+    fn variable(&mut self, name: &str, datum: Datum, scene: &Scene<'_>) -> Value {
+        let (ty, shown) = match &datum {
+            Datum::Tile(tile) => values::typed(tile, scene),
+            Datum::Array(array) if array.sizes.is_empty() => match expression::read(array, scene) {
+                Ok(tile) => values::typed(&tile, scene),
+                Err(error) => (array.elem.name().to_string(), error),
+            },
+            Datum::Array(array) => (values::array_line(array), values::array_line(array)),
+            Datum::Other(value) => ("view".to_string(), values::line(value, scene)),
+            Datum::Numbers(numbers) => ("number".to_string(), numbers.first().map_or(String::new(), f64::to_string)),
+        };
+        let mut variable = json!({"name": name, "value": shown, "type": ty, "variablesReference": 0});
+        if let Some(extent) = expression::extent(&datum) {
+            if matches!(datum, Datum::Tile(_)) {
+                variable["namedVariables"] = json!(1);
+            }
+            variable["indexedVariables"] = json!(extent);
+            variable["variablesReference"] = json!(self.handle(Handle::Elements(datum)));
+        }
+        variable
+    }
+
+    pub(super) fn set_breakpoints(&mut self, request: &Request, control: &mut Control) -> Result<Value, String> {
+        let source = &request.arguments["source"];
+        let file = source["path"].as_str().or(source["name"].as_str()).unwrap_or_default();
+        let known = self.subject.files.iter().enumerate().map(|(number, _)| number);
+        let ours: Vec<String> = known
+            .filter(|number| self.subject.is_file(*number, file))
+            .map(|number| self.subject.files[number].name.clone())
+            .collect();
+        control.breakpoints.retain(|breakpoint| breakpoint.function.is_some() || !ours.contains(&breakpoint.file));
+        let mut answers = Vec::new();
+        for requested in request.arguments["breakpoints"].as_array().into_iter().flatten() {
+            let line = requested["line"].as_u64().unwrap_or(0) as u32;
+            let Some((number, line)) = self.subject.line_with_code(file, line) else {
+                answers.push(json!({"verified": false, "line": line, "message": "no op comes from this line or one after it"}));
+                continue;
+            };
+            answers.push(self.set_breakpoint(requested, number, line, None, control));
+        }
+        Ok(json!({"breakpoints": answers}))
+    }
+
+    /// A breakpoint with the conditions of the request, as the protocol answers it.
+    fn set_breakpoint(&self, requested: &Value, file: usize, line: u32, function: Option<&str>, control: &mut Control) -> Value {
+        let text = |name: &str| requested[name].as_str().filter(|text| !text.is_empty()).map(str::to_string);
+        let times = text("hitCondition").map_or(Ok(1), |times| times.trim_start_matches(['>', '=', ' ']).parse());
+        let breakpoint = control.add(&self.subject.files[file].name, line);
+        breakpoint.function = function.map(str::to_string);
+        (breakpoint.condition, breakpoint.message) = (text("condition"), text("logMessage"));
+        let mut answer = json!({"id": breakpoint.id, "verified": true, "line": line});
+        match times {
+            Ok(times) => breakpoint.times = times,
+            Err(_) => answer["message"] = json!("a hit condition is a number: from which time on to stop"),
+        }
+        answer
+    }
+
+    /// Breakpoints at the first lines of functions; they replace those of the request before.
+    pub(super) fn set_function_breakpoints(&mut self, request: &Request, control: &mut Control) -> Result<Value, String> {
+        control.breakpoints.retain(|breakpoint| breakpoint.function.is_none());
+        let mut answers = Vec::new();
+        for requested in request.arguments["breakpoints"].as_array().into_iter().flatten() {
+            let name = requested["name"].as_str().unwrap_or_default();
+            answers.push(match self.subject.line_of_function(name) {
+                Some((file, line)) => self.set_breakpoint(requested, file, line, Some(name), control),
+                None => json!({"verified": false, "message": format!("no op comes from a function '{name}'")}),
+            });
+        }
+        Ok(json!({"breakpoints": answers}))
+    }
+
+    /// Whether an editor can watch a variable or an expression: the data of the breakpoint is the expression.
+    fn data_breakpoint_info(&self, request: &Request, scene: &Scene<'_>) -> Result<Value, String> {
+        let name = request.arguments["name"].as_str().unwrap_or_default();
+        let container = request.arguments["variablesReference"].as_u64().unwrap_or(0) as usize;
+        let inside = container.checked_sub(1).and_then(|index| self.handles.get(index));
+        if matches!(inside, Some(Handle::Elements(_))) {
+            let description = "watch the element as an expression, such as x[3, 0]";
+            return Ok(json!({"dataId": null, "description": description}));
+        }
+        Ok(match expression::evaluate(name, scene) {
+            Ok(_) => json!({"dataId": name, "description": name, "accessTypes": ["write"], "canPersist": true}),
+            Err(error) => json!({"dataId": null, "description": error}),
+        })
+    }
+
+    /// The expressions that are watched; they replace those of the request before. An expression that stays keeps its last values.
+    pub(super) fn set_data_breakpoints(
+        &mut self,
+        request: &Request,
+        control: &mut Control,
+        scene: Option<&Scene<'_>>,
+    ) -> Result<Value, String> {
+        let requested = request.arguments["breakpoints"].as_array().into_iter().flatten().map(|requested| {
+            let text = requested["dataId"].as_str().unwrap_or_default();
+            let now = scene.and_then(|scene| {
+                let value = expression::evaluate(text, scene).and_then(|datum| values::describe(&datum, scene)).ok()?;
+                Some(((scene.moment.block_position().linear, scene.moment.warp_role()), value))
+            });
+            (text.to_string(), now)
+        });
+        let ids = control.replace_watches(requested.collect());
+        let answers: Vec<Value> = ids.into_iter().map(|id| json!({"id": id, "verified": true})).collect();
+        Ok(json!({"breakpoints": answers}))
+    }
+
+    pub(super) fn locations(&self, request: &Request) -> Result<Value, String> {
+        let source = &request.arguments["source"];
+        let file = source["path"].as_str().or(source["name"].as_str()).unwrap_or_default();
+        let first = request.arguments["line"].as_u64().unwrap_or(0) as u32;
+        let last = request.arguments["endLine"].as_u64().map_or(first, |line| line as u32);
+        let mut lines = Vec::new();
+        let mut next = first;
+        while let Some((_, line)) = self.subject.line_with_code(file, next).filter(|(_, line)| *line <= last) {
+            lines.push(json!({"line": line}));
+            next = line + 1;
+        }
+        Ok(json!({"breakpoints": lines}))
+    }
+}

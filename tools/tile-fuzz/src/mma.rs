@@ -1,0 +1,470 @@
+//! Matrix products, alone and in loops, of numbers so small that every sum is exact in any order.
+
+use crate::builder::{Kind, View, ViewKind};
+use crate::program::{Generator, encode};
+use crate::random::Random;
+use crate::views::Tensor;
+use base::ir::Value;
+use core_dialect::memory::Padding;
+use numerics::Scalar;
+use numerics::arith::{Predicate, Rounding, Signedness};
+use tileir::Op;
+
+/// Element types of a product, and the largest number that operands are made of.
+#[derive(Clone, Copy)]
+struct Types {
+    operand: Scalar,
+    acc: Scalar,
+    limit: i64,
+}
+
+const fn types(operand: Scalar, acc: Scalar, limit: i64) -> Types {
+    Types { operand, acc, limit }
+}
+
+const TYPES: [Types; 11] = [
+    types(Scalar::F16, Scalar::F32, 4),
+    types(Scalar::F16, Scalar::F32, 4),
+    types(Scalar::BF16, Scalar::F32, 4),
+    types(Scalar::F16, Scalar::F16, 1),
+    types(Scalar::F32, Scalar::F32, 4),
+    types(Scalar::TF32, Scalar::F32, 4),
+    types(Scalar::F64, Scalar::F64, 8),
+    types(Scalar::I8, Scalar::I32, 64),
+    types(Scalar::F8E4M3FN, Scalar::F32, 4),
+    types(Scalar::F8E5M2, Scalar::F32, 4),
+    types(Scalar::F8E4M3FN, Scalar::F16, 1),
+];
+
+/// A matrix in memory, of which a loop takes one tile after the other.
+struct Matrix {
+    view: Value,
+    kind: Kind,
+    /// Which of the index numbers counts along the dimension that is summed over, and what the other one is.
+    along: usize,
+    other: Value,
+    /// The tiles are taken in the order in which their numbers stand in this view.
+    table: Option<Value>,
+    /// The tile is turned once it is loaded.
+    turned: bool,
+    /// What it becomes then.
+    operand: Scalar,
+}
+
+/// How often a loop is run: the number, and whether it is known.
+struct TripCount {
+    bounds: [Value; 3],
+    most: i64,
+}
+
+impl Generator {
+    /// Whole numbers from `-limit` to below `limit`, a power of two, of any type that has them.
+    pub(crate) fn small(&mut self, kind: &Kind, limit: i64) -> Value {
+        let full = kind.of(Scalar::I32);
+        let some = self.below(2 * limit, &kind.shape);
+        let limit = self.splat(&full, limit.unsigned_abs().wrapping_neg());
+        let from = self.build.plus(&full, some, limit);
+        self.of_full(from, kind)
+    }
+
+    fn of_full(&mut self, from: Value, kind: &Kind) -> Value {
+        let (signedness, rounding_mode) = (Signedness::Signed, Rounding::NearestEven);
+        match kind.scalar {
+            Scalar::I8 => self.convert(from, &kind.of(Scalar::I32), Scalar::I8),
+            Scalar::I32 => from,
+            _ => self.build.emit(kind, Op::IToF { signedness, rounding_mode, from }),
+        }
+    }
+
+    fn matmul(&mut self, lhs: Value, rhs: Value, acc: Value, kind: &Kind) -> Value {
+        let op = match kind.scalar {
+            Scalar::I32 => {
+                let (signedness_lhs, signedness_rhs) = (self.signedness(), self.signedness());
+                Op::MmaI { signedness_lhs, signedness_rhs, lhs, rhs, acc }
+            }
+            _ => Op::MmaF { fast_acc: self.random.one_in(8), lhs, rhs, acc },
+        };
+        self.build.emit(kind, op)
+    }
+
+    /// Rows, columns and depth of a product.
+    fn extents(&mut self) -> [i64; 3] {
+        if self.plain {
+            let rows = self.random.pick(&[128, 256, 256, 512]);
+            return [rows, self.random.pick(&[32, 64, 128, 128, 256]), self.random.pick(&[16, 32, 64])];
+        }
+        let rows = self.random.pick(&[16, 32, 32, 64, 64, 128]);
+        [rows, self.random.pick(&[16, 16, 32, 32, 64]), self.random.pick(&[16, 16, 32, 32, 64])]
+    }
+
+    /// A product of computed tiles.
+    pub(crate) fn mma(&mut self) {
+        let types = self.random.pick(&TYPES);
+        let [m, n, k] = if self.random.one_in(6) { [0; 3].map(|_| 1 << self.random.below(6)) } else { self.extents() };
+        let batch: Vec<i64> = if self.random.one_in(5) { vec![2] } else { Vec::new() };
+        let of = |scalar, extents: [i64; 2]| Kind::new(scalar, &[&batch[..], &extents].concat());
+        let result = of(types.acc, [m, n]);
+        let lhs = self.small(&of(types.operand, [m, k]), types.limit);
+        let rhs = self.small(&of(types.operand, [k, n]), types.limit);
+        let acc = self.small(&result, types.limit);
+        let value = self.matmul(lhs, rhs, acc, &result);
+        self.add(value, result);
+    }
+
+    /// Memory of small numbers.
+    fn numbers(&mut self, scalar: Scalar, elements: i64, limit: i64) -> Value {
+        let mut data = Vec::new();
+        for _ in 0..elements {
+            let number = self.random.below(2 * limit as usize + 1) as i64 - limit;
+            let bits = if scalar.is_int() { number as u64 } else { encode(scalar, number as f64) };
+            data.extend(&bits.to_le_bytes()[..scalar.bytes() as usize]);
+        }
+        self.memory(scalar, data)
+    }
+
+    /// A matrix whose tiles along the depth come one after the other. `rows` are the extent that is not summed over; its tiles are
+    /// the blocks' where `other` is the block.
+    fn matrix(&mut self, types: Types, rows: i64, depth: i64, steps: i64, lhs: bool, other: Value, tiles: i64) -> Matrix {
+        let stored = if types.operand == Scalar::TF32 { Scalar::F32 } else { types.operand };
+        // The last tile may stick out of the matrix.
+        let ragged = if self.random.one_in(3) { self.random.below(depth as usize) as i64 } else { 0 };
+        let along_size = (depth * steps - ragged).max(1);
+        let turned = self.random.one_in(4);
+        // The depth is the second dimension of a left operand, the first of a right one, and the other way round before a turn.
+        let along = usize::from(lhs != turned);
+        let (mut tile, mut sizes) = (vec![rows; 2], vec![rows * tiles; 2]);
+        (tile[along], sizes[along]) = (depth, along_size);
+        let base = self.numbers(stored, sizes.iter().product(), types.limit);
+        let (mut order, mut dim_map) = (vec![0, 1], vec![0, 1]);
+        if self.random.one_in(3) {
+            order.reverse();
+        }
+        if self.random.one_in(4) {
+            dim_map.reverse();
+            sizes.reverse();
+            order = order.iter().map(|dim| 1 - dim).collect();
+        }
+        let tensor = Tensor::packed(stored, &sizes, &order, base);
+        let view = View { kind: ViewKind::Partition, tile: tile.clone(), dim_map };
+        let view = self.view(&tensor, &view, Some(Padding::Zero));
+        let table = self.random.apart().one_in(5).then(|| self.table(steps));
+        Matrix { view, kind: Kind::new(stored, &tile), along, other, table, turned, operand: types.operand }
+    }
+
+    /// Numbers below `below`, as many, in memory.
+    fn table(&mut self, below: i64) -> Value {
+        let mut random = self.random.apart();
+        let data = (0..below).flat_map(|_| (random.below(below as usize) as i32).to_le_bytes()).collect();
+        let base = self.memory(Scalar::I32, data);
+        let tensor = Tensor::packed(Scalar::I32, &[below], &[0], base);
+        self.view(&tensor, &View { kind: ViewKind::Partition, tile: vec![1], dim_map: vec![0] }, None)
+    }
+
+    fn looked_up(&mut self, table: Value, step: Value) -> Value {
+        let single = Kind::new(Scalar::I32, &[1]);
+        let (number, _) = self.load_view(table, &[step], &single, None);
+        self.reshape(number, &single, &[])
+    }
+
+    /// The tile of a matrix for one step.
+    fn operand(&mut self, matrix: &Matrix, step: Value) -> Value {
+        let mut index = [matrix.other; 2];
+        index[matrix.along] = matrix.table.map_or(step, |table| self.looked_up(table, step));
+        let (mut tile, _) = self.load_view(matrix.view, &index, &matrix.kind, None);
+        let mut kind = matrix.kind.clone();
+        if self.random.one_in(6) && kind.scalar.is_float() && kind.scalar.bits() >= 16 {
+            tile = self.build.emit(&kind, Op::NegF { source: tile });
+        }
+        if matrix.operand != kind.scalar {
+            kind = kind.of(matrix.operand);
+            tile = self.build.emit(&kind, Op::FToF { rounding_mode: Rounding::NearestEven, from: tile });
+        }
+        if matrix.turned {
+            kind.shape.reverse();
+            tile = self.build.emit(&kind, Op::Permute { permutation: [1, 0].into(), source: tile });
+        }
+        tile
+    }
+
+    /// How often a loop of products is run: often not at all, and often less than its pipeline is deep.
+    fn trip_count(&mut self) -> TripCount {
+        let most = self.random.pick(&[0, 1, 2, 3, 4, 5, 6, 9]);
+        let [zero, one] = [0, 1].map(|n| self.index_constant(n));
+        let (upper, most) = match self.random.below(3) {
+            0 => (self.index_constant(most), most),
+            1 => (self.number_parameter(most), most),
+            _ => {
+                let more = self.number_parameter(most);
+                (self.build.plus(&Kind::new(Scalar::I32, &[]), more, self.block), most + self.grid - 1)
+            }
+        };
+        TripCount { bounds: [zero, upper, one], most: most.max(1) }
+    }
+
+    /// A loop over the depth of one or two products of tiles from memory.
+    pub(crate) fn mma_loop(&mut self) {
+        let types = self.random.pick(&TYPES);
+        let [m, n, k] = self.extents();
+        let (zero, trip_count) = (self.index_constant(0), self.trip_count());
+        let lhs = self.matrix(types, m, k, trip_count.most, true, self.block, self.grid);
+        let rhs = self.matrix(types, n, k, trip_count.most, false, zero, 1);
+        let second = self.random.one_in(4).then(|| self.matrix(types, n, k, trip_count.most, false, zero, 1));
+        let result = Kind::new(types.acc, &[m, n]);
+        let mut kinds = vec![result.clone(); 1 + usize::from(second.is_some())];
+        let mut init: Vec<Value> = kinds.iter().map(|kind| self.start(kind, types.limit)).collect();
+        // Something else that is carried.
+        if self.random.one_in(3) && !self.plain {
+            let (x, kind) = self.any();
+            init.push(x);
+            kinds.push(kind);
+        }
+        let rewrite = self.random.below(6);
+        let values = self.for_each_step(&trip_count, init, &kinds, |inner, step, carried| {
+            let a = inner.operand(&lhs, step);
+            let mut next = Vec::new();
+            for (matrix, acc) in [Some(&rhs), second.as_ref()].into_iter().flatten().zip(carried) {
+                let b = inner.operand(matrix, step);
+                let acc = if rewrite == 0 { inner.flipped(*acc, &result, step) } else { *acc };
+                next.push(inner.matmul(a, b, acc, &result));
+            }
+            for i in next.len()..carried.len() {
+                next.push(inner.arithmetic(carried[i], &kinds[i].clone()));
+            }
+            next
+        });
+        values.into_iter().zip(kinds).for_each(|(value, kind)| self.add(value, kind));
+    }
+
+    /// Tiles of a product one after the other, of which each block makes every so many: each is stored, and all are added up.
+    pub(crate) fn mma_tiles(&mut self) {
+        let types = self.random.pick(&TYPES);
+        let [m, n, k] = self.extents();
+        let (zero, blocks, steps) = (self.index_constant(0), self.index_constant(self.grid), self.trip_count());
+        let most = self.random.pick(&[0, 1, 2, 3, 5, 7]);
+        let upper = if self.random.one_in(2) { self.index_constant(most) } else { self.number_parameter(most) };
+        let tiles = TripCount { bounds: [self.block, upper, blocks], most: most.max(1) };
+        let lhs = self.matrix(types, m, k, steps.most, true, zero, tiles.most);
+        let rhs = self.matrix(types, n, k, steps.most, false, zero, 1);
+        let result = Kind::new(types.acc, &[m, n]);
+        let out = self.output(types.acc, m * tiles.most * n, 0.0);
+        let out = Tensor::packed(types.acc, &[m * tiles.most, n], &[0, 1], out);
+        let out = self.view(&out, &View { kind: ViewKind::Partition, tile: vec![m, n], dim_map: vec![0, 1] }, None);
+        let (init, kinds) = (vec![self.start(&result, types.limit)], [result.clone()]);
+        let all = self.for_each_step(&tiles, init, &kinds, |outer, tile, all| {
+            let lhs = Matrix { other: tile, ..lhs };
+            let init = vec![outer.start(&result, types.limit)];
+            let accumulators = outer.for_each_step(&steps, init, &kinds, |inner, step, acc| {
+                let (a, b) = (inner.operand(&lhs, step), inner.operand(&rhs, step));
+                vec![inner.matmul(a, b, acc[0], &result)]
+            });
+            outer.store_view(out, &[tile, zero], accumulators[0], None);
+            vec![outer.added(all[0], accumulators[0], &result)]
+        });
+        self.add(all[0], result.clone());
+    }
+
+    fn added(&mut self, lhs: Value, rhs: Value, kind: &Kind) -> Value {
+        let rounding_mode = Rounding::NearestEven;
+        match kind.scalar.is_int() {
+            true => self.build.plus(kind, lhs, rhs),
+            false => self.build.emit(kind, Op::AddF { flush_to_zero: false, rounding_mode, lhs, rhs }),
+        }
+    }
+
+    /// What a sum starts with.
+    fn start(&mut self, kind: &Kind, limit: i64) -> Value {
+        if self.random.one_in(3) { self.small(kind, limit) } else { self.splat(kind, 0) }
+    }
+
+    /// A tile with the signs of some rows changed, as a running maximum rescales accumulators; some factors are infinite, NaN or zero.
+    fn flipped(&mut self, acc: Value, kind: &Kind, step: Value) -> Value {
+        let rows = Kind::new(Scalar::I32, &[kind.shape[0], 1]);
+        let flat = Kind::new(Scalar::I32, &[kind.shape[0]]);
+        let places = self.build.emit(&flat, Op::Iota {});
+        let places = self.reshape(places, &flat, &rows.shape);
+        let one = self.reshape(step, &Kind::new(Scalar::I32, &[]), &[1, 1]);
+        let steps = if rows.count() == 1 { one } else { self.build.emit(&rows, Op::Broadcast { source: one }) };
+        let sum = self.build.plus(&rows, places, steps);
+        // 0 and 1 become 1 and -1.
+        let (mask, minus_two, one) = (self.splat(&rows, 1), self.splat(&rows, (-2i64) as u64), self.splat(&rows, 1));
+        let odd = self.build.and(&rows, sum, mask);
+        let odd = self.build.times(&rows, odd, minus_two);
+        let sign = self.build.plus(&rows, odd, one);
+        let sign = self.of_full(sign, &rows.of(kind.scalar));
+        let mut apart = self.random.apart();
+        let sign = match kind.scalar.is_float() && apart.one_in(3) {
+            true => self.special(sign, &rows.of(kind.scalar), sum, &mut apart),
+            false => sign,
+        };
+        let rhs = self.build.emit(kind, Op::Broadcast { source: sign });
+        match kind.scalar.is_int() {
+            true => self.build.times(kind, acc, rhs),
+            false => {
+                let rounding_mode = Rounding::NearestEven;
+                self.build.emit(kind, Op::MulF { flush_to_zero: false, rounding_mode, lhs: acc, rhs })
+            }
+        }
+    }
+
+    /// Factors that are no finite numbers in some of the rows, from an early step on or in late ones only.
+    fn special(&mut self, factors: Value, kind: &Kind, numbers: Value, random: &mut Random) -> Value {
+        let full = kind.of(Scalar::I32);
+        let special = random.pick(&[f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 0.0]);
+        let (mask, some) = (random.pick(&[1, 3, 7]), random.below(4) as u64);
+        let (mask, some) = (self.splat(&full, mask), self.splat(&full, some));
+        let lhs = self.build.and(&full, numbers, mask);
+        let (comparison_predicate, signedness) = (Predicate::Equal, Signedness::Signed);
+        let cond = self.build.emit(&kind.of(Scalar::I1), Op::CmpI { comparison_predicate, signedness, lhs, rhs: some });
+        let val_if_true = self.number(kind, special);
+        self.build.emit(kind, Op::Select { cond, val_if_true, val_if_false: factors })
+    }
+
+    /// A counted loop; `fill` is given the number of the step and what is carried, and gives what is carried on.
+    fn for_each_step(
+        &mut self,
+        trip_count: &TripCount,
+        init: Vec<Value>,
+        kinds: &[Kind],
+        fill: impl FnOnce(&mut Generator, Value, &[Value]) -> Vec<Value>,
+    ) -> Vec<Value> {
+        let types: Vec<_> = kinds.iter().map(|kind| self.build.tile(kind)).collect();
+        let counter = self.build.tile(&Kind::new(Scalar::I32, &[]));
+        let (body, args, before) = self.build.region(&[&[counter], &types[..]].concat());
+        let outside = self.pool.len();
+        (self.depth, self.loops) = (self.depth + 1, self.loops + 1);
+        let operands = fill(self, args[0], &args[1..]).into();
+        (self.depth, self.loops) = (self.depth - 1, self.loops - 1);
+        self.pool.truncate(outside);
+        self.build.ops(Op::Continue { operands }, &[]);
+        self.build.close(before);
+        let [lower_bound, upper_bound, step] = trip_count.bounds;
+        let op = Op::For { unsigned_cmp: false, lower_bound, upper_bound, step, init_values: init.into(), body };
+        self.build.ops(op, &types)
+    }
+
+    /// Two products in a row, as attention has them: what the first gives is made small, and is the left operand of the second.
+    pub(crate) fn attention(&mut self) {
+        let types = self.random.pick(&[TYPES[0], TYPES[2], types(Scalar::F16, Scalar::F32, 2)]);
+        let [m, n, k] = self.extents();
+        let width = self.random.pick(&[16, 32, 64]);
+        let (zero, trip_count) = (self.index_constant(0), self.trip_count());
+        let queries = self.matrix(types, m, k, 1, true, self.block, self.grid);
+        // Of the keys each step takes other columns, of the values other rows.
+        let keys = Matrix { ..self.matrix(types, k, n, trip_count.most, true, zero, 1) };
+        let values = self.matrix(types, width, n, trip_count.most, false, zero, 1);
+        let (scores, result) = (Kind::new(types.acc, &[m, n]), Kind::new(types.acc, &[m, width]));
+        let query = self.operand(&queries, zero);
+        let rows = Kind::new(types.acc, &[m]);
+        let init = vec![self.start(&result, types.limit), self.number(&rows, -1e4)];
+        let rewrite = self.random.one_in(2);
+        let kinds = [result.clone(), rows.clone()];
+        let done = self.for_each_step(&trip_count, init, &kinds, |inner, step, carried| {
+            let key = inner.operand(&keys, step);
+            let none = inner.splat(&scores, 0);
+            let score = inner.matmul(query, key, none, &scores);
+            let largest = inner.row_maximum(score, &scores, carried[1]);
+            let weights = inner.weights(score, &scores, types);
+            let value = inner.operand(&values, step);
+            let acc = if rewrite { inner.flipped(carried[0], &result, step) } else { carried[0] };
+            vec![inner.matmul(weights, value, acc, &result), largest]
+        });
+        self.add(done[1], rows);
+        self.add(done[0], result);
+    }
+
+    fn row_maximum(&mut self, x: Value, kind: &Kind, before: Value) -> Value {
+        let scalar = Kind::new(kind.scalar, &[]);
+        let ty = self.build.tile(&scalar);
+        let (body, args, outer) = self.build.region(&[ty, ty]);
+        let (propagate_nan, flush_to_zero) = (false, false);
+        let largest = self.build.op(Op::MaxF { propagate_nan, flush_to_zero, lhs: args[0], rhs: args[1] }, ty);
+        self.build.ops(Op::Yield { operands: [largest].into() }, &[]);
+        self.build.close(outer);
+        let identities = [self.attribute(kind.scalar, encode(kind.scalar, f64::NEG_INFINITY))].into();
+        let rows = Kind::new(kind.scalar, &kind.shape[..1]);
+        let rhs = self.build.emit(&rows, Op::Reduce { dim: 1, identities, operands: [x].into(), body });
+        self.build.emit(&rows, Op::MaxF { propagate_nan, flush_to_zero, lhs: before, rhs })
+    }
+
+    /// Whole numbers from 0 to 3 that depend on the scores.
+    fn weights(&mut self, scores: Value, kind: &Kind, types: Types) -> Value {
+        let full = kind.of(Scalar::I32);
+        let (saturating, signedness, rounding_mode) = (false, Signedness::Signed, Rounding::NearestIntToZero);
+        let numbers = self.build.emit(&full, Op::FToI { saturating, signedness, rounding_mode, from: scores });
+        let mask = self.splat(&full, 3);
+        let low = self.build.and(&full, numbers, mask);
+        self.of_full(low, &kind.of(types.operand))
+    }
+
+    /// A product of narrow floats with a power of two for each few of them.
+    pub(crate) fn scaled(&mut self) {
+        let [m, n, _] = self.extents();
+        let k = self.random.pick(&[32, 64, 128]);
+        let (operand, scale, block) = self.random.pick(&[
+            (Scalar::F8E4M3FN, Scalar::F8E8M0FNU, 32),
+            (Scalar::F8E5M2, Scalar::F8E8M0FNU, 32),
+            (Scalar::F4E2M1FN, Scalar::F8E8M0FNU, 32),
+            (Scalar::F4E2M1FN, Scalar::F8E8M0FNU, 16),
+            (Scalar::F4E2M1FN, Scalar::F8E4M3FN, 16),
+        ]);
+        let lhs = self.small(&Kind::new(operand, &[m, k]), 2);
+        let rhs = self.small(&Kind::new(operand, &[k, n]), 2);
+        let (lhs_scale, rhs_scale) = (self.powers(scale, [m, k / block]), self.powers(scale, [k / block, n]));
+        let result = Kind::new(Scalar::F32, &[m, n]);
+        let acc = self.start(&result, 4);
+        let value = self.build.emit(&result, Op::MmaFScaled { lhs, rhs, acc, lhs_scale, rhs_scale });
+        self.add(value, result);
+    }
+
+    /// A loop over the depth of a scaled product of tiles from memory: of 8-bit floats, or of bytes that are pairs of 4-bit ones.
+    pub(crate) fn scaled_loop(&mut self) {
+        let m = self.random.pick(&[64, 128, 128, 128, 256]);
+        let (n, k) = (self.random.pick(&[16, 32, 64, 64, 128]), self.random.pick(&[64, 128, 128, 256]));
+        let (packed, scale, block) = self.random.pick(&[
+            (false, Scalar::F8E8M0FNU, 32),
+            (true, Scalar::F8E8M0FNU, 32),
+            (true, Scalar::F8E8M0FNU, 16),
+            (true, Scalar::F8E4M3FN, 16),
+        ]);
+        let (zero, trip_count) = (self.index_constant(0), self.trip_count());
+        let types = if packed { types(Scalar::I8, Scalar::F32, 127) } else { types(Scalar::F8E4M3FN, Scalar::F32, 4) };
+        let depth = if packed { k / 2 } else { k };
+        let lhs = self.matrix(types, m, depth, trip_count.most, true, self.block, self.grid);
+        // Bytes are unpacked along their last dimension, which is the depth of either operand.
+        let rhs = self.matrix(types, n, depth, trip_count.most, packed, zero, 1);
+        let result = Kind::new(Scalar::F32, &[m, n]);
+        let init = vec![self.start(&result, 4)];
+        let values = self.for_each_step(&trip_count, init, std::slice::from_ref(&result), |inner, step, acc| {
+            let (mut a, mut b) = (inner.operand(&lhs, step), inner.operand(&rhs, step));
+            if packed {
+                (a, b) = (inner.unpacked(a, [m, k]), inner.unpacked(b, [n, k]));
+                let turned = Kind::new(Scalar::F4E2M1FN, &[k, n]);
+                b = inner.build.emit(&turned, Op::Permute { permutation: [1, 0].into(), source: b });
+            }
+            let (lhs_scale, rhs_scale) = (inner.powers(scale, [m, k / block]), inner.powers(scale, [k / block, n]));
+            vec![inner.build.emit(&result, Op::MmaFScaled { lhs: a, rhs: b, acc: acc[0], lhs_scale, rhs_scale })]
+        });
+        self.add(values[0], result);
+    }
+
+    /// The 4-bit floats of a tile of bytes, in this shape.
+    fn unpacked(&mut self, bytes: Value, [lines, depth]: [i64; 2]) -> Value {
+        let flat = self.reshape(bytes, &Kind::new(Scalar::I8, &[lines, depth / 2]), &[lines * depth / 2]);
+        let floats = Kind::new(Scalar::F4E2M1FN, &[lines * depth]);
+        let unpacked = self.build.emit(&floats, Op::Unpack { source: flat });
+        self.reshape(unpacked, &floats, &[lines, depth])
+    }
+
+    /// 1/2, 1, 2 and 4.
+    fn powers(&mut self, scalar: Scalar, shape: [i64; 2]) -> Value {
+        let bytes = Kind::new(Scalar::I8, &shape);
+        let (exponent, first, step) = if scalar == Scalar::F8E8M0FNU { (2, 126, 1) } else { (2, 0x30, 8) };
+        let some = self.below(1 << exponent, &shape);
+        let full = bytes.of(Scalar::I32);
+        let (step, first) = (self.splat(&full, step), self.splat(&full, first));
+        let scaled = self.build.times(&full, some, step);
+        let bits = self.build.plus(&full, scaled, first);
+        let source = self.convert(bits, &full, Scalar::I8);
+        self.build.emit(&Kind::new(scalar, &shape), Op::Bitcast { source })
+    }
+}

@@ -1,0 +1,220 @@
+//! Scans and reductions by bodies that are associative and not commutative, of numbers that the generator knows. What they give
+//! is computed here, one element after the other, and not by an executor.
+
+use crate::builder::Kind;
+use crate::program::{Generator, INTS};
+use base::ir::{Region, Value};
+use numerics::Scalar;
+use numerics::arith::{Predicate, Signedness};
+use tileir::Op;
+use tileir::enums::Direction;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ordered {
+    /// The right number unless it is zero.
+    LastNonzero,
+    /// Steps `x -> a x + b`, one after the other.
+    Recurrence,
+    /// The first number that is not zero, and of other numbers the last.
+    Sides,
+    /// The sum, and the bits that any number has. The order does not matter.
+    Gathered,
+}
+
+impl Ordered {
+    fn operands(self) -> usize {
+        if self == Ordered::LastNonzero { 1 } else { 2 }
+    }
+
+    fn identities(self) -> &'static [u64] {
+        if self == Ordered::Recurrence { &[1, 0] } else { &[0; 2][..self.operands()] }
+    }
+
+    /// What the body makes of a number of each operand on the left and on the right.
+    fn combine(self, left: &[u64], right: &[u64]) -> Vec<u64> {
+        match self {
+            Ordered::LastNonzero => vec![unless_zero(right[0], left[0])],
+            Ordered::Recurrence => vec![left[0].wrapping_mul(right[0]), left[1].wrapping_mul(right[0]).wrapping_add(right[1])],
+            Ordered::Sides => vec![unless_zero(left[0], right[0]), unless_zero(right[1], left[1])],
+            Ordered::Gathered => vec![left[0].wrapping_add(right[0]), left[1] | right[1]],
+        }
+    }
+}
+
+fn unless_zero(number: u64, other: u64) -> u64 {
+    if number == 0 { other } else { number }
+}
+
+/// What is done along a dimension.
+#[derive(Clone, Copy)]
+enum Traversal {
+    Scan(Direction),
+    Reduce,
+}
+
+/// For each line along a dimension the indices of its elements in row order.
+fn lines(shape: &[i64], dim: usize) -> Vec<Vec<usize>> {
+    let inner: i64 = shape[dim + 1..].iter().product();
+    let outer: i64 = shape[..dim].iter().product();
+    let index_value = |outer: i64, along: i64, inside: i64| ((outer * shape[dim] + along) * inner + inside) as usize;
+    let line = |outer, inside| (0..shape[dim]).map(move |along| index_value(outer, along, inside)).collect();
+    (0..outer).flat_map(|outer| (0..inner).map(move |inside| line(outer, inside))).collect()
+}
+
+/// The numbers that a tile of each operand becomes. Numbers are cut to the width by who stores them.
+fn computed(body: Ordered, traversal: Traversal, tiles: &[Vec<u64>], shape: &[i64], dim: usize, mask: u64) -> Vec<Vec<u64>> {
+    let at = |index_value: usize| tiles.iter().map(|tile| tile[index_value]).collect::<Vec<u64>>();
+    let cut = |numbers: Vec<u64>| numbers.into_iter().map(|number| number & mask).collect::<Vec<u64>>();
+    let mut out = match traversal {
+        Traversal::Scan(_) => tiles.to_vec(),
+        Traversal::Reduce => vec![Vec::new(); tiles.len()],
+    };
+    for mut line in lines(shape, dim) {
+        if matches!(traversal, Traversal::Scan(Direction::Reverse)) {
+            line.reverse();
+        }
+        let mut before = at(line[0]);
+        for index_value in &line[1..] {
+            before = cut(body.combine(&before, &at(*index_value)));
+            if matches!(traversal, Traversal::Scan(_)) {
+                out.iter_mut().zip(&before).for_each(|(tile, number)| tile[*index_value] = *number);
+            }
+        }
+        if matches!(traversal, Traversal::Reduce) {
+            out.iter_mut().zip(&before).for_each(|(tile, number)| tile.push(*number));
+        }
+    }
+    out
+}
+
+impl Generator {
+    fn ordered_body(&mut self, body: Ordered, scalar: Scalar) -> Region {
+        let kind = Kind::new(scalar, &[]);
+        let ty = self.build.tile(&kind);
+        let (region, args, before) = self.build.region(&vec![ty; 2 * body.operands()]);
+        let operands = match body {
+            Ordered::LastNonzero => vec![self.unless_zero(args[1], args[0], &kind)],
+            Ordered::Recurrence => {
+                let factor = self.build.times(&kind, args[0], args[1]);
+                let carried = self.build.times(&kind, args[2], args[1]);
+                vec![factor, self.build.plus(&kind, carried, args[3])]
+            }
+            Ordered::Sides => vec![self.unless_zero(args[0], args[1], &kind), self.unless_zero(args[3], args[2], &kind)],
+            Ordered::Gathered => {
+                let either = Op::OrI { lhs: args[2], rhs: args[3] };
+                vec![self.build.plus(&kind, args[0], args[1]), self.build.emit(&kind, either)]
+            }
+        };
+        self.build.ops(Op::Yield { operands: operands.into() }, &[]);
+        self.build.close(before);
+        region
+    }
+
+    fn unless_zero(&mut self, number: Value, other: Value, kind: &Kind) -> Value {
+        let rhs = self.splat(kind, 0);
+        let (comparison_predicate, signedness) = (Predicate::NotEqual, Signedness::Signed);
+        let cond = self.build.emit(&Kind::new(Scalar::I1, &[]), Op::CmpI { comparison_predicate, signedness, lhs: number, rhs });
+        self.build.emit(kind, Op::Select { cond, val_if_true: number, val_if_false: other })
+    }
+
+    /// A tile for each block, of numbers of which many are zero: the tile, and what it holds for each block. With a dimension,
+    /// no number is zero that is first or last along it.
+    fn known(&mut self, kind: &Kind, ends: Option<usize>) -> (Value, Vec<Vec<u64>>) {
+        let mut blocks = Vec::new();
+        let ends: Vec<usize> = match ends {
+            Some(dim) => lines(&kind.shape, dim).iter().flat_map(|line| [line[0], line[line.len() - 1]]).collect(),
+            None => Vec::new(),
+        };
+        for _ in 0..self.grid {
+            let number = |generator: &mut Generator| match generator.random.one_in(2) {
+                true => 0,
+                false => generator.random.next() & kind.scalar.mask(),
+            };
+            let mut numbers: Vec<u64> = (0..kind.count()).map(|_| number(self)).collect();
+            ends.iter().for_each(|index_value| numbers[*index_value] |= 1);
+            blocks.push(numbers);
+        }
+        let bytes = kind.scalar.bytes() as usize;
+        let data = blocks.iter().flatten().flat_map(|number| number.to_le_bytes()[..bytes].to_vec()).collect();
+        let pointer = self.memory(kind.scalar, data);
+        let (view, index) = (self.own_view(pointer, kind), self.own_index(kind));
+        (self.load_view(view, &index, kind, None).0, blocks)
+    }
+
+    /// For the start of a program, where every block comes by.
+    pub(crate) fn ordered(&mut self) {
+        let shape = self.shape();
+        if shape.is_empty() {
+            return;
+        }
+        let kind = Kind::new(self.random.pick(&INTS), &shape);
+        let dim = self.random.below(shape.len());
+        // In which order a reduction takes the elements between the first and the last is open, so those must decide.
+        let traversal = match self.random.below(3) {
+            0 => Traversal::Reduce,
+            1 => Traversal::Scan(Direction::Forward),
+            _ => Traversal::Scan(Direction::Reverse),
+        };
+        let body = match traversal {
+            Traversal::Reduce if self.commutative => Ordered::Gathered,
+            Traversal::Reduce => Ordered::Sides,
+            Traversal::Scan(_) => self.random.pick(&[Ordered::LastNonzero, Ordered::Recurrence, Ordered::Sides]),
+        };
+        let (tiles, numbers): (Vec<Value>, Vec<Vec<Vec<u64>>>) = {
+            let ends = matches!(traversal, Traversal::Reduce).then_some(dim);
+            (0..body.operands()).map(|_| self.known(&kind, ends)).unzip()
+        };
+        let region = self.ordered_body(body, kind.scalar);
+        let mut kept = kind.clone();
+        if matches!(traversal, Traversal::Reduce) {
+            kept.shape.remove(dim);
+        }
+        let types = vec![self.build.tile(&kept); tiles.len()];
+        let identities = body.identities().iter().map(|bits| self.attribute(kind.scalar, *bits)).collect();
+        let (dim, operands) = (dim as i32, tiles.into());
+        let results = match traversal {
+            Traversal::Scan(direction) => self.build.ops(Op::Scan { dim, direction, identities, operands, body: region }, &types),
+            Traversal::Reduce => self.build.ops(Op::Reduce { dim, identities, operands, body: region }, &types),
+        };
+        let of_block = |block: usize| {
+            let tiles: Vec<Vec<u64>> = numbers.iter().map(|blocks| blocks[block].clone()).collect();
+            computed(body, traversal, &tiles, &shape, dim as usize, kind.scalar.mask())
+        };
+        let blocks: Vec<Vec<Vec<u64>>> = (0..self.grid as usize).map(of_block).collect();
+        let stored = match kept.shape.is_empty() {
+            true => Kind::new(kept.scalar, &[1]),
+            false => kept.clone(),
+        };
+        for (i, value) in results.into_iter().enumerate() {
+            let pointer = self.output(kept.scalar, stored.count() * self.grid, 0.0);
+            let bytes = kept.scalar.bytes() as usize;
+            let words = blocks.iter().flat_map(|tiles| &tiles[i]).flat_map(|number| number.to_le_bytes()[..bytes].to_vec());
+            self.outputs.last_mut().expect("it was just made").expected = Some(words.collect());
+            let tile = self.reshape(value, &kept, &stored.shape);
+            let (view, index) = (self.own_view(pointer, &stored), self.own_index(&stored));
+            self.store_view(view, &index, tile, None);
+            self.add(value, kept.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sides_and_directions() {
+        let tiles = [vec![1, 2, 3, 4], vec![5, 6, 7, 0]];
+        let of = |body, traversal, dim| computed(body, traversal, &tiles, &[2, 2], dim, 0xff);
+        assert_eq!(of(Ordered::Sides, Traversal::Reduce, 1), [[1, 3], [6, 7]]);
+        assert_eq!(of(Ordered::Sides, Traversal::Reduce, 0), [[1, 2], [7, 6]]);
+        assert_eq!(of(Ordered::Gathered, Traversal::Reduce, 1), [[3, 7], [7, 7]]);
+        assert_eq!(of(Ordered::Sides, Traversal::Scan(Direction::Reverse), 1), [[2, 2, 4, 4], [5, 6, 7, 0]]);
+        // First x -> x + 5, then x -> 2 x + 6.
+        assert_eq!(of(Ordered::Recurrence, Traversal::Scan(Direction::Forward), 1)[1], [5, 16, 7, 28]);
+        let zeros = [vec![0, 9, 0, 0]];
+        let last = |direction| computed(Ordered::LastNonzero, Traversal::Scan(direction), &zeros, &[4], 0, 0xff).remove(0);
+        assert_eq!(last(Direction::Forward), [0, 9, 9, 9]);
+        assert_eq!(last(Direction::Reverse), [9, 9, 0, 0]);
+    }
+}

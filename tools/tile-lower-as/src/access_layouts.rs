@@ -1,0 +1,193 @@
+//! How wide each memory access may be, and the layout in which it would be widest.
+//!
+//! An access of `1 << bits` neighbouring elements is allowed when its address is a multiple of its size, and bounds or masks
+//! cut only between such groups.
+
+use crate::unify_vector_widths;
+use base::Value;
+use base::ir::Op as OpId;
+use core_dialect::core_ops::Core;
+use core_dialect::tile::{View, ViewKind, element_count};
+use std::collections::BTreeMap;
+use tileaa::facts::{Facts, MemRefFacts};
+use tileaa::{Function, Op, Type};
+use tileas::Layout;
+use tileas::layout::{LANE_BITS, Strides};
+
+/// Bytes that a warp's access takes from memory at a time.
+const LINE: u32 = 128;
+/// The widest access of a thread, in bytes.
+const WIDEST: u64 = 16;
+
+#[derive(Clone)]
+pub(crate) struct AccessPlan {
+    pub(crate) vector_bits: u32,
+    pub(crate) layout: Layout,
+    /// The bits of the element number, nearest neighbours first.
+    pub(crate) order: Vec<u32>,
+    /// How a copy to shared memory would take it, where that is known.
+    pub(crate) copy: Option<Pieces>,
+}
+
+/// How the neighbours of a view's tile could be copied: `1 << bits` of them along `dim` at a time. Unlike those of an access,
+/// such a piece may reach past a bound.
+#[derive(Clone, Copy)]
+pub(crate) struct Pieces {
+    pub(crate) dim: usize,
+    pub(crate) bits: u32,
+    /// Whether none does.
+    pub(crate) whole: bool,
+}
+
+/// The accesses of a function, by op.
+pub(crate) struct Accesses(BTreeMap<OpId, AccessPlan>);
+
+impl Accesses {
+    pub(crate) fn of(function: &Function, warp_bits: usize) -> Accesses {
+        let planner = AccessPlanner { function, facts: Facts::of(function), warp_bits };
+        let plan = |op: OpId| {
+            let access = match &function.body.ops[op].kind {
+                Op::StoreView { view, tile, .. } if planner.is_permuted(*tile) => {
+                    planner.by_lines(planner.view(*view, u32::MAX), *tile)
+                }
+                Op::LoadView { view, .. } | Op::StoreView { view, .. } => planner.view(*view, u32::MAX),
+                Op::Load { ptr, mask, .. } | Op::Store { ptr, mask, .. } => planner.pointers(*ptr, *mask, u32::MAX)?,
+                // Atomic operations take one element at a time: neighbours are in neighbouring lanes, which touch whole sectors.
+                Op::ReduceView { view, .. } => planner.view(*view, 0),
+                Op::MulticastLoad { view, .. } | Op::MulticastStore { view, .. } => planner.multicast(*view)?,
+                // Of pointers that are no neighbours, no layout is better than the one they are in.
+                Op::AtomicRmw { ptr, .. } | Op::AtomicCas { ptr, .. } if planner.neighbours(*ptr) => {
+                    planner.pointers(*ptr, None, 0)?
+                }
+                _ => return None,
+            };
+            Some((op, access))
+        };
+        let mut accesses = function.body.walk(function.region).into_iter().filter_map(plan).collect();
+        unify_vector_widths::agree(function, &mut accesses, warp_bits);
+        Accesses(accesses)
+    }
+    pub(crate) fn get(&self, op: OpId) -> Option<&AccessPlan> {
+        self.0.get(&op)
+    }
+}
+
+/// A layout with the bits in `order`, whose vectors are as wide as allowed but leave no thread idle.
+pub(crate) fn blocked(order: &[u32], widest_bits: u32, warp_bits: usize) -> AccessPlan {
+    let threads = (LANE_BITS + warp_bits) as u32;
+    let vector_bits = widest_bits.min((order.len() as u32).saturating_sub(threads));
+    let layout = Layout::blocked(order, vector_bits as usize, warp_bits);
+    AccessPlan { vector_bits, layout, order: order.to_vec(), copy: None }
+}
+
+/// The layout of a tile that no access shaped: rows along lanes.
+pub(crate) fn default_layout(shape: &[u32], bytes: u32, warp_bits: usize) -> Layout {
+    let order: Vec<u32> = (0..element_count(shape).trailing_zeros()).collect();
+    let row = shape.last().map_or(0, |extent| extent.trailing_zeros());
+    blocked(&order, (WIDEST / u64::from(bytes.clamp(1, WIDEST as u32))).ilog2().min(row), warp_bits).layout
+}
+
+struct AccessPlanner<'a> {
+    function: &'a Function,
+    facts: Facts<'a>,
+    warp_bits: usize,
+}
+
+impl AccessPlanner<'_> {
+    fn view(&self, value: Value, widest: u32) -> AccessPlan {
+        let Type::View(view) = self.function.body.ty(value) else { unreachable!("the verifier holds that views are views") };
+        let gathers = |t: usize| matches!(view.kind, ViewKind::Gather { sparse_dim } if sparse_dim as usize == t);
+        let contiguous = (0..view.tile.len()).find(|&t| view.memref.strides[view.dim_map[t] as usize] == Some(1) && !gathers(t));
+        let Some(t) = contiguous else { return self.ordered(&view.tile, None, 0) };
+        let Some(facts) = self.facts.memref(value) else { return self.ordered(&view.tile, contiguous, 0) };
+        let piece = view_width(&facts, view, t);
+        let whole = piece.min(facts.sizes[view.dim_map[t] as usize].max(1).ilog2());
+        let copy = Some(Pieces { dim: t, bits: piece, whole: whole == piece || common::fault_injected("as.whole") });
+        AccessPlan { copy, ..self.ordered(&view.tile, contiguous, whole.min(widest)) }
+    }
+
+    /// Multimem instructions take whole words: pairs of 16-bit elements. That the memory begins at a word is up to the caller, as
+    /// is that extents and strides known only when the kernel runs keep pairs at words; strides known here must.
+    fn multicast(&self, value: Value) -> Option<AccessPlan> {
+        let Type::View(view) = self.function.body.ty(value) else { unreachable!("the verifier holds that views are views") };
+        let stride = |t: usize| view.memref.strides[view.dim_map[t] as usize];
+        let contiguous = (0..view.tile.len()).find(|&t| stride(t) == Some(1));
+        if view.memref.elem.bits() != 16 {
+            return Some(self.ordered(&view.tile, contiguous, 0));
+        }
+        let first = contiguous.filter(|&t| view.tile[t] > 1)?;
+        let at_words = (0..view.tile.len()).all(|t| t == first || stride(t).is_none_or(|stride| stride % 2 == 0));
+        let AccessPlan { order, .. } = self.ordered(&view.tile, Some(first), 1);
+        let layout = Layout::blocked(&order, 1, self.warp_bits);
+        at_words.then_some(AccessPlan { vector_bits: 1, layout, order, copy: None })
+    }
+
+    /// The layout in which neighbours along one dimension are in one thread, then in neighbouring lanes.
+    fn ordered(&self, shape: &[u32], first: Option<usize>, widest_bits: u32) -> AccessPlan {
+        let strides = Strides::of(shape);
+        let others = (0..shape.len()).rev().filter(|t| Some(*t) != first);
+        let order: Vec<u32> = first.into_iter().chain(others).flat_map(|t| strides.dim_bits(t)).collect();
+        blocked(&order, widest_bits, self.warp_bits)
+    }
+
+    /// Whether a tile passes through shared memory to another order of its elements before anything else is done with it.
+    fn is_permuted(&self, tile: Value) -> bool {
+        let body = &self.function.body;
+        let op = body.defining_op(tile).map(|op| &body.ops[op].kind);
+        matches!(op, Some(Op::Core(Core::Permute { order, .. })) if order.last().is_some_and(|last| *last as usize + 1 != order.len()))
+    }
+
+    /// An access of which the lanes take a line of memory each of several rows, not one row after the other: they read the tile across
+    /// its rows from shared memory, where neighbours in a row of memory are a row apart, on the same bank.
+    fn by_lines(&self, access: AccessPlan, tile: Value) -> AccessPlan {
+        let (elem, shape) = self.function.body.ty(tile).tile().expect("tiles are stored");
+        let line = (LINE / elem.bytes().max(1)).ilog2() as usize;
+        let strides = Strides::of(shape);
+        let dims = (0..shape.len()).map(|dim| strides.dim_bits(dim).collect::<Vec<_>>());
+        let row = dims.into_iter().find(|bits| bits.first() == access.order.first()).map_or(0, |bits| bits.len());
+        if row <= line {
+            return access;
+        }
+        let (along, rest) = access.order.split_at(line);
+        let (beyond, others) = rest.split_at(row - line);
+        let lanes = (LANE_BITS + access.vector_bits as usize).saturating_sub(line).min(others.len());
+        let (rows, others) = others.split_at(lanes);
+        let order = [along, rows, beyond, others].concat();
+        AccessPlan { copy: access.copy, ..blocked(&order, access.vector_bits, self.warp_bits) }
+    }
+
+    /// Whether some of a tile's pointers are those to neighbouring elements.
+    fn neighbours(&self, ptr: Value) -> bool {
+        let dims = self.function.body.ty(ptr).tile().map_or(0, |(_, shape)| shape.len());
+        (0..dims).any(|dim| self.facts.axis(ptr, dim).contiguity > 1)
+    }
+
+    /// Of a tile of pointers: along the dimension in which they are neighbours for longest.
+    fn pointers(&self, ptr: Value, mask: Option<Value>, widest: u32) -> Option<AccessPlan> {
+        let (elem, shape) = self.function.body.ty(ptr).tile().filter(|(_, shape)| !shape.is_empty())?;
+        let core_dialect::tile::Elem::Ptr { pointee, .. } = elem else { return None };
+        let bytes = u64::from(pointee.bytes());
+        let width = |dim: usize| {
+            let axis = self.facts.axis(ptr, dim);
+            let unmasked = mask.map_or(u64::MAX, |mask| self.facts.axis(mask, dim).constancy);
+            (WIDEST / bytes)
+                .min(axis.contiguity)
+                .min((axis.divisibility / bytes).max(1))
+                .min(if common::fault_injected("as.mask") { u64::MAX } else { unmasked })
+                .min(u64::from(shape[dim]))
+                .max(1)
+        };
+        let first = (0..shape.len()).rev().max_by_key(|dim| self.facts.axis(ptr, *dim).contiguity.min(u64::from(shape[*dim])));
+        Some(self.ordered(shape, first, first.map_or(0, |dim| width(dim).ilog2()).min(widest)))
+    }
+}
+
+/// Log2 of the elements along tile dimension `t` that one access may take, as far as its address goes.
+fn view_width(facts: &MemRefFacts, view: &View, t: usize) -> u32 {
+    let bytes = u64::from(view.memref.elem.bytes());
+    let dim = view.dim_map[t] as usize;
+    let step = u64::from(view.kind.step(&view.tile, t));
+    let across = (0..facts.strides.len()).filter(|other| *other != dim).map(|other| facts.strides[other]);
+    let limits = [WIDEST / bytes, u64::from(view.tile[t]), facts.base / bytes, step & step.wrapping_neg()];
+    limits.into_iter().chain(across.filter(|_| !common::fault_injected("as.width"))).min().unwrap_or(1).max(1).ilog2()
+}

@@ -1,0 +1,609 @@
+//! Decides which loads become copies straight to shared memory, from where mmas read their fragments: in loops, and before them
+//! what mmas in loops read there by itself, if the copy engine brings it.
+//!
+//! Such a copy needs no registers and can run ahead, which is what `tile-sched` makes of it. A load qualifies when it leads to a
+//! mma, when it lies directly in the body of a `for`, and when its pieces have a size and alignment that `cp.async` takes.
+//! Where only mmas use it they read their fragments from the buffer, and where something is computed first [`crate::operand_load_layouts`] says
+//! whether that is done as they want it; else the tile is read into registers as it was loaded. Loads that lead to no mma
+//! are for [`crate::async_copy_non_mma_loads`] to decide about.
+
+use crate::access_layouts::{Accesses, Pieces};
+use crate::async_copy_non_mma_loads::{Prefetch, RowLoads};
+use crate::lowering_plan::{Choices, LoweringPlan};
+use crate::mma_selection::{self, MmaSelection, MmaSelections, OperandSource};
+use crate::operands::{self, MAX_BETWEEN, Uses};
+use crate::smem_swizzles;
+use crate::tcgen05_selection;
+use base::ir::{Op as OpId, Operation};
+use base::{Block, Envelope, Target, Value};
+use core_dialect::core_ops::Core;
+use core_dialect::memory::{MemoryOrdering, Padding};
+use core_dialect::tile::{Dense, Elem, Space, ViewKind, element_count};
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
+use target_info::Feature;
+use tensormap::Map;
+use tileaa::facts::Facts;
+use tileaa::{Function, Op, Type};
+use tileas::layout::Strides;
+use tileas::{BufferInfo, Layout, budget, wgmma_atoms};
+
+/// Whether the copy engine makes copies: what `--tma` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TmaChoice {
+    Never,
+    WherePays,
+    WherePossible,
+}
+
+impl TmaChoice {
+    pub(crate) fn of(envelope: &Envelope) -> TmaChoice {
+        match envelope.options.get("tma") {
+            Some("off") => TmaChoice::Never,
+            Some("on") => TmaChoice::WherePossible,
+            _ => TmaChoice::WherePays,
+        }
+    }
+}
+
+const NO_CAPACITY: &str = "shared memory has no capacity for it beside the others";
+
+/// How a load becomes a copy.
+#[derive(Clone)]
+pub(crate) struct Copy {
+    pub(crate) buffer: BufferInfo,
+    pub(crate) by: By,
+    /// Who reads the buffer.
+    pub(crate) readers: Readers,
+}
+
+#[derive(Clone)]
+pub(crate) enum By {
+    /// The threads, in pieces of so many bytes: which one copies what, and whether no bound cuts a piece.
+    Pieces { layout: Layout, bytes: u32, whole: bool },
+    /// The copy engine.
+    Tma(Map),
+}
+
+impl std::fmt::Display for By {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            By::Pieces { bytes, .. } => write!(f, "in pieces of {bytes} bytes"),
+            By::Tma(map) => write!(f, "by tma_copies of {} bytes", map.tile_bytes()),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Readers {
+    /// Each mma for itself, its fragments, or that from which they are computed.
+    MmaSelections,
+    /// The loop, the whole tile into registers, to compute from it.
+    Registers,
+}
+
+/// An operand that warp groups read from shared memory, and whether it is stored there the other way iteration than memory has it.
+struct InPlace {
+    value: Value,
+    transposed: bool,
+}
+
+/// The copies of a function by the load's op, and why other operands of mmas are loaded to registers.
+#[derive(Default)]
+pub(crate) struct Copies {
+    copies: BTreeMap<OpId, Copy>,
+    /// Copies by tma_copies that fill the buffer of an earlier one of their loop, when its mmas have read it.
+    alternating: BTreeMap<OpId, OpId>,
+    pub(crate) declined: Vec<(OpId, &'static str)>,
+    /// Why threads make copies that the copy engine might make.
+    pub(crate) no_tma: Vec<(OpId, &'static str)>,
+}
+
+/// How mmas read a buffer: the layouts of their fragments, and whether warp groups read it in place.
+#[derive(Default)]
+pub(crate) struct Reads {
+    pub(crate) fragments: Vec<Layout>,
+    pub(crate) groups: bool,
+}
+
+impl Copies {
+    /// Those of which the loops' buffers take at most the target's memory.
+    pub(crate) fn of(function: &Function, plan: &LoweringPlan, target: Target, options: Choices) -> Copies {
+        let body = &function.body;
+        let order = body.walk(function.region);
+        let planner = CopyPlanner::of(function, plan, target, options);
+        let mut found = Copies::default();
+        for op in order {
+            let Op::Core(Core::For { body: inner, .. }) = &body.ops[op].kind else { continue };
+            let block = body.block_of(*inner);
+            let desired = planner.wants_tma(block);
+            for &load in &body.blocks[block].ops {
+                if plan.exceeding_capacity.contains(&load) {
+                    found.declined.push((load, NO_CAPACITY));
+                    continue;
+                }
+                let is_view = matches!(body.ops[load].kind, Op::LoadView { .. });
+                if is_view && desired && planner.uses.reaches_mma(body.result(load)) {
+                    let tma_copies =
+                        if plan.tma_loads_exceeding_smem.contains(&load) { Err(NO_CAPACITY) } else { planner.tma_copies(load, op) };
+                    match tma_copies {
+                        Ok(copy) => {
+                            found.copies.insert(load, copy);
+                            continue;
+                        }
+                        Err(reason) => found.no_tma.push((load, reason)),
+                    }
+                }
+                let plan = match body.ops[load].kind {
+                    Op::LoadView { .. } if planner.uses.reaches_mma(body.result(load)) => planner.view(load, block),
+                    Op::Load { .. } if planner.uses.reaches_mma(body.result(load)) => planner.pointers(load, block),
+                    _ => continue,
+                };
+                match plan {
+                    Ok(copy) => _ = found.copies.insert(load, copy),
+                    Err(reason) => found.declined.push((load, reason)),
+                }
+            }
+            let RowLoads { copies, declined } = planner.rows(op, |load| !plan.exceeding_capacity.contains(&load));
+            found.copies.extend(copies);
+            found.declined.extend(declined);
+            found.settle_tma(&planner, block, budget::shared_memory(target));
+            found.fit(&planner, &body.blocks[block].ops, budget::shared_memory(target));
+        }
+        found.before_loops(&planner, plan);
+        found
+    }
+
+    /// Copies that are made once, of operands that mmas in loops read beside what tma_copies bring.
+    fn before_loops(&mut self, planner: &CopyPlanner<'_>, plan: &LoweringPlan) {
+        let function = planner.function;
+        let entry = Some(function.entry());
+        let by_tma = |op: &OpId| self.copies.get(op).is_some_and(|copy| matches!(copy.by, By::Tma(_)));
+        if planner.tma_copies == TmaChoice::Never || !function.body.ops.ids().any(|op| by_tma(&op)) {
+            return;
+        }
+        for &load in &function.body.blocks[function.entry()].ops {
+            let Op::LoadView { .. } = function.body.ops[load].kind else { continue };
+            let readers = planner.uses.ends(function.body.result(load));
+            let in_loop = |op: &OpId| operands::is_mma(function, *op) && planner.blocks[op.0 as usize] != entry;
+            if plan.exceeding_capacity.contains(&load) || !readers.iter().any(in_loop) {
+                continue;
+            }
+            let tma_copies = match plan.tma_loads_exceeding_smem.contains(&load) {
+                true => Err(NO_CAPACITY),
+                // It may store something in the copy's place.
+                false if planner.mmas.has_components() => Err("of two agents that compute none knows that it has come"),
+                false => planner.tma_loads_before_loops(load),
+            };
+            match tma_copies {
+                Ok(copy) => _ = self.copies.insert(load, copy),
+                Err(reason) => self.no_tma.push((load, reason)),
+            }
+        }
+    }
+
+    /// Lets threads make all copies of a loop where tma_copies for some would not pay.
+    fn settle_tma(&mut self, planner: &CopyPlanner<'_>, block: Block, capacity: u32) {
+        let ops = &planner.function.body.blocks[block].ops;
+        let copies = ops.iter().copied().filter(|op| self.copies.contains_key(op));
+        let (tma_copies, pieces): (Vec<OpId>, Vec<OpId>) = copies.partition(|op| matches!(self.copies[op].by, By::Tma(_)));
+        let pays = |load: &OpId| planner.reaches_async_mma(planner.function.body.result(*load));
+        let mut has_capacity = self.has_capacity(planner, ops, &tma_copies, capacity);
+        if !has_capacity && pieces.is_empty() {
+            self.alternate(planner, ops, &tma_copies);
+            has_capacity = self.has_capacity(planner, ops, &tma_copies, capacity);
+        }
+        if !has_capacity && pieces.is_empty() {
+            has_capacity = self.pays_single_buffered(planner, ops, &tma_copies, capacity);
+        }
+        let reason = match (pieces.is_empty(), has_capacity) {
+            (false, _) if planner.tma_copies == TmaChoice::WherePays && !tma_copies.iter().any(pays) => {
+                "threads copy another operand of its loop, and wait for all at once"
+            }
+            (_, false) => "shared memory has no capacity for two tiles of each operand beside what the loop stores there",
+            (_, true) => return,
+        };
+        for load in tma_copies {
+            self.copies.remove(&load);
+            self.alternating.remove(&load);
+            self.no_tma.push((load, reason));
+            match planner.view(load, block) {
+                Ok(copy) => _ = self.copies.insert(load, copy),
+                Err(reason) => self.declined.push((load, reason)),
+            }
+        }
+    }
+
+    /// A staged_buffer that the copy engine fills shares memory with nothing else in its loop, and is worth that only if one slot is filled
+    /// while another is read.
+    fn has_capacity(&self, planner: &CopyPlanner<'_>, ops: &[OpId], tma_copies: &[OpId], capacity: u32) -> bool {
+        self.have_capacity(planner, ops, tma_copies, (2, capacity))
+    }
+
+    /// Whether tma_copies pay where each staged_buffer has one slot: some are filled while others are read, since no mma reads all of them. Threads
+    /// would wait for each of their copies, unless these have capacity for a second slot of the largest.
+    fn pays_single_buffered(&self, planner: &CopyPlanner<'_>, ops: &[OpId], tma_copies: &[OpId], capacity: u32) -> bool {
+        let read = |load: &OpId| planner.uses.ends(planner.function.body.result(*load)).into_iter().collect::<BTreeSet<_>>();
+        let all: Vec<BTreeSet<OpId>> = tma_copies.iter().map(read).collect();
+        let by_all = |op: &OpId| all.iter().all(|read| read.contains(op));
+        let largest = tma_copies.iter().map(|op| self.copies[op].buffer.bytes()).max().unwrap_or(0);
+        let is_tight = !self.have_capacity(planner, ops, tma_copies, (1, capacity.saturating_sub(largest)));
+        is_tight && !all.iter().flatten().any(by_all) && self.have_capacity(planner, ops, tma_copies, (1, capacity))
+    }
+
+    /// Whether so many stages of each staged_buffer have capacity beside what the loop stores for mmas.
+    fn have_capacity(&self, planner: &CopyPlanner<'_>, ops: &[OpId], tma_copies: &[OpId], (stages, capacity): (u32, u32)) -> bool {
+        let own = tma_copies.iter().filter(|op| !self.alternating.contains_key(*op));
+        let bytes = own.map(|op| self.copies[op].buffer.bytes()).fold(0, u32::saturating_add);
+        let stored = ops.iter().flat_map(|op| planner.in_place(*op)).filter(|operand| !self.brings(planner, operand));
+        let stored = stored.map(|operand| planner.bytes(operand.value)).fold(0, u32::saturating_add);
+        bytes.saturating_mul(stages).saturating_add(stored) <= capacity
+    }
+
+    /// Lets copies by tma_copies fill one buffer in turn that lie alike, and of which mmas have read one before the next is requested for.
+    fn alternate(&mut self, planner: &CopyPlanner<'_>, ops: &[OpId], tma_copies: &[OpId]) {
+        let body = &planner.function.body;
+        let place: BTreeMap<OpId, usize> = ops.iter().enumerate().map(|(at, op)| (*op, at)).collect();
+        // The first of those that take turns, and where its buffer was read last. An agent makes the mmas in tensor memory, others
+        // are made by those that compute, and a pipe has one of them as its consumer.
+        let mut first: Vec<(OpId, usize)> = Vec::new();
+        let by_warp_role = |load: OpId| planner.reaches_tensor_memory(body.result(load));
+        for load in tma_copies.iter().filter(|load| self.copies[*load].readers == Readers::MmaSelections) {
+            let readers = planner.uses.ends(body.result(*load));
+            let read_at = |user: OpId| place.get(&user).copied().filter(|_| planner.mmas.get(user).is_some());
+            let Some(read) = readers.into_iter().map(read_at).collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().max())
+            else {
+                continue;
+            };
+            let alike = |(other, free): &&mut (OpId, usize)| {
+                let same = self.copies[other].buffer == self.copies[load].buffer && by_warp_role(*other) == by_warp_role(*load);
+                *free < place[load] && same
+            };
+            match first.iter_mut().find(alike) {
+                Some((other, free)) => {
+                    *free = read;
+                    self.alternating.insert(*load, *other);
+                }
+                None => first.push((*load, read)),
+            }
+        }
+    }
+
+    /// Whether a copy brings an operand as warp groups read it; else it is stored to shared memory for them.
+    fn brings(&self, planner: &CopyPlanner<'_>, operand: &InPlace) -> bool {
+        !operand.transposed
+            && operands::loaded_by(planner.function, operand.value).is_some_and(|load| self.copies.contains_key(&load))
+    }
+
+    /// Takes back copies of a loop until one slot of each has capacity, beside the largest tile that then passes through shared memory
+    /// on its way to other registers: where most is needed, the largest.
+    fn fit(&mut self, planner: &CopyPlanner<'_>, ops: &[OpId], capacity: u32) {
+        let place: BTreeMap<OpId, usize> = ops.iter().enumerate().map(|(at, op)| (*op, at)).collect();
+        let last_use = |op: OpId| {
+            let users = planner.uses.ends(planner.function.body.result(op));
+            users.into_iter().filter_map(|user| place.get(&user)).max().copied()
+        };
+        let liveness: Vec<(OpId, usize, usize)> = ops
+            .iter()
+            .enumerate()
+            .filter(|(_, op)| self.copies.contains_key(*op))
+            .map(|(at, op)| (*op, at, last_use(*op).unwrap_or(ops.len())))
+            .collect();
+        let mut passing = 0;
+        loop {
+            let alive = |at: usize| {
+                let here = liveness.iter().filter(move |(_, first, last)| (*first..=*last).contains(&at));
+                here.filter_map(|(op, ..)| Some((self.copies.get(op)?.buffer.bytes(), *op))).collect::<Vec<_>>()
+            };
+            let together = |alive: &Vec<(u32, OpId)>| alive.iter().fold(passing, |sum: u32, (bytes, _)| sum.saturating_add(*bytes));
+            let fullest = liveness.iter().map(|(_, first, _)| alive(*first)).max_by_key(together);
+            let largest = fullest.filter(|alive| together(alive) > capacity).and_then(|alive| alive.into_iter().max());
+            let Some((bytes, largest)) = largest else { return };
+            self.copies.remove(&largest);
+            self.declined.push((largest, NO_CAPACITY));
+            passing = passing.max(bytes);
+        }
+    }
+
+    pub(crate) fn get(&self, op: OpId) -> Option<&Copy> {
+        self.copies.get(&op)
+    }
+    /// The copy whose buffer one fills, too.
+    pub(crate) fn alternating_with(&self, op: OpId) -> Option<OpId> {
+        self.alternating.get(&op).copied()
+    }
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (OpId, &Copy)> {
+        self.copies.iter().map(|(op, copy)| (*op, copy))
+    }
+}
+
+/// How the pieces of a copy lie: their dimension, and the rest as in [`struct@Copy`].
+struct Copied {
+    dim: usize,
+    layout: Layout,
+    bytes: u32,
+    whole: bool,
+}
+
+pub(crate) struct CopyPlanner<'a> {
+    pub(crate) function: &'a Function,
+    pub(crate) target: Target,
+    pub(crate) tma_copies: TmaChoice,
+    pub(crate) prefetch: Prefetch,
+    /// Blocks that a multiprocessor has at a time, where the author says so; else one.
+    pub(crate) co_resident_ctas: u32,
+    accesses: &'a Accesses,
+    pub(crate) mmas: &'a MmaSelections,
+    warp_bits: usize,
+    pub(crate) uses: Uses<'a>,
+    pub(crate) blocks: Vec<Option<Block>>,
+    /// Derived when the first load is requested for that could go by tma_copies.
+    pub(crate) facts: OnceCell<Facts<'a>>,
+}
+
+impl<'a> CopyPlanner<'a> {
+    pub(crate) fn of(function: &'a Function, plan: &'a LoweringPlan, target: Target, options: Choices) -> CopyPlanner<'a> {
+        let LoweringPlan { accesses, mmas, warp_bits, attrs, .. } = plan;
+        CopyPlanner {
+            function,
+            target,
+            tma_copies: options.tma_copies,
+            prefetch: options.prefetch,
+            co_resident_ctas: attrs.occupancy.unwrap_or(1),
+            accesses,
+            mmas,
+            warp_bits: *warp_bits,
+            uses: Uses::of(function),
+            blocks: function.body.op_blocks(),
+            facts: OnceCell::new(),
+        }
+    }
+}
+
+impl CopyPlanner<'_> {
+    fn view(&self, op: OpId, block: Block) -> Result<Copy, &'static str> {
+        self.copy(op, block, self.pieces(op)?)
+    }
+
+    /// The copy of a load from whose buffer the whole tile is read into registers, whoever uses it.
+    pub(crate) fn row(&self, op: OpId) -> Result<Copy, &'static str> {
+        let assigned_layout = self.accesses.get(op).map(|access| access.layout.clone());
+        Ok(self.buffered(op, self.pieces(op)?, (Readers::Registers, assigned_layout.into_iter().collect())))
+    }
+
+    /// How threads copy the tile of a view.
+    fn pieces(&self, op: OpId) -> Result<Copied, &'static str> {
+        let body = &self.function.body;
+        let Op::LoadView { view, order, .. } = &body.ops[op].kind else { unreachable!("only loads are planned") };
+        let Type::View(ty) = body.ty(*view) else { unreachable!("the verifier holds that views are views") };
+        if order.semantics != MemoryOrdering::Weak {
+            return Err("it is ordered against other threads");
+        }
+        if matches!(ty.kind, ViewKind::Gather { .. }) {
+            return Err("its rows have an index each");
+        }
+        if !matches!(ty.padding, None | Some(Padding::Zero)) {
+            return Err("its padding is not zero");
+        }
+        let Some(Pieces { dim, bits, whole }) = self.accesses.get(op).and_then(|access| access.copy) else {
+            return Err("no dimension is contiguous in memory");
+        };
+        let value = body.result(op);
+        let (elem, shape) = body.ty(value).tile().expect("a load gives a tile");
+        let bytes = elem.bytes() << bits;
+        if !matches!(bytes, 4 | 8 | 16) || elem.bits() < 8 {
+            return Err("its neighbours in memory are not known to be aligned");
+        }
+        let strides = Strides::of(shape);
+        let others = (0..shape.len()).rev().filter(|other| *other != dim);
+        let order: Vec<u32> = std::iter::once(dim).chain(others).flat_map(|dim| strides.dim_bits(dim)).collect();
+        let layout = Layout::blocked(&order, bits as usize, self.warp_bits);
+        Ok(Copied { dim, layout, bytes, whole })
+    }
+
+    fn copy(&self, op: OpId, block: Block, copied: Copied) -> Result<Copy, &'static str> {
+        let value = self.function.body.result(op);
+        let (elem, shape) = self.function.body.ty(value).tile().expect("a load gives a tile");
+        let read = match self.readers(value, Some(block), 0) {
+            Some(Reads { groups: true, .. }) => {
+                let Copied { dim, layout, bytes, whole } = copied;
+                let buffer =
+                    wgmma_atoms::operand_buffer(elem, shape, dim).ok_or("its rows are too short for a matrix descriptor")?;
+                return Ok(Copy { buffer, by: By::Pieces { layout, bytes, whole }, readers: Readers::MmaSelections });
+            }
+            Some(Reads { fragments, .. }) => (Readers::MmaSelections, fragments),
+            // What else used it would want it in registers for long.
+            None if !self.uses.reaches_only_mmas(value) => return Err("something else than a mma uses it"),
+            None => {
+                let assigned_layout = self.accesses.get(op).map(|access| &access.layout);
+                let directly = assigned_layout
+                    .and_then(|assigned_layout| self.read_directly(value, block, copied.dim, &copied.layout, assigned_layout));
+                directly.map_or_else(
+                    || (Readers::Registers, assigned_layout.cloned().into_iter().collect()),
+                    |desired| (Readers::MmaSelections, desired),
+                )
+            }
+        };
+        Ok(self.buffered(op, copied, read))
+    }
+
+    /// The copy to a buffer that lies well for the copy itself and those who read it.
+    fn buffered(&self, op: OpId, copied: Copied, (readers, layouts): (Readers, Vec<Layout>)) -> Copy {
+        let Copied { dim, layout, bytes, whole } = copied;
+        let (elem, shape) = self.function.body.ty(self.function.body.result(op)).tile().expect("a load gives a tile");
+        let accesses: Vec<&Layout> = std::iter::once(&layout).chain(&layouts).collect();
+        let buffer = smem_swizzles::buffer(elem, shape, dim, &accesses);
+        Copy { buffer, by: By::Pieces { layout, bytes, whole }, readers }
+    }
+
+    /// A load through pointers: its vectors are the pieces.
+    fn pointers(&self, op: OpId, block: Block) -> Result<Copy, &'static str> {
+        let body = &self.function.body;
+        let Op::Load { ptr, other, order, .. } = &body.ops[op].kind else { unreachable!("only loads are planned") };
+        if order.semantics != MemoryOrdering::Weak {
+            return Err("it is ordered against other threads");
+        }
+        if !matches!(body.ty(*ptr).tile(), Some((Elem::Ptr { space: Space::Global, .. }, _))) {
+            return Err("its pointers may point elsewhere than to global memory");
+        }
+        if other.is_some_and(|other| !self.is_zero(other)) {
+            return Err("its padding is not zero");
+        }
+        let value = body.result(op);
+        let (elem, shape) = body.ty(value).tile().expect("a load gives a tile");
+        let Some(access) = self.accesses.get(op) else { return Err("nothing is known of its pointers") };
+        let bytes = elem.bytes() << access.vector_bits;
+        if !matches!(bytes, 4 | 8 | 16) || elem.bits() < 8 {
+            return Err("its neighbours in memory are not known to be aligned");
+        }
+        let strides = Strides::of(shape);
+        let neighbour = access.layout.register.first().copied().unwrap_or(1);
+        let dim = (0..shape.len()).find(|dim| strides.mask(*dim) & neighbour != 0).unwrap_or(shape.len() - 1);
+        self.copy(op, block, Copied { dim, layout: access.layout.clone(), bytes, whole: true })
+    }
+
+    fn is_zero(&self, value: Value) -> bool {
+        let made = self.function.body.defining_op(value).map(|op| &self.function.body.ops[op].kind);
+        matches!(made, Some(Op::Core(Core::Constant { value: Dense::Splat(0) })))
+    }
+
+    /// How mmas in a block, or anywhere, read a value that nothing else uses; none when something does.
+    pub(crate) fn readers(&self, value: Value, block: Option<Block>, between: u32) -> Option<Reads> {
+        let body = &self.function.body;
+        let mut found = Reads::default();
+        let fragments = &mut found.fragments;
+        for &user in self.uses.users(value) {
+            if block.is_some_and(|block| self.blocks[user.0 as usize] != Some(block)) || between > MAX_BETWEEN {
+                return None;
+            }
+            let behind = || self.readers(body.result(user), block, between + 1);
+            match &body.ops[user].kind {
+                kind @ (Op::Mma { lhs, rhs, acc, .. } | Op::MmaScaled { lhs, rhs, acc, .. }) => match self.mmas.get(user) {
+                    Some(MmaSelection::Sync { a, b, scales, .. }) if *acc != value => {
+                        fragments.extend((*lhs == value).then(|| a.clone()));
+                        fragments.extend((*rhs == value).then(|| b.clone()));
+                        if let (Op::MmaScaled { lhs_scale, rhs_scale, .. }, Some(scales)) = (kind, scales) {
+                            let [of_a, of_b] = &**scales;
+                            fragments.extend((*lhs_scale == value).then(|| of_a.clone()));
+                            fragments.extend((*rhs_scale == value).then(|| of_b.clone()));
+                        }
+                    }
+                    // Each thread reads what it has_mma, from the buffer as it is.
+                    Some(MmaSelection::Shared { c }) if *acc != value && between == 0 => {
+                        let shape = |value: Value| body.ty(value).tile().expect("mmas are of tiles").1;
+                        let operand = shape(value);
+                        let sides = [(*lhs, operand.len() - 2), (*rhs, operand.len() - 1)];
+                        let reads = sides.into_iter().filter(|(side, _)| *side == value);
+                        fragments.extend(reads.map(|(_, dim)| mma_selection::shared_reads(c, shape(*acc), operand, dim)));
+                    }
+                    Some(MmaSelection::Tensor { scales: Some(scales), .. }) if kind.operands()[3..].contains(&value) => {
+                        let shape = body.ty(value).tile().expect("mmas are of tiles").1;
+                        let sides: Vec<Value> = kind.operands()[3..].to_vec();
+                        let read = sides.into_iter().zip(scales.iter()).filter(|(side, _)| *side == value);
+                        fragments.extend(read.map(|(_, layout)| tcgen05_selection::one_copy(layout, shape)));
+                    }
+                    Some(MmaSelection::Group { lhs: a, rhs: b, .. } | MmaSelection::Tensor { lhs: a, rhs: b, .. })
+                        if *acc != value =>
+                    {
+                        for (_, place) in [(*lhs, a), (*rhs, b)].into_iter().filter(|(side, _)| *side == value) {
+                            fragments.extend(place.layout().cloned());
+                            found.groups |= place.layout().is_none();
+                        }
+                    }
+                    _ => return None,
+                },
+                Op::Core(Core::Permute { order, .. }) => {
+                    let shape = body.ty(body.result(user)).tile().expect("a permutation is of tiles").1;
+                    let Reads { fragments: all, groups } = behind()?;
+                    fragments.extend(all.iter().map(|layout| layout.unpermute(shape, order)));
+                    found.groups |= groups;
+                }
+                Op::Core(Core::Reshape { .. }) => {
+                    let Reads { fragments: all, groups } = behind()?;
+                    fragments.extend(all);
+                    found.groups |= groups;
+                }
+                // Warp groups read memory as it is.
+                Op::Core(Core::Convert { x, .. }) if self.bits(*x) == self.bits(body.result(user)) => {
+                    let Reads { fragments: all, .. } = behind().filter(|reads| !reads.groups)?;
+                    fragments.extend(all);
+                }
+                _ => return None,
+            }
+        }
+        Some(found)
+    }
+
+    /// Whether the loads of a loop are copied by tma_copies if they can be: unasked where tensor cores multiply what it loads, who have no
+    /// instructions to spare for copies, be it that threads read fragments.
+    fn wants_tma(&self, block: Block) -> bool {
+        match self.tma_copies {
+            TmaChoice::Never => false,
+            TmaChoice::WherePays => {
+                let ops = &self.function.body.blocks[block].ops;
+                self.target.has(Feature::Tma) && ops.iter().any(|op| self.reads_in_place(*op) || self.mma_by_warps(*op))
+            }
+            TmaChoice::WherePossible => true,
+        }
+    }
+
+    /// Whether an op is a mma of warp groups, or in tensor memory.
+    pub(crate) fn reads_in_place(&self, op: OpId) -> bool {
+        matches!(self.mmas.get(op), Some(MmaSelection::Group { .. } | MmaSelection::Tensor { .. }))
+    }
+
+    fn mma_by_warps(&self, op: OpId) -> bool {
+        matches!(self.mmas.get(op), Some(MmaSelection::Sync { .. }))
+    }
+
+    /// Whether a value is an operand of a mma in tensor memory.
+    pub(crate) fn reaches_tensor_memory(&self, value: Value) -> bool {
+        self.uses.ends(value).into_iter().any(|user| matches!(self.mmas.get(user), Some(MmaSelection::Tensor { .. })))
+    }
+
+    /// Whether it is one of a mma that others of the warp's instructions go on beside.
+    fn reaches_async_mma(&self, value: Value) -> bool {
+        let is_asynchronous =
+            |mma: Option<&MmaSelection>| matches!(mma, Some(MmaSelection::Tensor { .. } | MmaSelection::Group { .. }));
+        self.uses.ends(value).into_iter().any(|user| is_asynchronous(self.mmas.get(user)))
+    }
+
+    /// The operands of a mma that warp groups read from shared memory.
+    fn in_place(&self, op: OpId) -> Vec<InPlace> {
+        let (Op::Mma { lhs, rhs, .. }, Some(MmaSelection::Group { lhs: a, rhs: b, .. })) =
+            (&self.function.body.ops[op].kind, self.mmas.get(op))
+        else {
+            return Vec::new();
+        };
+        let operand = |(value, place): (&Value, &OperandSource)| match place {
+            OperandSource::Registers(_) | OperandSource::Tensor(_) => None,
+            OperandSource::Transposed(_) => Some(InPlace { value: *value, transposed: true }),
+            OperandSource::Memory => Some(InPlace { value: *value, transposed: false }),
+        };
+        [(lhs, a), (rhs, b)].into_iter().filter_map(operand).collect()
+    }
+
+    fn bytes(&self, value: Value) -> u32 {
+        let tile = self.function.body.ty(value).tile();
+        tile.map_or(0, |(elem, shape)| (element_count(shape) as u32).saturating_mul(elem.bytes()))
+    }
+
+    /// Whether fragments are read from a buffer that tma_copies fill with more passes over the banks than it takes threads to copy a tile
+    /// to another buffer and read them there.
+    pub(crate) fn meets_banks(&self, value: Value, buffer: &BufferInfo, fragments: &[Layout]) -> bool {
+        let (elem, shape) = self.function.body.ty(value).tile().expect("a load gives a tile");
+        let inner = Strides::of(shape);
+        let first = buffer.offsets.first().copied().unwrap_or(1);
+        let dim = (0..shape.len()).find(|dim| inner.mask(*dim) & first != 0).unwrap_or(shape.len() - 1);
+        let reads: Vec<&Layout> = fragments.iter().collect();
+        let passes = |buffer: &BufferInfo| {
+            fragments.iter().map(|layout| smem_swizzles::wavefronts(buffer, layout)).sum::<u32>() << self.warp_bits
+        };
+        let other = smem_swizzles::buffer(elem, shape, dim, &reads);
+        passes(buffer) > passes(&other) && passes(buffer) >= passes(&other) + buffer.bytes() / smem_swizzles::LINE
+    }
+
+    fn bits(&self, value: Value) -> Option<u32> {
+        self.function.body.ty(value).tile().map(|(elem, _)| elem.bits())
+    }
+}

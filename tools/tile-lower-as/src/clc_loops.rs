@@ -1,0 +1,119 @@
+//! Has a block work on tile blocks of the launch that have not begun, when it is done with its own (launch control).
+//!
+//! Requires: `.aa`; an option asks for it. Establishes: a loop over the tile blocks that a block takes, around all that depends on which
+//! one it works on, so that later stages see a program that goes iteration tiles itself: what the copy engine brings for the next tile
+//! comes while this one is stored. What is the same for all tile blocks stands before the loop.
+//!
+//! Refused where something must happen once or in an order: tile blocks are then taken in another one than they would begin in.
+
+use crate::cluster::happens_once;
+use base::diag::{Diagnostic, Result};
+use base::envelope::{Category, LogEntry, Outcome};
+use base::ir::{Op as OpId, Operation};
+use base::{Block, Envelope, Target, Value};
+use core_dialect::core_ops::Core;
+use core_dialect::rules::uses_clc;
+use core_dialect::tile::Dense;
+use numerics::Scalar;
+use std::collections::BTreeSet;
+use target_info::Feature;
+use tileaa::{Function, Op, Type};
+
+pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) -> Result<Function> {
+    let does = uses_clc(&function.body);
+    if !does && envelope.options.get("clc") != Some("on") {
+        return Ok(function.clone());
+    }
+    if let Err(why) = can_steal(function, target) {
+        let message = format!("launch control: the blocks of '{}' take over no others: {why}", function.name);
+        return Err(Diagnostic::unsupported("AS905", message).at_loc(&envelope.debug, function.loc));
+    }
+    if does {
+        return Ok(function.clone());
+    }
+    envelope.log.push(LogEntry {
+        pass: "clc".into(),
+        outcome: Outcome::Passed,
+        name: "ClusterLaunchControl".into(),
+        category: Category::Other,
+        message: "blocks take over others that have not begun, as --clc says".into(),
+        function: function.name.clone(),
+        loc: function.loc,
+    });
+    Ok(repeated(function))
+}
+
+fn can_steal(function: &Function, target: Target) -> std::result::Result<(), String> {
+    let body = &function.body;
+    if !target.has(Feature::ClusterLaunchControl) {
+        return Err(format!("{} has no launch control", target.name));
+    }
+    match body.walk(function.region).into_iter().map(|op| &body.ops[op].kind).find(|op| happens_once(op)) {
+        Some(op) => Err(format!("'{}' must happen once", op.mnemonic())),
+        None => Ok(()),
+    }
+}
+
+/// The function with a loop over tile blocks in it.
+fn repeated(function: &Function) -> Function {
+    let mut function = function.clone();
+    let entry = function.entry();
+    let ops = std::mem::take(&mut function.body.blocks[entry].ops);
+    let (end, ops) = ops.split_last().expect("a function ends in a return");
+    let (before, repeated) = divided(&function, ops);
+    function.body.blocks[entry].ops = before;
+
+    let index = || Type::scalar(Scalar::I32);
+    let mut core = |core: Core| {
+        let op = function.body.append(entry, Op::Core(core), [index()], function.loc);
+        function.body.result(op)
+    };
+    let [lower, step] = [0, 1].map(|number| core(Core::Constant { value: Dense::Splat(number) }));
+    let upper = core(Core::ClcBlockCount {});
+    let region = function.body.new_region();
+    let block = function.body.new_block(region);
+    let iteration = function.body.add_argument(block, index());
+    function.body.blocks[block].ops = repeated;
+    request_per_iteration(&mut function, block, iteration);
+    function.body.append(block, Op::Core(Core::Continue { values: Vec::new() }), [], function.loc);
+    let kind = Core::For { lower, upper, step, init: Vec::new(), unsigned: false, body: region };
+    function.body.append(entry, Op::Core(kind), [], function.loc);
+    function.body.blocks[entry].ops.push(*end);
+    base::text::compact(&function)
+}
+
+/// The ops of the function's block that are the same for all tile blocks: scalars and views, and what they are computed from; and all
+/// others. A tile in registers is made where it is needed.
+fn divided(function: &Function, ops: &[OpId]) -> (Vec<OpId>, Vec<OpId>) {
+    let body = &function.body;
+    let mut same: BTreeSet<Value> = function.params().iter().copied().collect();
+    let is_same = |op: &OpId| {
+        let node = &body.ops[*op];
+        let is_small = |value: &Value| match body.ty(*value) {
+            Type::Tile { shape, .. } => shape.is_empty(),
+            Type::MemRef(_) | Type::View(_) => true,
+            Type::Token => false,
+        };
+        let stays = matches!(&node.kind, Op::Core(core) if core.is_pure() && !matches!(core, Core::BlockId { .. }))
+            && node.kind.regions().is_empty()
+            && node.results.iter().all(is_small)
+            && node.kind.operands().iter().all(|value| same.contains(value));
+        if stays {
+            same.extend(&node.results);
+        }
+        stays
+    };
+    ops.iter().copied().partition(is_same)
+}
+
+/// Which tile block it is follows from the iteration.
+fn request_per_iteration(function: &mut Function, block: Block, iteration: Value) {
+    let inside: Vec<OpId> = function.body.blocks[block].ops.clone();
+    let nested = inside.iter().flat_map(|op| function.body.ops[*op].kind.regions()).collect::<Vec<_>>();
+    let nested = nested.into_iter().flat_map(|region| function.body.walk(region)).collect::<Vec<_>>();
+    for op in inside.into_iter().chain(nested) {
+        if let Op::Core(Core::BlockId { axis }) = function.body.ops[op].kind {
+            function.body.ops[op].kind = Op::Core(Core::ClcBlockId { iteration, axis });
+        }
+    }
+}

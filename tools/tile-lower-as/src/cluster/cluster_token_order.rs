@@ -1,0 +1,108 @@
+//! Whether tokens order accesses of one block of a cluster with those of the other: they say what follows in a tile block, and the
+//! blocks of a cluster do not wait for each other.
+//!
+//! Two accesses in order, one of which writes, may stand if each rank has its own part of the memory: both through views that cut the
+//! same object into tiles of one extent, parted along one of its dimensions, or through the same pointers.
+
+use super::value_forms::{Flow, Form, Forms};
+use base::Value;
+use base::ir::{Op as OpId, Operation};
+use core_dialect::core_ops::Core;
+use core_dialect::tile::ViewKind;
+use std::collections::{BTreeMap, BTreeSet};
+use tileaa::{Function, Op, Type};
+
+/// Two accesses, in order, of which blocks of a cluster would not keep the order.
+pub(super) fn broken(forms: &Forms<'_>, flow: &Flow) -> Option<(OpId, OpId)> {
+    let function = forms.function;
+    let before = before(function, flow);
+    let none = BTreeSet::new();
+    for (op, token) in accesses(function) {
+        for &earlier in token.and_then(|token| before.get(&token)).unwrap_or(&none) {
+            let writes = [earlier, op].into_iter().any(|op| writes(function, op));
+            if writes && !(part(forms, op).is_some() && part(forms, op) == part(forms, earlier)) {
+                return Some((earlier, op));
+            }
+        }
+    }
+    None
+}
+
+pub(super) fn writes(function: &Function, op: OpId) -> bool {
+    matches!(function.body.ops[op].kind, Op::StoreView { .. } | Op::Store { .. })
+}
+
+/// The accesses, with the tokens that they wait for.
+pub(super) fn accesses(function: &Function) -> Vec<(OpId, Option<Value>)> {
+    let access = |op: OpId| match function.body.ops[op].kind {
+        Op::LoadView { token, .. } | Op::StoreView { token, .. } | Op::Load { token, .. } | Op::Store { token, .. } => {
+            Some((op, token))
+        }
+        _ => None,
+    };
+    function.body.walk(function.region).into_iter().filter_map(access).collect()
+}
+
+/// What each token stands for: the accesses that are over when it is there.
+fn before(function: &Function, flow: &Flow) -> BTreeMap<Value, BTreeSet<OpId>> {
+    let body = &function.body;
+    let is_token = |value: &Value| *body.ty(*value) == Type::Token;
+    let mut before: BTreeMap<Value, BTreeSet<OpId>> = BTreeMap::new();
+    let mut passes: Vec<(Value, Value)> = Vec::new();
+    for op in body.walk(function.region) {
+        let node = &body.ops[op];
+        if !node.kind.regions().is_empty() {
+            continue;
+        }
+        for &token in node.results.iter().filter(|value| is_token(value)) {
+            before.entry(token).or_default().extend((!matches!(node.kind, Op::Core(_))).then_some(op));
+            passes.extend(node.kind.operands().into_iter().filter(is_token).map(|from| (from, token)));
+        }
+    }
+    let carried = flow.sources.iter().filter(|(value, _)| is_token(value));
+    passes.extend(carried.flat_map(|(value, from)| from.iter().map(|from| (*from, *value))));
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for (from, to) in &passes {
+            let more = before.get(from).cloned().unwrap_or_default();
+            let known = before.entry(*to).or_default();
+            let count = known.len();
+            known.extend(more);
+            changed |= known.len() > count;
+        }
+    }
+    before
+}
+
+/// The part of memory that is a rank's own in an access.
+#[derive(PartialEq)]
+enum Part {
+    /// Of an object: the dimension along which one of several runs of so many elements is the rank's.
+    Runs(Value, u32, u32),
+    /// A part of these pointers, along a dimension.
+    Pointers(Value, usize),
+}
+
+fn part(forms: &Forms<'_>, op: OpId) -> Option<Part> {
+    let body = &forms.function.body;
+    let form = match forms.stores.get(&op) {
+        Some(form) => *form,
+        None => *forms.of(body.result(op)).iter().next().filter(|_| forms.of(body.result(op)).len() == 1)?,
+    };
+    let Form::Part(dim) = form else { return None };
+    match &body.ops[op].kind {
+        Op::LoadView { view, .. } | Op::StoreView { view, .. } => {
+            let Type::View(ty) = body.ty(*view) else { return None };
+            let Op::Core(Core::MakeView { memref }) = &body.ops[body.defining_op(*view)?].kind else { return None };
+            let whole = ty.kind == ViewKind::Partition;
+            whole.then(|| Part::Runs(*memref, ty.dim_map[dim], ty.tile[dim] / forms.parts))
+        }
+        // Made once, so the same in every access.
+        Op::Load { ptr, .. } | Op::Store { ptr, .. } => {
+            let once = body.blocks[forms.function.entry()].ops.contains(&body.defining_op(*ptr)?);
+            once.then_some(Part::Pointers(*ptr, dim))
+        }
+        _ => None,
+    }
+}

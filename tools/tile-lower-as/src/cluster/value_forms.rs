@@ -1,0 +1,296 @@
+//! In which forms a block of a cluster needs each value: whole, or the part along a dimension that its rank says, a half or a quarter.
+//!
+//! What is stored decides: each store writes a part of its tile, and whatever it is computed from is needed in the form that gives that.
+//! A value may be needed in several forms, and is made in each. Control flow, addresses and what cannot be parted are needed whole;
+//! the part of what cannot be made in parts is a slice of the whole.
+
+use base::ir::{Def, Op as OpId, Operation};
+use base::{Block, Value};
+use core_dialect::core_ops::Core;
+use core_dialect::memory::MemoryOrdering;
+use core_dialect::tile::{Dense, Shape, ViewKind};
+use smallvec::{SmallVec, smallvec};
+use std::collections::{BTreeMap, BTreeSet};
+use tileaa::{Function, Op, Type};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Form {
+    Whole,
+    /// The first part along this dimension for the first rank, the next one for the second, and so on.
+    Part(usize),
+    /// Of the number of a tile: the number of its part among parts.
+    Number,
+}
+
+type Given = SmallVec<[Form; 4]>;
+
+/// Bits of the number of a tile, at least, so that those of parts have capacity: one of 32 bits ends where memory does.
+const NUMBER_BITS: u32 = 32;
+
+#[derive(Clone)]
+pub(crate) struct Forms<'a> {
+    pub(crate) function: &'a Function,
+    /// How many parts there are.
+    pub(crate) parts: u32,
+    flow: &'a Flow,
+    of: Vec<BTreeSet<Form>>,
+    /// The form in which each store writes its tile.
+    pub(crate) stores: BTreeMap<OpId, Form>,
+    work: Vec<(Value, Form)>,
+}
+
+impl<'a> Forms<'a> {
+    /// Those that hold whatever is stored: of control flow.
+    pub(crate) fn new(function: &'a Function, flow: &'a Flow, parts: u32) -> Self {
+        let mut forms = Forms {
+            function,
+            parts,
+            flow,
+            of: vec![BTreeSet::new(); function.body.values.len()],
+            stores: BTreeMap::new(),
+            work: Vec::new(),
+        };
+        for op in function.body.walk(function.region) {
+            match &function.body.ops[op].kind {
+                Op::Core(Core::If { cond, .. }) => forms.need(*cond, Form::Whole),
+                Op::Core(Core::For { lower, upper, step, .. }) => {
+                    [lower, upper, step].into_iter().for_each(|bound| forms.need(*bound, Form::Whole));
+                }
+                Op::Core(Core::GridWait { token } | Core::GridLaunch { token }) => {
+                    token.iter().for_each(|token| forms.need(*token, Form::Whole));
+                }
+                _ => {}
+            }
+        }
+        forms.settle();
+        forms
+    }
+
+    pub(crate) fn of(&self, value: Value) -> &BTreeSet<Form> {
+        &self.of[value.0 as usize]
+    }
+
+    /// The forms in which a value goes from block to block; the number of a part is made from the whole where it is needed.
+    pub(crate) fn passed(&self, value: Value) -> impl Iterator<Item = Form> + '_ {
+        self.of(value).iter().copied().filter(|form| *form != Form::Number)
+    }
+
+    /// A store writes parts of its tile along a dimension. Nothing if that cannot be.
+    pub(crate) fn store(&mut self, op: OpId, dim: usize) -> Option<()> {
+        let kind = &self.function.body.ops[op].kind;
+        let given = taken(self.function, op, Form::Part(dim), self.parts)?;
+        kind.operands().into_iter().zip(given).for_each(|(operand, form)| self.need(operand, form));
+        self.stores.insert(op, Form::Part(dim));
+        self.settle();
+        Some(())
+    }
+
+    fn need(&mut self, value: Value, form: Form) {
+        if self.of[value.0 as usize].insert(form) {
+            self.work.push((value, form));
+        }
+    }
+
+    fn settle(&mut self) {
+        while let Some((value, form)) = self.work.pop() {
+            if form == Form::Number {
+                self.need(value, Form::Whole);
+                continue;
+            }
+            for same in self.flow.sources.get(&value).into_iter().flatten() {
+                self.need(*same, form);
+            }
+            let Def::Result { op, .. } = self.function.body.values[value].def else { continue };
+            self.result(op, value, form);
+        }
+    }
+
+    /// What an op takes to give a result in a form.
+    fn result(&mut self, op: OpId, value: Value, form: Form) {
+        let body = &self.function.body;
+        let kind = &body.ops[op].kind;
+        if matches!(kind, Op::Core(Core::If { .. } | Core::For { .. } | Core::Loop { .. })) {
+            return;
+        }
+        if *body.ty(value) == Type::Token && kind.given().is_none() && !matches!(kind, Op::Core(_)) {
+            // The token of an access: the access takes what its tile takes.
+            let tokens = kind.operands().into_iter().filter(|operand| *body.ty(*operand) == Type::Token);
+            return tokens.for_each(|token| self.need(token, Form::Whole));
+        }
+        match taken(self.function, op, form, self.parts) {
+            Some(given) => kind.operands().into_iter().zip(given).for_each(|(operand, form)| self.need(operand, form)),
+            None => self.need(value, Form::Whole),
+        }
+        // Bodies of reductions are about elements, and may use scalars from outside.
+        for inner in kind.regions().into_iter().flat_map(|region| body.walk(region)) {
+            body.ops[inner].kind.operands().into_iter().for_each(|operand| self.need(operand, Form::Whole));
+        }
+    }
+}
+
+/// Where values of regions come from: for what a loop carries and what a loop or condition results in, the values that it is given.
+pub(crate) struct Flow {
+    pub(crate) sources: BTreeMap<Value, Vec<Value>>,
+    /// The op that each `yield`, `continue` and `break` gives its values to.
+    pub(crate) target: BTreeMap<OpId, OpId>,
+}
+
+impl Flow {
+    pub(crate) fn of(function: &Function) -> Flow {
+        let mut flow = Flow { sources: BTreeMap::new(), target: BTreeMap::new() };
+        // Blocks with the condition and the loop around them.
+        let mut blocks: Vec<(Block, Option<OpId>, Option<OpId>)> = vec![(function.entry(), None, None)];
+        while let Some((block, condition, repeats)) = blocks.pop() {
+            for &op in &function.body.blocks[block].ops {
+                let inner = |region| function.body.block_of(region);
+                match &function.body.ops[op].kind {
+                    Op::Core(Core::If { then, otherwise, .. }) => {
+                        blocks.extend([then, otherwise].map(|region| (inner(*region), Some(op), repeats)));
+                    }
+                    Op::Core(Core::For { init, body, .. }) => {
+                        let args = function.body.blocks[inner(*body)].args[1..].to_vec();
+                        flow.carries(&args, init);
+                        // Without a iteration the result is what it began with, and both are in the same forms.
+                        flow.carries(&function.body.ops[op].results, init);
+                        flow.carries(&function.body.ops[op].results, &args);
+                        flow.carries(&args, &function.body.ops[op].results);
+                        blocks.push((inner(*body), None, Some(op)));
+                    }
+                    Op::Core(Core::Loop { init, body }) => {
+                        flow.carries(&function.body.blocks[inner(*body)].args, init);
+                        blocks.push((inner(*body), None, Some(op)));
+                    }
+                    Op::Core(Core::Yield { values }) => flow.gives(function, op, condition, values, false),
+                    Op::Core(Core::Continue { values }) => flow.gives(function, op, repeats, values, true),
+                    Op::Core(Core::Break { values }) => flow.gives(function, op, repeats, values, false),
+                    _ => {}
+                }
+            }
+        }
+        flow
+    }
+
+    fn gives(&mut self, function: &Function, from: OpId, to: Option<OpId>, values: &[Value], goes_on: bool) {
+        let Some(to) = to else { return };
+        self.target.insert(from, to);
+        let body = &function.body;
+        let takers = match &body.ops[to].kind {
+            Op::Core(Core::For { body: region, .. }) => &body.blocks[body.block_of(*region)].args[1..],
+            Op::Core(Core::Loop { body: region, .. }) if goes_on => &body.blocks[body.block_of(*region)].args,
+            _ => &body.ops[to].results,
+        };
+        self.carries(takers, values);
+    }
+
+    fn carries(&mut self, takers: &[Value], values: &[Value]) {
+        for (taker, value) in takers.iter().zip(values) {
+            self.sources.entry(*taker).or_default().push(*value);
+        }
+    }
+}
+
+/// The forms in which an op takes its operands, in their order, to give its results in a form; for a store, the form in which it has
+/// what it writes. Nothing where the op has no such form.
+pub(crate) fn taken(function: &Function, op: OpId, form: Form, parts: u32) -> Option<Given> {
+    let body = &function.body;
+    let node = &body.ops[op];
+    let all = |form: Form| -> Given { node.kind.operands().into_iter().map(|_| form).collect() };
+    let Form::Part(dim) = form else { return Some(all(Form::Whole)) };
+    let shape = |value: Value| body.ty(value).tile().map(|(_, shape)| shape);
+    match &node.kind {
+        Op::Core(core) => core_clc(function, core, (node.results[0], parts), dim, all),
+        Op::LoadView { view, index, token, order, .. } => {
+            let given = addressed(function, *view, index, (dim, parts)).filter(|_| order.semantics == MemoryOrdering::Weak)?;
+            Some(given.into_iter().chain(token.map(|_| Form::Whole)).collect())
+        }
+        Op::StoreView { view, index, token, order, .. } => {
+            let given = addressed(function, *view, index, (dim, parts)).filter(|_| order.semantics == MemoryOrdering::Weak)?;
+            Some([Form::Part(dim)].into_iter().chain(given).chain(token.map(|_| Form::Whole)).collect())
+        }
+        Op::Load { token, order, .. } | Op::Store { token, order, .. } => {
+            let mut given = all(Form::Part(dim));
+            if token.is_some() {
+                *given.last_mut()? = Form::Whole;
+            }
+            (order.semantics == MemoryOrdering::Weak).then_some(given)
+        }
+        Op::Reduce { dim: along, .. } => Some(all(Form::Part(if dim < *along as usize { dim } else { dim + 1 }))),
+        Op::Scan { dim: along, .. } if *along as usize != dim => Some(all(Form::Part(dim))),
+        Op::Mma { lhs, rhs, .. } => {
+            let [a, b, c] = mma(shape(*lhs)?.len(), dim);
+            debug_assert_eq!(shape(*lhs)?.len(), shape(*rhs)?.len());
+            Some(smallvec![a, b, c])
+        }
+        Op::MmaScaled { lhs, .. } => {
+            let [a, b, c] = mma(shape(*lhs)?.len(), dim);
+            Some(smallvec![a, b, c, a, b])
+        }
+        _ => None,
+    }
+}
+
+/// The forms of left and right operand and of the accumulators, of which a part along a dimension is to be made.
+fn mma(rank: usize, dim: usize) -> [Form; 3] {
+    let part = Form::Part(dim);
+    match rank - dim {
+        1 => [Form::Whole, part, part],
+        2 => [part, Form::Whole, part],
+        _ => [part; 3],
+    }
+}
+
+/// The forms of a view and its index where a part of the tile is accessed.
+fn addressed(function: &Function, view: Value, index: &[Value], (dim, parts): (usize, u32)) -> Option<Given> {
+    let Type::View(ty) = function.body.ty(view) else { return None };
+    let along = match ty.kind {
+        ViewKind::Partition => Form::Number,
+        ViewKind::Gather { sparse_dim } if sparse_dim as usize == dim => Form::Part(0),
+        _ => return None,
+    };
+    let (elem, _) = function.body.ty(index[dim]).tile()?;
+    let fits = ty.tile[dim] >= parts && (along != Form::Number || elem.bits() >= NUMBER_BITS);
+    let index = (0..index.len()).map(|d| if d == dim { along } else { Form::Whole });
+    fits.then(|| [Form::Part(dim)].into_iter().chain(index).collect())
+}
+
+fn core_clc(
+    function: &Function,
+    core: &Core,
+    (result, parts): (Value, u32),
+    dim: usize,
+    all: impl Fn(Form) -> Given,
+) -> Option<Given> {
+    let body = &function.body;
+    let shape = |value: Value| body.ty(value).tile().map(|(_, shape)| shape);
+    match core {
+        core if core.is_elementwise() => Some(all(Form::Part(dim))),
+        Core::Constant { value: Dense::Splat(_) } | Core::Iota {} => Some(Given::new()),
+        Core::Broadcast { x } => {
+            let repeated = shape(*x)?.get(dim).is_none_or(|extent| *extent == 1);
+            Some(smallvec![if repeated { Form::Whole } else { Form::Part(dim) }])
+        }
+        Core::Reshape { x } => Some(smallvec![Form::Part(before_reshape(shape(*x)?, shape(result)?, (dim, parts))?)]),
+        Core::Permute { order, .. } => Some(smallvec![Form::Part(order[dim] as usize)]),
+        Core::Cat { dim: along, .. } if *along as usize != dim => Some(all(Form::Part(dim))),
+        Core::Extract { x, indices } => {
+            let index = |d: usize| if d == dim { Form::Number } else { Form::Whole };
+            if shape(*x)?[dim] == shape(result)?[dim] {
+                return Some([Form::Part(dim)].into_iter().chain(indices.iter().map(|_| Form::Whole)).collect());
+            }
+            let fits = body.ty(indices[dim]).tile()?.0.bits() >= NUMBER_BITS;
+            fits.then(|| [Form::Whole].into_iter().chain((0..indices.len()).map(index)).collect())
+        }
+        Core::Insert { x, into, indices } if shape(*x)?[dim] == shape(*into)?[dim] => {
+            Some([Form::Part(dim); 2].into_iter().chain(indices.iter().map(|_| Form::Whole)).collect())
+        }
+        Core::Reinterpret { x } => (shape(*x)?[0] >= parts).then(|| smallvec![Form::Part(0)]),
+        Core::MakeView { .. } => Some(all(Form::Whole)),
+        _ => None,
+    }
+}
+
+/// The dimension of a reshape's operand whose parts are those of the result: the elements before them are as many.
+fn before_reshape(from: &Shape, to: &Shape, (dim, parts): (usize, u32)) -> Option<usize> {
+    let before = |shape: &[u32], dim: usize| shape[..dim].iter().map(|extent| u64::from(*extent)).product::<u64>();
+    (0..from.len()).find(|d| from[*d] >= parts && before(from, *d) == before(to, dim))
+}

@@ -1,0 +1,71 @@
+//! Puts mmas of f32 that share operands next to each other, as those of complex numbers are: threads make them from shared memory,
+//! and read what several need once.
+//!
+//! Requires: `.aa`. Establishes: nothing but an order. A mma is moved up, across ops without effects, to right behind the last one
+//! before it that it shares an operand with, where all that it needs is there.
+
+use base::Value;
+use base::ir::{Op as OpId, Operation};
+use numerics::Scalar;
+use std::collections::BTreeSet;
+use tileaa::{Function, Op};
+
+/// MmaSelections that are moved to one, at most: each has accumulators that live longer.
+const MOST: usize = 3;
+/// Ops across which one is moved, at most.
+const WINDOW: usize = 64;
+
+pub(crate) fn run(function: &Function) -> Function {
+    let mut function = function.clone();
+    let blocks: Vec<base::Block> = function.body.blocks.ids().collect();
+    for block in blocks {
+        let ordered = ordered(&function, &function.body.blocks[block].ops);
+        function.body.blocks[block].ops = ordered;
+    }
+    base::text::compact(&function)
+}
+
+fn ordered(function: &Function, ops: &[OpId]) -> Vec<OpId> {
+    let mut ops = ops.to_vec();
+    let mut at = 0;
+    while at < ops.len() {
+        let (mut end, mut read) = (at + 1, BTreeSet::new());
+        read.extend(operands(function, ops[at]).into_iter().flatten());
+        while let Some(next) = next(function, &ops, end, &read).filter(|_| end - at <= MOST) {
+            read.extend(operands(function, ops[next]).into_iter().flatten());
+            ops[end..=next].rotate_right(1);
+            end += 1;
+        }
+        at = end;
+    }
+    ops
+}
+
+/// Where the next mma stands that shares an operand with others, and can as well stand at `end`.
+fn next(function: &Function, ops: &[OpId], end: usize, read: &BTreeSet<Value>) -> Option<usize> {
+    if read.is_empty() {
+        return None;
+    }
+    let body = &function.body;
+    // What is made behind there is not there yet.
+    let mut made = BTreeSet::new();
+    for (at, op) in ops.iter().enumerate().skip(end).take(WINDOW) {
+        let kind = &body.ops[*op].kind;
+        let shares = operands(function, *op).is_some_and(|own| own.iter().any(|operand| read.contains(operand)));
+        if shares && !kind.operands().iter().any(|operand| made.contains(operand)) {
+            return Some(at);
+        }
+        if !kind.is_pure() {
+            return None;
+        }
+        made.extend(body.ops[*op].results.iter().copied());
+    }
+    None
+}
+
+/// The operands of a mma that tensor cores do not make.
+fn operands(function: &Function, op: OpId) -> Option<[Value; 2]> {
+    let Op::Mma { lhs, rhs, acc, .. } = function.body.ops[op].kind else { return None };
+    let is_f32 = |value: Value| function.body.ty(value).tile().is_some_and(|(elem, _)| elem.carrier() == Scalar::F32);
+    (is_f32(lhs) && is_f32(rhs) && is_f32(acc)).then_some([lhs, rhs])
+}

@@ -1,0 +1,270 @@
+//! Matrix mmas: operands go to the fragments of the atom, or to buffers that each thread reads.
+
+use super::{Converter, neighbours_first};
+use crate::mma_selection::{MmaSelection, OperandSource as PlannedOperand, shared_reads};
+use crate::operands::{self, How, Step};
+use crate::smem_swizzles;
+use base::diag::Result;
+use base::ir::Def;
+use base::ir::Op as OpId;
+use base::{Loc, Value};
+use core_dialect::core_ops::Core;
+use core_dialect::tile::{Dense, element_count};
+use numerics::arith::{Compare, Predicate, Signedness};
+use std::collections::BTreeSet;
+use tileas::mma_sync_atoms::Operand;
+use tileas::wgmma_atoms::{self, Matrix};
+use tileas::{Buffer, Layout, MmaAtom, MmaOperand, Op};
+
+/// MmaSelections by threads whose operands are in buffers together, beside the first.
+const MAX_AFTER: usize = 3;
+/// Bytes of such operands at most, so that they leave capacity for others.
+const MAX_BYTES: usize = 48 << 10;
+/// Steps along K of a mma by multiply-adds that are written out.
+const STEPS_TOGETHER: u32 = 4;
+
+impl Converter<'_> {
+    pub(super) fn mma(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
+        let (lhs, rhs, acc) = match kind {
+            tileaa::Op::Mma { lhs, rhs, acc, .. } | tileaa::Op::MmaScaled { lhs, rhs, acc, .. } => (*lhs, *rhs, *acc),
+            _ => return Err(self.unsupported(op)),
+        };
+        let (loc, result) = (self.from.body.ops[op].loc, self.from.body.result(op));
+        let plan = self.mmas.get(op).expect("every mma was planned").clone();
+        if matches!(plan, MmaSelection::Tensor { .. }) {
+            return self.tcgen05_mma(op, kind);
+        }
+        let zero_init = match plan {
+            MmaSelection::Group { .. } => self.begins_with_zero(acc, loc)?,
+            _ => None,
+        };
+        let acc = self.tile(acc, plan.accumulator())?;
+        let (signed_lhs, signed_rhs, scales) = match kind {
+            tileaa::Op::Mma { signed_lhs, signed_rhs, .. } => (*signed_lhs, *signed_rhs, None),
+            tileaa::Op::MmaScaled { lhs_scale, rhs_scale, .. } => (false, false, Some([*lhs_scale, *rhs_scale])),
+            _ => return Err(self.unsupported(op)),
+        };
+        let (mut lhs_scale, mut rhs_scale) = (None, None);
+        let (atom, lhs, rhs) = match &plan {
+            MmaSelection::Sync { atom, a, b, scales: layouts, .. } => {
+                let [lhs, rhs] = [self.tile(lhs, a)?, self.tile(rhs, b)?];
+                if let (Some([of_lhs, of_rhs]), Some(layouts)) = (scales, layouts) {
+                    lhs_scale = Some(MmaOperand::Registers(self.tile(of_lhs, &layouts[0])?));
+                    rhs_scale = Some(MmaOperand::Registers(self.tile(of_rhs, &layouts[1])?));
+                }
+                (MmaAtom::Sync(atom), MmaOperand::Registers(lhs), MmaOperand::Registers(rhs))
+            }
+            MmaSelection::Group { atom, lhs: a, rhs: b, .. } => {
+                let lhs = self.operand_place(lhs, Operand::A, a, atom.transposes)?;
+                let rhs = self.operand_place(rhs, Operand::B, b, atom.transposes)?;
+                let read = [&lhs, &rhs].into_iter().filter_map(MmaOperand::buffer);
+                self.lowered_for.mmas.extend(read.map(|buffer| (buffer, op)));
+                (MmaAtom::Group(atom), lhs, rhs)
+            }
+            MmaSelection::Tensor { .. } => unreachable!("made elsewhere"),
+            MmaSelection::Shared { .. } => {
+                self.operands_of_others(op)?;
+                let shape = self.elem_shape(lhs).1;
+                let dims = shape.len();
+                let atom = MmaAtom::multiply_add(shape[dims - 1], STEPS_TOGETHER);
+                // Neighbours along the extent that a thread walks across lie side by side.
+                let lhs = self.operand_buffer(lhs, dims - 2, result, loc)?;
+                let rhs = self.operand_buffer(rhs, dims - 1, result, loc)?;
+                let [lhs, rhs] = [lhs, rhs].map(|buffer| MmaOperand::Memory { buffer, stage: None, transposed: false });
+                (atom, lhs, rhs)
+            }
+        };
+        let ty = self.to.ty(acc).clone();
+        let acc = MmaOperand::Registers(acc);
+        let signed_rhs = signed_rhs != common::fault_injected("as.signs");
+        let new = Op::Mma { in_flight: false, lhs, rhs, acc, zero_init, lhs_scale, rhs_scale, signed_lhs, signed_rhs, atom };
+        let values = self.emit(new, [ty], loc);
+        self.remember_results(op, &values);
+        Ok(())
+    }
+
+    /// Brings the operands of the mmas by threads that stand right behind one, and share operands with it, to their buffers before the
+    /// first of them is made: with nothing between the mmas what several read is read once.
+    fn operands_of_others(&mut self, first: OpId) -> Result<()> {
+        for op in self.mmas_after(first) {
+            let [lhs, rhs, _] = operands::of_mma(self.from, op);
+            let dims = self.elem_shape(lhs).1.len();
+            let (result, loc) = (self.from.body.result(op), self.from.body.ops[op].loc);
+            self.operand_buffer(lhs, dims - 2, result, loc)?;
+            self.operand_buffer(rhs, dims - 1, result, loc)?;
+        }
+        Ok(())
+    }
+
+    /// The mmas by threads of which nothing but such stands between an op and them, and that share operands.
+    fn mmas_after(&self, first: OpId) -> Vec<OpId> {
+        let body = &self.from.body;
+        let shared = |op: &OpId| matches!(self.mmas.get(*op), Some(MmaSelection::Shared { .. }));
+        let mut read: Vec<Value> = operands::of_mma(self.from, first)[..2].to_vec();
+        let mut behind = Vec::new();
+        for op in self.behind.iter().take_while(|op| shared(op)).take(MAX_AFTER) {
+            let own = &operands::of_mma(self.from, *op)[..2];
+            let all: BTreeSet<Value> = read.iter().chain(own).copied().collect();
+            let bytes =
+                |value: &Value| body.ty(*value).tile().map_or(0, |(elem, shape)| element_count(shape) * elem.bytes() as usize);
+            if !own.iter().any(|operand| read.contains(operand)) || all.iter().map(bytes).sum::<usize>() > MAX_BYTES {
+                break;
+            }
+            read.extend(own);
+            behind.push(*op);
+        }
+        behind
+    }
+
+    /// Whether accumulators are zero as nothing was added up yet, of those that are so always or in the first iteration of the loop around: nobody
+    /// need write the zeros then.
+    fn begins_with_zero(&mut self, acc: Value, loc: Loc) -> Result<Option<Value>> {
+        if self.is_zero(acc) {
+            return Ok(Some(self.truth(true, loc)));
+        }
+        let Some((counter, lower)) = self.zero_at_first(acc) else { return Ok(None) };
+        let [lhs, rhs] = [self.plain(counter)?, self.plain(lower)?];
+        let kind = Compare::Int { predicate: Predicate::Equal, signedness: Signedness::Signed };
+        Ok(Some(self.emit_one(Core::Compare { kind, lhs, rhs }, super::convert_tcgen05::PREDICATE, loc)))
+    }
+
+    fn is_zero(&self, value: Value) -> bool {
+        let made = self.from.body.defining_op(value).map(|op| &self.from.body.ops[op].kind);
+        matches!(made, Some(tileaa::Op::Core(Core::Constant { value: Dense::Splat(0) })))
+    }
+
+    /// The counter of the loop that carries a value which begins as zero, and where it begins.
+    fn zero_at_first(&self, value: Value) -> Option<(Value, Value)> {
+        let body = &self.from.body;
+        let Def::Argument { block, index } = body.values[value].def else { return None };
+        let parent = body.blocks[block].ops.first().and_then(|op| self.parents[op.0 as usize])?;
+        let tileaa::Op::Core(Core::For { lower, init, .. }) = &body.ops[parent].kind else { return None };
+        let first = *init.get((index as usize).checked_sub(1)?)?;
+        self.is_zero(first).then(|| (body.blocks[block].args[0], *lower))
+    }
+
+    /// Where an operand is that warp groups read, or mmas in tensor memory.
+    pub(super) fn operand_place(
+        &mut self,
+        value: Value,
+        operand: Operand,
+        planned: &PlannedOperand,
+        transposes: bool,
+    ) -> Result<MmaOperand> {
+        match planned {
+            PlannedOperand::Registers(layout) => return Ok(MmaOperand::Registers(self.tile(value, layout)?)),
+            PlannedOperand::Tensor(layout) => return self.left_in_tensor_memory(value, layout),
+            PlannedOperand::Memory | PlannedOperand::Transposed(_) => {}
+        }
+        let (buffer, transposed) = self.matrix(value, operand, planned, transposes)?;
+        Ok(MmaOperand::Memory { buffer, stage: None, transposed: transposed != common::fault_injected("as.transposed") })
+    }
+
+    /// The buffer from which warp groups read an operand, and whether it holds it transposed: that of a copy, or one to which the
+    /// tile is stored, before the loops that do not change it. Where the atom `transposes` operands it is contiguous along whichever
+    /// extent threads store it with fewer passes over the banks, else along the depth.
+    fn matrix(&mut self, value: Value, operand: Operand, place: &PlannedOperand, transposes: bool) -> Result<(Buffer, bool)> {
+        if let Some(found) = self.copied_matrix(value, operand, transposes) {
+            return Ok(found);
+        }
+        let (elem, shape) = self.elem_shape(value);
+        let assigned_layout = self.assigned_layouts.or_default(self.from, value);
+        let layout = place
+            .layout()
+            .filter(|layout| self.is_better_moved(value, (&assigned_layout, layout), operand))
+            .unwrap_or(&assigned_layout);
+        let along_depth = if operand == Operand::B { shape.len() - 2 } else { shape.len() - 1 };
+        let own = super::relayout::innermost(&assigned_layout, &shape).max(shape.len() - 2);
+        let other = 2 * shape.len() - 3 - own;
+        // Rows of eight columns are too short for a descriptor.
+        let passes = |inner: usize| Some(self.store_passes(&wgmma_atoms::operand_buffer(elem, &shape, inner)?, layout));
+        let either = [own, other].into_iter().filter_map(|inner| Some((passes(inner)?, inner)));
+        let inner = either.min_by_key(|(passes, _)| *passes).filter(|_| transposes).map_or(along_depth, |(_, inner)| inner);
+        let known = self.scopes.iter().rev().find_map(|scope| scope.operands.get(&(value, inner)).copied());
+        if let Some(buffer) = known {
+            return Ok((buffer, false));
+        }
+        let computed_at = self.computed_at(value);
+        let at = self.before_loops(computed_at);
+        let here = std::mem::replace(&mut self.block, self.scopes[at].block);
+        let x = self.tile(value, layout)?;
+        let info = wgmma_atoms::operand_buffer(elem, &shape, inner).expect("the mma was planned for such operands");
+        let buffer = self.attrs.buffers.push(info);
+        self.shared_store(x, layout, buffer, self.loc_of(value));
+        self.block = here;
+        self.scopes[at].operands.insert((value, inner), buffer);
+        Ok((buffer, false))
+    }
+
+    /// Whether it takes fewer passes over the banks to move a tile to the layout that transposes it and to store it from there than to
+    /// store it as it is.
+    fn is_better_moved(&self, value: Value, (assigned_layout, layout): (&Layout, &Layout), operand: Operand) -> bool {
+        let (elem, shape) = self.elem_shape(value);
+        let along_depth = if operand == Operand::B { shape.len() - 2 } else { shape.len() - 1 };
+        let Some(info) = wgmma_atoms::operand_buffer(elem, &shape, along_depth) else { return true };
+        let inner = [assigned_layout, layout].map(|layout| super::relayout::innermost(layout, &shape));
+        let moved = smem_swizzles::passes(elem, &shape, inner, [assigned_layout, layout]).wavefronts;
+        self.assigned_layouts.get(value).is_none()
+            || moved + self.store_passes(&info, layout) < self.store_passes(&info, assigned_layout)
+    }
+
+    /// The scope in which a tile was made; of a slice, which each use makes, that of the whole.
+    fn computed_at(&mut self, value: Value) -> usize {
+        let here = self.scopes.len() - 1;
+        if let Some(assigned_layout) = self.assigned_layouts.get(value).cloned() {
+            let id = self.module.layout_id(assigned_layout);
+            return self.scopes.iter().rposition(|scope| scope.made.contains_key(&(value, Some(id)))).unwrap_or(here);
+        }
+        let of_slice = self.from.body.defining_op(value).map(|op| &self.from.body.ops[op].kind);
+        let Some(tileaa::Op::Core(Core::Extract { x, indices })) = of_slice else { return here };
+        // The indices are scalars, which are made where their ops stand.
+        let scalar = |index: &Value| self.scopes.iter().rposition(|scope| scope.made.contains_key(&(*index, None)));
+        let indices = indices.iter().map(|index| scalar(index).unwrap_or(here)).max().unwrap_or(here);
+        self.computed_at(*x).max(indices)
+    }
+
+    /// The buffer of a copied tile of which an operand is a rearrangement that a descriptor can tell.
+    fn copied_matrix(&self, value: Value, operand: Operand, transposes: bool) -> Option<(Buffer, bool)> {
+        let shape = self.elem_shape(value).1;
+        let [rows, cols] = [shape[shape.len() - 2], shape[shape.len() - 1]].map(u32::trailing_zeros);
+        // Which element of the copied tile each bit of the operand's element number is.
+        let mut bits = Layout { register: (0..rows + cols).map(|bit| 1 << bit).collect(), ..Layout::default() };
+        let mut source = value;
+        let buffer = loop {
+            if let Some(buffer) = self.buffered.get(&source) {
+                break *buffer;
+            }
+            let Step { from, how } = operands::step(self.from, source)?;
+            match how {
+                How::Permuted(order) => bits = bits.unpermute(&self.elem_shape(source).1, order),
+                How::Reshaped => {}
+                How::Converted => return None,
+            }
+            source = from;
+        };
+        let straight = (0..rows + cols).map(|bit| 1 << bit);
+        let swapped = (rows..rows + cols).chain(0..rows).map(|bit| 1 << bit);
+        let transposed = !bits.register.iter().copied().eq(straight);
+        let fits = !transposed || bits.register.iter().copied().eq(swapped);
+        let matrix = Matrix::of(&self.attrs.buffers[buffer], operand, transposed).filter(|matrix| transposes || matrix.along_depth);
+        (fits && matrix.is_some()).then_some((buffer, transposed))
+    }
+
+    /// The buffer from which threads read an operand: that of its copy, or else one with the extent `dim` innermost, which it has
+    /// in common with the accumulator.
+    fn operand_buffer(&mut self, value: Value, dim: usize, result: Value, loc: Loc) -> Result<Buffer> {
+        let made = || self.scopes.last().and_then(|scope| scope.operands.get(&(value, dim)).copied());
+        if let Some(buffer) = self.buffered.get(&value).copied().or_else(made) {
+            return Ok(buffer);
+        }
+        let (elem, shape) = self.elem_shape(value);
+        let accumulator = &self.assigned_layouts.or_default(self.from, result);
+        let layout = neighbours_first(&self.assigned_layouts.or_default(self.from, value), &shape, dim);
+        let x = self.tile(value, &layout)?;
+        let reads = shared_reads(accumulator, &self.elem_shape(result).1, &shape, dim);
+        let buffer = self.attrs.buffers.push(smem_swizzles::exchange(elem, &shape, [dim; 2], &[&layout, &reads]));
+        self.shared_store(x, &layout, buffer, loc);
+        self.scopes.last_mut().expect("a function is open").operands.insert((value, dim), buffer);
+        Ok(buffer)
+    }
+}

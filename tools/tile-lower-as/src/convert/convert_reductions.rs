@@ -1,0 +1,173 @@
+//! Plans reductions (within each thread, over lanes, and over warps through shared memory) and scans.
+
+use super::Converter;
+use crate::layout_assignment::without_dim;
+use base::diag::Result;
+use base::ir::Op as OpId;
+use base::{Loc, Region, Value};
+use core_dialect::core_ops::Core;
+use core_dialect::tile::Shape;
+use tileas::layout::Strides;
+use tileas::{Layout, Op, Type};
+
+impl Converter<'_> {
+    pub(super) fn reduce(&mut self, op: OpId, operands: &[Value], dim: u32, body: Region) -> Result<()> {
+        let loc = self.from.body.ops[op].loc;
+        let shape = self.elem_shape(operands[0]).1;
+        let assigned_layout = operands.iter().find_map(|operand| self.assigned_layouts.get(*operand).cloned());
+        let layout = assigned_layout.unwrap_or_else(|| self.assigned_layouts.or_default(self.from, operands[0]));
+        let mut state = Partial { shape, layout, values: Vec::new(), dim, loc };
+        for operand in operands {
+            let value = self.tile(*operand, &state.layout)?;
+            state.values.push(value);
+        }
+        if state.spread().0 {
+            self.reduce_registers(&mut state, body)?;
+        }
+        if state.spread().1 && !common::fault_injected("as.lanes") {
+            self.reduce_step(
+                &mut state,
+                body,
+                |bits| bits.lane.clear_dim(),
+                |values, dim, body| Op::ReduceLanes { operands: values, dim, body },
+            )?;
+        }
+        if state.spread().2 && !common::fault_injected("as.warps") {
+            self.gather_warps(&mut state);
+            self.reduce_registers(&mut state, body)?;
+        }
+        self.drop_dim(op, state)
+    }
+
+    pub(super) fn scan(&mut self, op: OpId, operands: &[Value], dim: u32, reverse: bool, body: Region) -> Result<()> {
+        let node = &self.from.body.ops[op];
+        let layout = self.assigned_layouts.or_default(self.from, node.results[0]);
+        let operands = operands.iter().map(|operand| self.tile(*operand, &layout)).collect::<Result<Vec<Value>>>()?;
+        let args = self.from.body.blocks[self.from.body.block_of(body)].args.clone();
+        let body = self.region(body, &args)?;
+        let types: Vec<Type> = operands.iter().map(|operand| self.to.ty(*operand).clone()).collect();
+        let values =
+            self.emit(Op::Scan { operands, dim, reverse: reverse && !common::fault_injected("as.reverse"), body }, types, node.loc);
+        self.remember_results(op, &values);
+        Ok(())
+    }
+
+    fn reduce_registers(&mut self, state: &mut Partial, body: Region) -> Result<()> {
+        let make = |operands, dim, body| Op::ReduceRegisters { operands, dim, body };
+        self.reduce_step(state, body, |bits| bits.register.clear_dim(), make)
+    }
+
+    /// One combining op; its result has the extents and layout that remain.
+    fn reduce_step(
+        &mut self,
+        state: &mut Partial,
+        body: Region,
+        clear: impl Fn(&mut DimBits<'_>),
+        make: impl Fn(Vec<Value>, u32, Region) -> Op,
+    ) -> Result<()> {
+        state.clear(clear);
+        let args = self.from.body.blocks[self.from.body.block_of(body)].args.clone();
+        let region = self.region(body, &args)?;
+        let types: Vec<Type> = state
+            .values
+            .iter()
+            .map(|value| self.to.ty(*value).elem().expect("operands are tiles"))
+            .collect::<Vec<_>>()
+            .into_iter()
+            .map(|elem| self.tile_type(elem, &state.shape, state.layout.clone()))
+            .collect();
+        let op = make(state.values.clone(), state.dim, region);
+        state.values = self.emit(op, types, state.loc).to_vec();
+        Ok(())
+    }
+
+    /// Brings what the warps hold along the dimension into registers of every thread that needs it.
+    fn gather_warps(&mut self, state: &mut Partial) {
+        let strides = Strides::of(&state.shape);
+        let mask = strides.mask(state.dim as usize);
+        let from = state.layout.clone();
+        let mut to = from.clone();
+        for basis in &mut to.warp {
+            if *basis & mask != 0 {
+                to.register.push(*basis);
+                *basis = 0;
+            }
+        }
+        for value in &mut state.values {
+            let elem = self.to.ty(*value).elem().expect("operands are tiles");
+            let buffer = self.exchange_buffer(elem, &state.shape);
+            self.shared_store(*value, &from, buffer, state.loc);
+            let ty = self.tile_type(elem, &state.shape, to.clone());
+            *value = self.shared_load(buffer, ty, &to, state.loc);
+        }
+        state.layout = to;
+    }
+
+    /// The dimension has one element left and goes away.
+    fn drop_dim(&mut self, op: OpId, state: Partial) -> Result<()> {
+        let mut shape = state.shape.clone();
+        shape.remove(state.dim as usize);
+        let layout = without_dim(&state.layout, &state.shape, state.dim as usize);
+        let results = self.from.body.ops[op].results.clone();
+        for (result, value) in results.into_iter().zip(&state.values) {
+            let elem = self.elem_shape(result).0;
+            let ty = self.tile_type(elem, &shape, layout.clone());
+            let new = self.emit_one(Core::Reshape { x: *value }, ty, state.loc);
+            let id = self.to.ty(new).layout();
+            self.remember(result, id, new);
+        }
+        Ok(())
+    }
+}
+
+/// A reduction in flight.
+struct Partial {
+    shape: Shape,
+    layout: Layout,
+    values: Vec<Value>,
+    dim: u32,
+    loc: Loc,
+}
+
+impl Partial {
+    /// Whether registers, lanes and warps of a group hold different elements along the dimension.
+    fn spread(&self) -> (bool, bool, bool) {
+        let mask = Strides::of(&self.shape).mask(self.dim as usize);
+        let any = |bases: &[u32]| bases.iter().any(|basis| basis & mask != 0);
+        (any(&self.layout.register), any(&self.layout.lane), any(&self.layout.warp))
+    }
+
+    /// Takes the bits that a step combined out of the dimension, whose extent shrinks to what is left.
+    fn clear(&mut self, clear: impl Fn(&mut DimBits<'_>)) {
+        let strides = Strides::of(&self.shape);
+        let (dim, mask) = (self.dim as usize, strides.mask(self.dim as usize));
+        let Layout { register, lane, warp } = &mut self.layout;
+        clear(&mut DimBits { register: Bases(register, mask), lane: Bases(lane, mask) });
+        // The bits that are left of the dimension move together, lowest first.
+        let mut left: Vec<u32> = register.iter().chain(&*lane).chain(&*warp).copied().filter(|basis| basis & mask != 0).collect();
+        left.sort_unstable();
+        left.dedup();
+        let (low, end) = (strides.shift[dim], strides.shift[dim] + strides.bits[dim]);
+        let new_bits = left.len() as u32;
+        self.layout = self.layout.map(|basis| match left.iter().position(|bit| *bit == basis) {
+            Some(position) => 1 << (low + position as u32),
+            None if basis >> end != 0 => basis >> end << (low + new_bits),
+            None => basis,
+        });
+        self.shape[dim] = 1 << new_bits;
+    }
+}
+
+struct DimBits<'a> {
+    register: Bases<'a>,
+    lane: Bases<'a>,
+}
+
+/// Bases, and the element-number bits of the dimension being reduced.
+struct Bases<'a>(&'a mut Vec<u32>, u32);
+
+impl Bases<'_> {
+    fn clear_dim(&mut self) {
+        self.0.iter_mut().filter(|basis| **basis & self.1 != 0).for_each(|basis| *basis = 0);
+    }
+}

@@ -1,0 +1,206 @@
+//! MmaSelections in tensor memory: their accumulators are in a buffer until threads take them up. What stands for them until then is whether they
+//! are zero_init, which is that no mma has added to them.
+
+use super::Converter;
+use crate::mma_selection::MmaSelection;
+use crate::tmem_accumulator_chains::Chain;
+use crate::{operands, tcgen05_selection};
+use base::diag::Result;
+use base::ir::{Op as OpId, Operation};
+use base::{Loc, Value};
+use core_dialect::core_ops::Core;
+use core_dialect::tile::{Dense, Elem, Shape};
+use numerics::Scalar;
+use tileas::mma_sync_atoms::Operand;
+use tileas::tensor_memory::{LaneMove, TmemSlice};
+use tileas::{Buffer, BufferInfo, Layout, MmaAtom, MmaOperand, Op, Space, Type};
+
+/// The type of what stands for accumulators.
+pub(super) const PREDICATE: Type = Type::Scalar(Elem::Scalar(Scalar::I1));
+
+impl Converter<'_> {
+    pub(super) fn tcgen05_mma(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
+        let (signed_lhs, signed_rhs, scales) = match kind {
+            tileaa::Op::Mma { signed_lhs, signed_rhs, .. } => (*signed_lhs, *signed_rhs, None),
+            tileaa::Op::MmaScaled { lhs_scale, rhs_scale, .. } => (false, false, Some([*lhs_scale, *rhs_scale])),
+            _ => return Err(self.unsupported(op)),
+        };
+        let [lhs, rhs, acc] = operands::of_mma(self.from, op);
+        let Some(MmaSelection::Tensor { atom, lhs: a, rhs: b, scales: layouts, .. }) = self.mmas.get(op).cloned() else {
+            unreachable!("planned as a mma in tensor memory")
+        };
+        let chain = self.mmas.chain_of(op).expect("such mmas are in a chain").clone();
+        let lhs = self.operand_place(lhs, Operand::A, &a, atom.transposes)?;
+        let rhs = self.operand_place(rhs, Operand::B, &b, atom.transposes)?;
+        let operands = [&lhs, &rhs].into_iter().filter_map(MmaOperand::buffer);
+        let operands = operands.filter(|buffer| self.attrs.buffers[*buffer].space == Space::Shared);
+        self.lowered_for.mmas.extend(operands.map(|buffer| (buffer, op)));
+        let (mut lhs_scale, mut rhs_scale) = (None, None);
+        if let Some(([of_lhs, of_rhs], layouts)) = scales.zip(layouts) {
+            lhs_scale = Some(self.scales_in_tensor_memory(of_lhs, Operand::A, &layouts[0])?);
+            rhs_scale = Some(self.scales_in_tensor_memory(of_rhs, Operand::B, &layouts[1])?);
+        }
+        let loc = self.from.body.ops[op].loc;
+        let buffer = self.accumulators_of(&chain);
+        let mut zero_init = self.is_zero_init(acc);
+        let scaled = self.from.body.defining_op(acc).filter(|op| self.mmas.chain_of_scale(*op).is_some());
+        if let Some(scale) = scaled.filter(|op| self.is_scaled_late(*op)) {
+            zero_init = self.scale(scale, zero_init)?;
+        }
+        let new = Op::Mma {
+            in_flight: false,
+            lhs,
+            rhs,
+            acc: MmaOperand::Memory { buffer, stage: None, transposed: false },
+            zero_init: Some(zero_init),
+            lhs_scale,
+            rhs_scale,
+            signed_lhs,
+            signed_rhs,
+            atom: MmaAtom::Tensor(atom),
+        };
+        self.emit(new, [], loc);
+        let result = self.from.body.result(op);
+        let added = self.truth(false, loc);
+        self.remember(result, None, added);
+        self.take_up(result);
+        Ok(())
+    }
+
+    /// Rows of accumulators are multiplied where they are: at once, or right before the mma that adds to them.
+    pub(super) fn scale_accumulator(&mut self, op: OpId) -> Result<()> {
+        let result = self.from.body.result(op);
+        let before = self.from.body.ops[op].kind.operands().into_iter().find(|value| self.mmas.is_accumulator(*value));
+        let zero_init = self.is_zero_init(before.expect("the accumulators are an operand"));
+        let zero_init = if self.is_scaled_late(op) { zero_init } else { self.scale(op, zero_init)? };
+        self.remember(result, None, zero_init);
+        Ok(())
+    }
+
+    /// Whether what an op scales goes to a mma beside it: the less of its operands threads have in registers, the better.
+    fn is_scaled_late(&self, op: OpId) -> bool {
+        let (body, result) = (&self.from.body, self.from.body.result(op));
+        let here = body.blocks.values().find(|block| block.ops.contains(&op)).expect("the op is in a block");
+        here.ops.iter().any(|op| operands::is_mma(self.from, *op) && operands::of_mma(self.from, *op)[2] == result)
+    }
+
+    /// Threads multiply rows of accumulators in tensor memory, which are there from then on: zero by a factor that is no number is not zero.
+    fn scale(&mut self, op: OpId, zero_init: Value) -> Result<Value> {
+        let (chain, factors) = self.mmas.chain_of_scale(op).expect("it scales accumulators");
+        let (chain, loc) = (chain.clone(), self.from.body.ops[op].loc);
+        let buffer = self.accumulators_of(&chain);
+        let info = &self.attrs.buffers[buffer];
+        let (atom, rows) =
+            tcgen05_selection::rows(info, self.attrs.warps.trailing_zeros() as usize).expect("the chain was planned so");
+        let by = self.tile(factors, &rows)?;
+        self.emit(Op::TmemScale { by, buffer, stage: None, zero_init, atom: LaneMove(atom) }, [], loc);
+        Ok(self.truth(false, loc))
+    }
+
+    /// A left operand that threads store to tensor memory.
+    pub(super) fn left_in_tensor_memory(&mut self, value: Value, layout: &Layout) -> Result<MmaOperand> {
+        let (elem, shape) = self.elem_shape(value);
+        let info = tileas::tensor_memory::left(elem, &shape).expect("the mma was planned for such operands");
+        let whole = TmemSlice::of(&shape, &shape, 0).expect("the buffer is of the operand");
+        let atom = LaneMove(tcgen05_selection::lane_atom(&info, &whole, layout).expect("the layout is one that threads can store"));
+        let x = self.tile(value, layout)?;
+        let buffer = self.shared_place(info);
+        self.emit(Op::TmemStore { x, buffer, stage: None, from: 0, atom }, [], self.loc_of(value));
+        Ok(MmaOperand::Memory { buffer, stage: None, transposed: false })
+    }
+
+    /// The scales of an operand, which threads store to tensor memory in a layout of all copies.
+    fn scales_in_tensor_memory(&mut self, value: Value, operand: Operand, layout: &Layout) -> Result<MmaOperand> {
+        let ((elem, shape), loc) = (self.elem_shape(value), self.loc_of(value));
+        let info = tileas::tensor_memory::scales(elem, &shape, operand).expect("the mma was planned for such scales");
+        let one = tcgen05_selection::one_copy(layout, &shape);
+        let x = self.tile(value, &one)?;
+        let single: Shape = std::iter::once(1).chain(shape).collect();
+        let ty = self.tile_type(elem, &single, one);
+        let x = self.emit_one(Core::Reshape { x }, ty, loc);
+        let ty = self.tile_type(elem, &info.shape, layout.clone());
+        let x = self.emit_one(Core::Broadcast { x }, ty, loc);
+        let whole = TmemSlice::of(&info.shape, &info.shape, 0).expect("the buffer is of the scales");
+        let atom = LaneMove(tcgen05_selection::lane_atom(&info, &whole, layout).expect("the layout is one that threads can store"));
+        let buffer = self.shared_place(info);
+        self.emit(Op::TmemStore { x, buffer, stage: None, from: 0, atom }, [], loc);
+        Ok(MmaOperand::Memory { buffer, stage: None, transposed: false })
+    }
+
+    /// A buffer in tensor memory that nothing needs for longer than the mma beside it.
+    fn shared_place(&mut self, info: BufferInfo) -> Buffer {
+        let component = self.component;
+        let known = self.places.iter().find(|(of, buffer)| *of == component && self.attrs.buffers[*buffer] == info);
+        known.map(|(_, buffer)| *buffer).unwrap_or_else(|| {
+            let buffer = self.attrs.buffers.push(info);
+            self.places.push((component, buffer));
+            buffer
+        })
+    }
+
+    /// The buffer of a chain's accumulators.
+    fn accumulators_of(&mut self, chain: &Chain) -> Buffer {
+        if let Some(buffer) = self.accumulators.get(&chain.mmas[0]) {
+            return *buffer;
+        }
+        let info = tcgen05_selection::accumulators(self.from, chain).expect("the chain was planned for tensor memory");
+        let buffer = if chain.is_single() { self.shared_place(info) } else { self.attrs.buffers.push(info) };
+        self.accumulators.insert(chain.mmas[0], buffer);
+        buffer
+    }
+
+    /// Whether accumulators are zero_init; those that are no chain's are zero.
+    pub(super) fn is_zero_init(&mut self, accumulators: Value) -> Value {
+        match self.mmas.is_accumulator(accumulators).then(|| self.recall(accumulators, None)).flatten() {
+            Some(zero_init) => zero_init,
+            None => self.truth(true, self.loc_of(accumulators)),
+        }
+    }
+
+    pub(super) fn truth(&mut self, value: bool, loc: Loc) -> Value {
+        self.emit_one(Core::Constant { value: Dense::Splat(value.into()) }, PREDICATE, loc)
+    }
+
+    /// Loads the accumulators of a chain to registers, if the value is what they are in the end and not taken up by slices.
+    pub(super) fn take_up(&mut self, result: Value) {
+        let Some(chain) = self.mmas.chain_to(result).filter(|chain| chain.slices.is_empty()) else { return };
+        self.load_accumulator(chain, result, 0);
+    }
+
+    pub(super) fn take_up_slice(&mut self, op: OpId) {
+        let chain = self.mmas.chain_of_slice(op).expect("it is a slice of accumulators");
+        self.load_accumulator(chain, self.from.body.result(op), tcgen05_selection::slice_start(self.from, op));
+    }
+
+    /// Loads a value from a chain's accumulators, from a column on; where nothing was added up they are zero.
+    fn load_accumulator(&mut self, chain: &Chain, result: Value, from: u32) {
+        let zero_init = if chain.runs { None } else { Some(self.is_zero_init(chain.result)) };
+        let buffer = self.accumulators_of(chain);
+        let loc = self.loc_of(result);
+        let (elem, shape) = self.elem_shape(result);
+        let assigned_layout = self.assigned_layouts.or_default(self.from, result);
+        let id = self.module.layout_id(assigned_layout.clone());
+        let ty = self.tile_type(elem, &shape, assigned_layout.clone());
+        let info = &self.attrs.buffers[buffer];
+        let part = TmemSlice::of(&info.shape, &shape, from).expect("the buffer is of the accumulators");
+        let atom = tcgen05_selection::lane_atom(info, &part, &assigned_layout)
+            .expect("the assigned_layout of accumulators is one that threads can take up");
+        let load = Op::TmemLoad { buffer, stage: None, from, atom: LaneMove(atom) };
+        let value = match zero_init {
+            None => self.emit_one(load, ty, loc),
+            Some(cond) => {
+                let zero = Op::Core(Core::Constant { value: Dense::Splat(0) });
+                let [then, otherwise] = [zero, load].map(|op| {
+                    let region = self.to.new_region();
+                    let block = self.to.new_block(region);
+                    let made = self.to.append(block, op, [ty.clone()], loc);
+                    let values = vec![self.to.result(made)];
+                    self.to.append(block, Op::Core(Core::Yield { values }), [], loc);
+                    region
+                });
+                self.emit_one(Core::If { cond, then, otherwise }, ty, loc)
+            }
+        };
+        self.remember(result, Some(id), value);
+    }
+}

@@ -1,0 +1,158 @@
+//! Rewrites what becomes of accumulators in tensor memory on their way to a store, so that it becomes of a few columns after the other: few
+//! registers hold them at a time, and what passes through shared memory to lie as the store wants it takes little capacity there.
+//!
+//! Only where nothing but ops that treat each element alone becomes of them up to one store of a view; and where others may have the
+//! place of the accumulators afterwards, only where no mma stands before that store, since the accumulators are taken up there.
+
+use crate::operands;
+use crate::tile_slicing::{self, Parts};
+use crate::tmem_accumulator_chains::{self, Chain};
+use base::ir::{Op as OpId, Operation};
+use base::{Block, Loc, Value};
+use core_dialect::core_ops::Core;
+use core_dialect::memory::MemoryOrdering;
+use core_dialect::tile::{Dense, ViewKind, element_count};
+use std::collections::{BTreeMap, BTreeSet};
+use tileaa::facts::Facts;
+use tileaa::{Function, Op, Type};
+
+/// Elements of a part, and its columns at least.
+const PART: usize = 128 * 64;
+const FEWEST: u32 = 32;
+
+/// Where the mmas in `kept` have their accumulators in tensor memory.
+pub(crate) fn run(mut function: Function, kept: &BTreeSet<OpId>) -> Function {
+    let drains: Vec<EpilogueTile> = {
+        let planner = EpiloguePlanner { function: &function, facts: Facts::of(&function) };
+        let (chains, _) = tmem_accumulator_chains::of(&function);
+        let in_tensor_memory = chains.into_iter().filter(|chain| chain.mmas.iter().all(|op| kept.contains(op)));
+        in_tensor_memory.filter_map(|chain| planner.plan(&chain)).collect()
+    };
+    drains.into_iter().for_each(|drain| drain.write(&mut function));
+    function
+}
+
+struct EpilogueTile {
+    accumulators: Value,
+    /// What becomes of them, op by op, and the store.
+    path: Vec<OpId>,
+    store: OpId,
+    parts: u32,
+    limit: Option<i64>,
+}
+
+struct EpiloguePlanner<'a> {
+    function: &'a Function,
+    facts: Facts<'a>,
+}
+
+impl EpiloguePlanner<'_> {
+    fn plan(&self, chain: &Chain) -> Option<EpilogueTile> {
+        let (body, accumulators) = (&self.function.body, chain.result);
+        let [rows, columns] = **body.ty(accumulators).tile()?.1 else { return None };
+        let parts = ((element_count(&[rows, columns]) / PART) as u32).min(columns / FEWEST);
+        let blocks = body.op_blocks();
+        let block = blocks[body.defining_op(accumulators)?.0 as usize];
+        let (mut value, mut path) = (accumulators, Vec::new());
+        let store = loop {
+            let user = self.only_user(value).filter(|user| blocks[user.0 as usize] == block)?;
+            match &body.ops[user].kind {
+                Op::StoreView { tile, .. } if *tile == value => break user,
+                Op::Core(core) if core.is_elementwise() && self.is_alone(core, value) => {
+                    path.push(user);
+                    value = body.result(user);
+                }
+                _ => return None,
+            }
+        };
+        if chain.is_single() && self.multiplies_after_mma(body.defining_op(accumulators)?, store, block?) {
+            return None;
+        }
+        let Op::StoreView { view, index, order, .. } = &body.ops[store].kind else { unreachable!("it was found as one") };
+        let Type::View(ty) = body.ty(*view) else { unreachable!("the verifier holds that views are views") };
+        let made = body.defining_op(*view).is_some_and(|op| matches!(body.ops[op].kind, Op::Core(Core::MakeView { .. })));
+        let bits = body.ty(index[1]).tile().map_or(0, |(elem, _)| elem.bits());
+        let plain = ty.kind == ViewKind::Partition && order.semantics == MemoryOrdering::Weak && bits >= 32;
+        let limit = tile_slicing::index_limit(&self.facts, index[1], bits.max(1), parts.max(1));
+        (parts > 1 && made && plain).then_some(EpilogueTile { accumulators, path, store, parts, limit })
+    }
+
+    /// Whether a mma stands between two ops of a block.
+    fn multiplies_after_mma(&self, first: OpId, last: OpId, block: Block) -> bool {
+        let body = &self.function.body;
+        let behind = body.blocks[block].ops.iter().copied().skip_while(|op| *op != first).skip(1);
+        let between: Vec<OpId> = behind.take_while(|op| *op != last).collect();
+        let inside = between.iter().flat_map(|op| body.ops[*op].kind.regions()).flat_map(|region| body.walk(region));
+        between.iter().copied().chain(inside).any(|op| operands::is_mma(self.function, op))
+    }
+
+    /// The op that uses a value, if there is one, once.
+    fn only_user(&self, value: Value) -> Option<OpId> {
+        let body = &self.function.body;
+        let uses = |op: &OpId| body.ops[*op].kind.operands().iter().filter(|other| **other == value).count();
+        let users: Vec<(OpId, usize)> =
+            body.walk(self.function.region).into_iter().map(|op| (op, uses(&op))).filter(|(_, count)| *count > 0).collect();
+        match users[..] {
+            [(user, 1)] => Some(user),
+            _ => None,
+        }
+    }
+
+    /// Whether an op computes from nothing else but constants.
+    fn is_alone(&self, core: &Core, value: Value) -> bool {
+        core.operands().iter().all(|operand| *operand == value || constant(self.function, *operand).is_some())
+    }
+}
+
+fn constant(function: &Function, value: Value) -> Option<Dense> {
+    match &function.body.ops[function.body.defining_op(value)?].kind {
+        Op::Core(Core::Constant { value: value @ Dense::Splat(_) }) => Some(value.clone()),
+        _ => None,
+    }
+}
+
+impl EpilogueTile {
+    fn write(self, function: &mut Function) {
+        let EpilogueTile { accumulators, path, store, parts, limit } = self;
+        let node = function.body.ops[store].clone();
+        let Op::StoreView { tile, view, index, token, order, in_bounds, hints } = node.kind else {
+            unreachable!("it was planned as a store")
+        };
+        let mut parts = Parts { function, count: parts, loc: Loc::UNKNOWN, made: Vec::new() };
+        let view = parts.view(view, 1);
+        let mut tokens = Vec::new();
+        for part in 0..parts.count {
+            parts.loc = node.loc;
+            let mut now = BTreeMap::from([(accumulators, parts.slice(accumulators, 1, part))]);
+            for op in &path {
+                let node = parts.function.body.ops[*op].clone();
+                let mut kind = node.kind;
+                for operand in kind.operands() {
+                    if let Some(value) = constant(parts.function, operand).filter(|_| !now.contains_key(&operand)) {
+                        let ty = parts.ty(operand, 1);
+                        now.insert(operand, parts.make(Op::Core(Core::Constant { value }), [ty])[0]);
+                    }
+                }
+                kind.for_each_operand_mut(&mut |operand| *operand = now[operand]);
+                let ty = parts.ty(node.results[0], 1);
+                parts.loc = node.loc;
+                now.insert(node.results[0], parts.make(kind, [ty])[0]);
+            }
+            parts.loc = node.loc;
+            let mut at = index.clone();
+            at[1] = parts.index(index[1], limit, part);
+            let (in_bounds, hints, tile) = (in_bounds.clone(), hints.clone(), now[&tile]);
+            let store = Op::StoreView { tile, view, index: at, token, order, in_bounds, hints };
+            tokens.extend(parts.make(store, [Type::Token]));
+        }
+        let is_waited_for = parts.function.body.use_counts(parts.function.region)[node.results[0].0 as usize] > 0;
+        let joined = is_waited_for.then(|| parts.make(Op::Core(Core::JoinTokens { tokens }), [Type::Token])[0]);
+        let Parts { function, made, .. } = parts;
+        joined.into_iter().for_each(|joined| function.body.replace_uses(node.results[0], joined));
+        let block = function.body.op_blocks()[store.0 as usize].expect("the store is in a block");
+        let ops = &mut function.body.blocks[block].ops;
+        let at = ops.iter().position(|op| *op == store).expect("the store is in its block");
+        ops.splice(at..=at, made);
+        ops.retain(|op| !path.contains(op));
+    }
+}

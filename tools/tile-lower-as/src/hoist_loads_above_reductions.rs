@@ -1,0 +1,125 @@
+//! Moves loads in front of the reductions that stand before them, to where the first loaded tile is used: warps meet at a reduction,
+//! so that what is loaded behind one would be waited for once more.
+//!
+//! Only outside loops, which have other ways to load ahead, and in functions without mmas, which need the registers. A load is moved
+//! with what its addresses are computed from, across nothing but other loads, reductions, ops without effects,
+//! and stores that its token does not order it behind.
+
+use base::Value;
+use base::ir::{Op as OpId, Operation};
+use core_dialect::memory::MemoryOrdering;
+use core_dialect::tile::element_count;
+use std::collections::BTreeSet;
+use tileaa::{Function, Op, Type};
+
+/// Bytes that a block holds so, at most: 32 registers of each of 128 threads.
+const MAX_BYTES: usize = 16 << 10;
+/// What a load counts at least: a register of each of those threads.
+const MIN_BYTES: usize = 4 * 128;
+
+pub(crate) fn run(function: &Function) -> Function {
+    let body = &function.body;
+    let has_mmas = body.walk(function.region).iter().any(|op| matches!(body.ops[*op].kind, Op::Mma { .. } | Op::MmaScaled { .. }));
+    if has_mmas {
+        return function.clone();
+    }
+    let mut order = Order::default();
+    for &op in &body.blocks[function.entry()].ops {
+        order.add(function, op);
+    }
+    let mut function = function.clone();
+    let entry = function.entry();
+    function.body.blocks[entry].ops = order.ops;
+    base::text::compact(&function)
+}
+
+/// The ops as they are to stand, and what the last of them are about: those that loads may be moved across.
+#[derive(Default)]
+struct Order {
+    ops: Vec<OpId>,
+    /// What is loaded, and computed from it.
+    loaded: BTreeSet<Value>,
+    /// What is made behind the first use by more than ops without effects, and computed from it: a load that needs it stays.
+    fixed: BTreeSet<Value>,
+    /// Where the first op stands that uses a loaded tile.
+    used_at: Option<usize>,
+    /// Whether there is a reduction behind that.
+    has_reduction: bool,
+    bytes: usize,
+}
+
+impl Order {
+    fn add(&mut self, function: &Function, op: OpId) {
+        let body = &function.body;
+        let node = &body.ops[op];
+        let (is_load, is_pure) = (is_weak_load(&node.kind), is_pure(&node.kind));
+        let is_reduction = matches!(node.kind, Op::Reduce { .. } | Op::Scan { .. });
+        if !is_load && !is_reduction && !is_weak_store(&node.kind) && !is_pure {
+            // Nothing is moved across it.
+            let ops = std::mem::take(&mut self.ops);
+            *self = Order { ops, ..Order::default() };
+            self.ops.push(op);
+            return;
+        }
+        if is_load && self.is_moved(function, op) {
+            return;
+        }
+        let operands = node.kind.operands();
+        let uses_loaded = operands.iter().any(|operand| self.loaded.contains(operand));
+        if uses_loaded && !is_load {
+            self.used_at.get_or_insert(self.ops.len());
+        }
+        if uses_loaded || is_load {
+            self.loaded.extend(&node.results);
+        }
+        if self.used_at.is_some() && (!is_pure || uses_loaded || operands.iter().any(|operand| self.fixed.contains(operand))) {
+            self.fixed.extend(&node.results);
+        }
+        self.has_reduction |= is_reduction && self.used_at.is_some();
+        self.ops.push(op);
+    }
+
+    /// Moves a load, if it is behind a reduction, and neither it nor its addresses need what was loaded.
+    fn is_moved(&mut self, function: &Function, load: OpId) -> bool {
+        let body = &function.body;
+        let Some(at) = self.used_at.filter(|_| self.has_reduction) else { return false };
+        let tile = body.ty(body.ops[load].results[0]).tile();
+        let bytes = tile.map_or(0, |(elem, shape)| element_count(shape).saturating_mul(elem.bytes() as usize)).max(MIN_BYTES);
+        let operands = body.ops[load].kind.operands();
+        // Tokens of loads order nothing here, but they say that something is loaded before.
+        let stays = |value: &Value| self.fixed.contains(value) || self.loaded.contains(value) && *body.ty(*value) != Type::Token;
+        if self.bytes.saturating_add(bytes) > MAX_BYTES || operands.iter().any(stays) {
+            return false;
+        }
+        // What is behind the first use and not fixed is without effects, and computed from such.
+        let mut needed: BTreeSet<Value> = operands.into_iter().collect();
+        let mut moved = BTreeSet::from([load]);
+        for &op in self.ops[at..].iter().rev() {
+            let node = &body.ops[op];
+            if node.results.iter().any(|result| needed.contains(result)) {
+                needed.extend(node.kind.operands());
+                moved.insert(op);
+            }
+        }
+        let behind = self.ops.split_off(at).into_iter().chain([load]);
+        let (early, others): (Vec<OpId>, Vec<OpId>) = behind.partition(|op| moved.contains(op));
+        self.used_at = Some(at + early.len());
+        self.ops.extend(early.into_iter().chain(others));
+        self.loaded.extend(&body.ops[load].results);
+        self.bytes += bytes;
+        true
+    }
+}
+
+fn is_weak_load(op: &Op) -> bool {
+    matches!(op, Op::LoadView { order, .. } | Op::Load { order, .. } if order.semantics == MemoryOrdering::Weak)
+}
+
+/// What a load does not come after by its token may be written after it.
+fn is_weak_store(op: &Op) -> bool {
+    matches!(op, Op::StoreView { order, .. } | Op::Store { order, .. } if order.semantics == MemoryOrdering::Weak)
+}
+
+fn is_pure(op: &Op) -> bool {
+    op.regions().is_empty() && matches!(op, Op::Core(core) if core.is_pure())
+}

@@ -1,0 +1,114 @@
+//! Finds functions whose chained mmas are in two components that have no tile in common but what both load to multiply, as attention
+//! of two halves of rows has: on targets with tensor memory two agents of four warps can execute them, and each computes while the
+//! other one waits for its mmas.
+//!
+//! Only decides. `tile-sched` finds the components again in what becomes of them, and divides them; what has no capacity for both agents there
+//! is planned once more for one.
+
+use crate::operands;
+use base::ir::{Op as OpId, Operation};
+use base::{Block, Target, Value};
+use core_dialect::components::{Touched, components};
+use core_dialect::core_ops::Core;
+use core_dialect::tile::element_count;
+use std::collections::{BTreeMap, BTreeSet};
+use target_info::Feature;
+use tileaa::{Function, Op};
+use tileas::ping_pong::COMPONENTS;
+use tileas::tensor_memory::LANES;
+use tileas::{Buffer, budget, liveness};
+
+/// Slots that a staged_buffer has at least.
+const STAGES: u32 = 2;
+/// Bytes for barriers.
+const BARRIERS: u32 = 1024;
+
+/// The ops of the second component; none where there are not two.
+pub(crate) fn second(function: &Function, target: Target) -> BTreeSet<OpId> {
+    let chained = operands::chained(function);
+    if !target.has(Feature::TensorMemory) || chained.is_empty() || !chained.iter().all(|op| has_all_lanes(function, *op)) {
+        return BTreeSet::new();
+    }
+    let body = &function.body;
+    let common = common(function);
+    let found = components(body, function.region, |op| Some(touched(function, &common, op)));
+    let of_mmas: BTreeSet<Option<usize>> = chained.iter().map(|op| found.of(*op)).collect();
+    if of_mmas.len() != COMPONENTS {
+        return BTreeSet::new();
+    }
+    let second = of_mmas.last().copied().flatten();
+    body.walk(function.region).into_iter().filter(|op| second.is_some() && found.of(*op) == second).collect()
+}
+
+/// Whether a mma has a row for each lane of tensor memory, which four warps reach.
+fn has_all_lanes(function: &Function, mma: OpId) -> bool {
+    let accumulators = function.body.ty(function.body.result(mma)).tile();
+    accumulators.is_some_and(|(_, shape)| shape.len() == 2 && shape[0] == LANES)
+}
+
+fn touched(function: &Function, common: &BTreeSet<Value>, op: OpId) -> Touched {
+    let node = &function.body.ops[op];
+    let is_common = |value: &Value| {
+        common.contains(value) || function.body.ty(*value).tile().is_none_or(|(_, shape)| element_count(shape) == 1)
+    };
+    let gives = match &node.kind {
+        Op::Mma { .. } | Op::MmaScaled { .. } => true,
+        Op::LoadView { .. } | Op::Load { .. } => !is_common(&node.results[0]),
+        kind => !kind.is_pure(),
+    };
+    Touched { places: Vec::new(), gives }
+}
+
+/// The tiles that nothing but mmas needs, as operands, perhaps rearranged.
+fn common(function: &Function) -> BTreeSet<Value> {
+    let body = &function.body;
+    let all = body.walk(function.region);
+    let mut users: BTreeMap<Value, Vec<(OpId, usize)>> = BTreeMap::new();
+    for &op in &all {
+        for (place, value) in body.ops[op].kind.operands().into_iter().enumerate() {
+            users.entry(value).or_default().push((op, place));
+        }
+    }
+    let mut common = BTreeSet::new();
+    for &op in all.iter().rev() {
+        let serves = |(user, place): &(OpId, usize)| match &body.ops[*user].kind {
+            Op::Core(Core::Permute { .. } | Core::Reshape { .. }) => common.contains(&body.result(*user)),
+            _ => operands::is_mma(function, *user) && *place < 2,
+        };
+        if let Some(value) = body.ops[op].results.first()
+            && users.get(value).is_some_and(|users| users.iter().all(serves))
+        {
+            common.insert(*value);
+        }
+    }
+    common
+}
+
+/// Whether a multiprocessor has shared memory for what each agent has for itself, and for two slots of what loops load for both.
+pub(crate) fn have_capacity(function: &tileas::Function, target: Target) -> bool {
+    let (body, buffers) = (&function.body, &function.attrs.buffers);
+    let is_stored = |op: OpId| matches!(body.ops[op].kind, tileas::Op::TmaStore { .. });
+    let Ok(pair) = tileas::ping_pong::ping_pong((body, function.region), buffers, is_stored, |_| false) else { return false };
+    let staged_buffers = liveness::min_staged_buffers((body, function.region), tileas::Op::effects);
+    let liveness = liveness::liveness((body, function.region), buffers, tileas::Op::effects, &staged_buffers);
+    let bytes = |buffer: &Buffer| buffers[*buffer].bytes();
+    let of_component = |component: usize| {
+        let own = |buffer: &Buffer| pair.buffers.get(buffer) == Some(&Some(component));
+        let meets = |one: Buffer, other: Buffer| own(&one) && own(&other) && liveness[one].meets(liveness[other]);
+        let places = liveness::places(buffers, meets, |_| 1);
+        places.iter().filter(|(buffer, _)| own(buffer)).map(|(buffer, at)| at.saturating_add(bytes(&buffer))).max().unwrap_or(0)
+    };
+    // Loops that follow each other fill the same staged_buffers.
+    let mut loops: BTreeMap<Block, u32> = BTreeMap::new();
+    for (buffer, staged_buffer) in &staged_buffers {
+        *loops.entry(staged_buffer.block).or_default() += STAGES * bytes(buffer);
+    }
+    let others = pair
+        .buffers
+        .iter()
+        .filter(|(buffer, of)| of.is_none() && !staged_buffers.contains_key(buffer))
+        .map(|(buffer, _)| bytes(buffer));
+    let own: u32 = (0..COMPONENTS).map(of_component).sum();
+    let all = own + loops.into_values().max().unwrap_or(0) + others.sum::<u32>();
+    all + BARRIERS <= budget::shared_memory(target)
+}

@@ -1,0 +1,333 @@
+//! What was decided about a function, pass by pass; `--print-after` prints it below the program.
+
+use crate::access_layouts::Accesses;
+use crate::async_copies::{By, Copies, Readers, TmaChoice};
+use crate::async_copy_non_mma_loads::Prefetch;
+use crate::independent_subgraphs;
+use crate::kernel_spec;
+use crate::layout_assignment::AssignedLayouts;
+use crate::mma_selection::{Family, Limits, MmaSelection, MmaSelections, OperandSource};
+use crate::operands;
+use crate::smem_fit::TooMuch;
+use crate::split_k;
+use crate::tcgen05_selection;
+use crate::tma_stores::Stores;
+use base::diag::{Diagnostic, Result};
+use base::ir::{Op, Operation};
+use base::text::{TypeText, to_text};
+use base::{Envelope, Target};
+use core_dialect::tile::element_count;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use tileaa::Function;
+use tileas::{FunctionAttrs, Layout, budget};
+
+pub(crate) struct LoweringPlan {
+    pub(crate) attrs: FunctionAttrs,
+    pub(crate) warp_bits: usize,
+    /// Whether components of mmas may be two agents'.
+    in_components: bool,
+    /// What the user wants all mmas made by.
+    requested: Option<Family>,
+    /// The blocks for which the author wishes capacity, where the user says nothing about them.
+    pub(crate) wished: Option<u32>,
+    pub(crate) accesses: Accesses,
+    pub(crate) mmas: MmaSelections,
+    /// MmaSelections that are made neither in tensor memory nor by warp groups, and why.
+    refused: BTreeMap<Op, &'static str>,
+    /// Loads of left operands that mmas in tensor memory get by way of threads.
+    by_threads: BTreeSet<Op>,
+    pub(crate) copies: Copies,
+    /// Loads whose copies were found to have no capacity, once everything else that passes through shared memory was known.
+    pub(crate) exceeding_capacity: BTreeSet<Op>,
+    /// The same of copies by tma_copies, whose slots are in use all through their loop: threads may still make them.
+    pub(crate) tma_loads_exceeding_smem: BTreeSet<Op>,
+    pub(crate) assigned_layouts: AssignedLayouts,
+    pub(crate) stores: Stores,
+}
+
+/// What options say of the choices.
+#[derive(Clone, Copy)]
+pub(crate) struct Choices {
+    pub(crate) level: u32,
+    pub(crate) tma_copies: TmaChoice,
+    pub(crate) prefetch: Prefetch,
+}
+
+impl Choices {
+    pub(crate) fn of(envelope: &Envelope) -> Choices {
+        Choices { level: envelope.options.opt_level(), tma_copies: TmaChoice::of(envelope), prefetch: Prefetch::of(envelope) }
+    }
+}
+
+/// The mmas that are in tensor memory, and why scaled ones are not.
+pub(crate) type Rehearsed = (BTreeSet<Op>, BTreeMap<Op, &'static str>);
+
+impl LoweringPlan {
+    /// The mmas that would be made in tensor memory if the function was so, with all the parts into which they are split; and why
+    /// scaled ones would not.
+    pub(crate) fn rehearsed(function: &Function, target: Target, options: Choices, envelope: &Envelope) -> Result<Rehearsed> {
+        let (split, counts) = split_k::run_and_count(function, target, options.tma_copies);
+        let mut plan = LoweringPlan::new(&split, target, &mut envelope.clone())?;
+        plan.select_mmas(&split, target);
+        plan.choose_copies(&split, target, options);
+        let made: BTreeSet<Op> = plan.mmas.in_tensor_memory().collect();
+        let mut parts = operands::mmas(&split).into_iter();
+        let whole = operands::mmas(function).into_iter().zip(counts);
+        let are_computed = |(op, count): (Op, u32)| {
+            let all = parts.by_ref().take(count as usize).fold(true, |all, part| all & made.contains(&part));
+            all.then_some(op)
+        };
+        // Scaled ones are in one part.
+        let [scaled, in_parts] = [function, &split].map(operands::scaled_mmas);
+        let scaled: Vec<(Op, Op)> = scaled.into_iter().zip(in_parts).collect();
+        let unscaled = scaled.iter().filter_map(|(op, part)| Some((*op, *plan.mmas.unscaled.get(part)?))).collect();
+        let scaled = scaled.into_iter().filter(|(_, part)| made.contains(part)).map(|(op, _)| op);
+        Ok((whole.filter_map(are_computed).chain(scaled).collect(), unscaled))
+    }
+
+    /// Only warps and accesses are decided.
+    pub(crate) fn new(function: &Function, target: Target, envelope: &mut Envelope) -> Result<LoweringPlan> {
+        LoweringPlan::of(function, true, target, envelope)
+    }
+
+    fn of(function: &Function, in_components: bool, target: Target, envelope: &mut Envelope) -> Result<LoweringPlan> {
+        let attrs = kernel_spec::resolve(function, in_components, target, envelope)?;
+        let wished = attrs.occupancy.filter(|_| envelope.options.get("occupancy").is_none());
+        let warp_bits = attrs.warps.trailing_zeros() as usize;
+        let accesses = Accesses::of(function, warp_bits);
+        let assigned_layouts = AssignedLayouts::none(function, warp_bits);
+        Ok(LoweringPlan {
+            attrs,
+            warp_bits,
+            in_components,
+            requested: envelope.options.get("mma").and_then(Family::named),
+            wished,
+            accesses,
+            mmas: MmaSelections::default(),
+            refused: BTreeMap::new(),
+            by_threads: BTreeSet::new(),
+            copies: Copies::default(),
+            exceeding_capacity: BTreeSet::new(),
+            tma_loads_exceeding_smem: BTreeSet::new(),
+            assigned_layouts,
+            stores: Stores::default(),
+        })
+    }
+
+    /// How mmas are made. The author's wish for capacity for other blocks gives way where it leaves accumulators without tensor memory: by
+    /// warps their mmas take longer than the other blocks could hide.
+    pub(crate) fn select_mmas(&mut self, function: &Function, target: Target) {
+        let Some(wished) = self.wished else {
+            self.mmas = self.mmas_with_occupancy(function, target, self.attrs.occupancy.unwrap_or(1));
+            return;
+        };
+        let fewer = std::iter::successors(Some(wished), |blocks| (*blocks > 1).then_some(blocks / 2));
+        let (mut most, mut all) = (0, None);
+        for blocks in fewer {
+            let mmas = self.mmas_with_occupancy(function, target, blocks);
+            let (made, lack) = (mmas.in_tensor_memory().count(), mmas.lack_tensor_memory());
+            if all.is_none() || made > most {
+                (most, all) = (made, Some((blocks, mmas)));
+            }
+            if !lack {
+                break;
+            }
+        }
+        let (blocks, mmas) = all.expect("the wish is tried first");
+        self.attrs.occupancy = Some(blocks);
+        self.mmas = mmas;
+    }
+
+    /// How mmas are made where so many blocks run on a multiprocessor.
+    fn mmas_with_occupancy(&self, function: &Function, target: Target, blocks: u32) -> MmaSelections {
+        let limits = Limits {
+            warp_bits: self.warp_bits as u32,
+            registers: budget::registers(target, self.attrs.warps, blocks),
+            columns: budget::tmem_columns(target, blocks),
+            requested: self.requested,
+            in_components: self.in_components,
+        };
+        MmaSelections::of(function, &self.accesses, target, limits, &self.refused, &self.by_threads)
+    }
+
+    /// Which loads are copied, and how. A left operand that mmas in tensor memory should have and no tma_copies bring goes there by way
+    /// of threads (gathered rows); mmas of which the operands still are not where they must be are made in another way.
+    pub(crate) fn choose_copies(&mut self, function: &Function, target: Target, options: Choices) {
+        loop {
+            if options.level >= 2 {
+                self.copies = Copies::of(function, self, target, options);
+            }
+            let news = tcgen05_selection::without_tma(function, &self.mmas, &self.copies);
+            if news.is_empty() {
+                return;
+            }
+            let mut by_threads = Vec::new();
+            for (op, why) in news {
+                let untried = |load: &Op| why == tcgen05_selection::NO_TMA && !self.by_threads.contains(load);
+                let left = self.left_without_tma(function, op);
+                match left.filter(untried) {
+                    Some(load) => by_threads.push(load),
+                    None => {
+                        self.refused.insert(op, why);
+                        left.iter().for_each(|load| _ = self.by_threads.remove(load));
+                    }
+                }
+            }
+            self.by_threads.extend(by_threads);
+            self.select_mmas(function, target);
+        }
+    }
+
+    /// The load of a mma's left operand, if no copy engine makes it.
+    fn left_without_tma(&self, function: &Function, mma: Op) -> Option<Op> {
+        let [lhs, ..] = operands::of_mma(function, mma);
+        let by_tma = |load: &Op| self.copies.get(*load).is_some_and(|copy| matches!(copy.by, By::Tma(_)));
+        operands::loaded_by(function, lhs).filter(|load| !by_tma(load))
+    }
+
+    /// The layouts of all tiles that have one of their own, and the stores that copy engines make of those.
+    pub(crate) fn assign_layouts(&mut self, function: &Function, target: Target, options: Choices) {
+        self.assigned_layouts = AssignedLayouts::of(function, &self.accesses, &self.mmas, &self.copies, self.warp_bits);
+        if options.level >= 2 {
+            self.stores = Stores::of(function, self, target, options);
+        }
+    }
+
+    /// Whether two agents were to compute that shared memory has no capacity for.
+    pub(crate) fn components_exceed_smem(&self, new: &tileas::Function, target: Target) -> bool {
+        self.mmas.has_components() && !independent_subgraphs::have_capacity(new, target)
+    }
+
+    /// Decides once more for one agent that computes.
+    pub(crate) fn in_one(&mut self, function: &Function, target: Target, options: Choices, envelope: &Envelope) -> Result<()> {
+        *self = LoweringPlan::of(function, false, target, &mut envelope.clone())?;
+        self.select_mmas(function, target);
+        self.choose_copies(function, target, options);
+        self.assign_layouts(function, target, options);
+        Ok(())
+    }
+
+    /// Decides once more without what has no capacity.
+    pub(crate) fn without(&mut self, function: &Function, what: TooMuch, target: Target, options: Choices) {
+        match what {
+            TooMuch::Copy(load) => {
+                let by_tma = self.copies.get(load).is_some_and(|copy| matches!(copy.by, By::Tma(_)));
+                let found = if by_tma { &mut self.tma_loads_exceeding_smem } else { &mut self.exceeding_capacity };
+                found.insert(load);
+            }
+            TooMuch::MmaSelection(op) => {
+                self.refused.insert(op, "shared memory does not fit the operands that the instruction reads there");
+                self.select_mmas(function, target);
+                // For copies of operands that are in registers after that there may be capacity.
+                self.exceeding_capacity.clear();
+                self.tma_loads_exceeding_smem.clear();
+            }
+        }
+        self.choose_copies(function, target, options);
+        self.assign_layouts(function, target, options);
+    }
+
+    /// Whether the scales of a mma would be forgotten, since nothing that makes it takes any.
+    pub(crate) fn loses_scales(&self, function: &Function) -> bool {
+        let takes = |op: &Op| {
+            let found = self.mmas.get(*op);
+            matches!(found, Some(MmaSelection::Sync { scales: Some(_), .. } | MmaSelection::Tensor { scales: Some(_), .. }))
+        };
+        !operands::scaled_mmas(function).iter().all(takes)
+    }
+
+    /// A line for each op and each tile about which something is decided.
+    pub(crate) fn print(&self, function: &Function) -> String {
+        let mut out = format!("plan of {}: {} warps\n", to_text(&function.name), self.attrs.warps);
+        for op in function.body.walk(function.region) {
+            let node = &function.body.ops[op];
+            let results: Vec<String> = node.results.iter().map(|value| value.to_string()).collect();
+            let said = self.of_op(op);
+            if !said.is_empty() {
+                let _ = writeln!(out, "  {} {}: {}", node.kind.mnemonic(), results.join(", "), said.join("; "));
+            }
+            for result in &node.results {
+                if let Some(assigned_layout) = self.assigned_layouts.get(*result) {
+                    let _ = writeln!(out, "  assigned_layout of {result}: {}", to_text(assigned_layout));
+                }
+            }
+        }
+        out
+    }
+
+    fn of_op(&self, op: Op) -> Vec<String> {
+        let mut said = Vec::new();
+        if let Some(access) = self.accesses.get(op) {
+            said.push(format!("{} elements at a time in {}", 1u64 << access.vector_bits, to_text(&access.layout)));
+        }
+        said.extend(self.mmas.get(op).map(|mma| match mma {
+            MmaSelection::Sync { atom, a, b, c, why, .. } => {
+                let why = why.map_or(String::new(), |reason| format!("; {reason}"));
+                format!("{}, a {}, b {}, accumulators {}{why}", atom.name, to_text(a), to_text(b), to_text(c))
+            }
+            MmaSelection::Group { atom, c, lhs, rhs } => from_buffers(atom.name, c, lhs, rhs),
+            MmaSelection::Tensor { atom, c, lhs, rhs, scales } => {
+                let scales = scales.iter().flat_map(|scales| scales.iter()).map(|layout| format!(", scales {}", to_text(layout)));
+                from_buffers(atom.name, c, lhs, rhs) + &scales.collect::<String>()
+            }
+            MmaSelection::Shared { c } => format!("multiply-adds from buffers, accumulators {}", to_text(c)),
+        }));
+        said.extend(self.copies.get(op).map(|copy| {
+            let readers = match copy.readers {
+                Readers::MmaSelections if self.by_threads.contains(&op) => "read into registers, and on to tensor memory",
+                Readers::MmaSelections => "mmas read it there",
+                Readers::Registers => "read into registers",
+            };
+            format!("copied to shared memory {}, {readers}", copy.by)
+        }));
+        said.extend(self.stores.get(op).map(|store| format!("stored by tma_copies of {} bytes", store.map.tile_bytes())));
+        said.extend(
+            self.stores.declined.iter().filter(|(store, _)| *store == op).map(|(_, why)| format!("not by tma_copies: {why}")),
+        );
+        said.extend(self.copies.no_tma.iter().filter(|(load, _)| *load == op).map(|(_, why)| format!("not by tma_copies: {why}")));
+        said.extend(self.copies.declined.iter().filter(|(load, _)| *load == op).map(|(_, why)| format!("not copied: {why}")));
+        said
+    }
+
+    /// Every mma is made by what the user wants.
+    pub(crate) fn keeps_requested_options(&self, function: &Function, envelope: &Envelope) -> Result<()> {
+        let Some(requested) = self.requested else { return Ok(()) };
+        let other = |(_, mma): &(Op, &MmaSelection)| mma.family() != Some(requested);
+        let Some((op, mma)) = self.mmas.all().find(other) else { return Ok(()) };
+        let node = &function.body.ops[op];
+        let operand = node.kind.operands().first().and_then(|value| function.body.ty(*value).tile());
+        let of = operand.map_or(String::new(), |(elem, _)| format!(" of {}", elem.print()));
+        let why = match mma {
+            MmaSelection::Sync { why: Some(why), .. } if requested.exists_on(envelope.target()?) => (*why).to_string(),
+            _ => format!("{} does not have {}", envelope.target()?, requested.name()),
+        };
+        let message = format!("--mma={}: {}{of} cannot use it: {why}", requested.name(), node.kind.mnemonic());
+        Err(Diagnostic::unsupported("AS905", message).at_loc(&envelope.debug, node.loc))
+    }
+
+    /// Every assigned_layout holds its tile.
+    pub(crate) fn check(&self, function: &Function) -> Result<()> {
+        for (value, node) in function.body.values.iter() {
+            let tile = node.ty.tile().map(|(_, shape)| element_count(shape).trailing_zeros());
+            if let (Some(assigned_layout), Some(bits)) = (self.assigned_layouts.get(value), tile) {
+                let wrong =
+                    |why| Diagnostic::invalid("AS902", format!("the assigned_layout of {value} does not hold its tile: {why}"));
+                assigned_layout.covers(bits).map_err(wrong)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is said of a mma that finds its operands in buffers or registers.
+fn from_buffers(name: &str, c: &Layout, lhs: &OperandSource, rhs: &OperandSource) -> String {
+    let place = |place: &OperandSource| match place {
+        OperandSource::Memory => "in a buffer".into(),
+        OperandSource::Transposed(layout) => format!("transposed by {}", to_text(layout)),
+        OperandSource::Registers(layout) => to_text(layout),
+        OperandSource::Tensor(layout) => format!("to tensor memory from {}", to_text(layout)),
+    };
+    let right = if matches!(rhs, OperandSource::Memory) { String::new() } else { format!(", b {}", place(rhs)) };
+    format!("{name}, a {}{right}, accumulators {}", place(lhs), to_text(c))
+}

@@ -1,0 +1,70 @@
+//! Rewrites loads of matrices in whose view an extent of one stands behind another: such extents come first, so that rows and columns
+//! are last, as the buffers have them from which mmas read.
+//!
+//! Only in functions with mmas, and where reshapes are all that use the tile, which take it in either shape: the numbers of its
+//! elements are the same.
+
+use base::ir::{Op as OpId, Operation};
+use core_dialect::core_ops::Core;
+use core_dialect::tile::{View, ViewKind};
+use tileaa::{Function, Op, Type};
+
+pub(crate) fn run(function: &Function) -> Function {
+    let body = &function.body;
+    let order = body.walk(function.region);
+    if !order.iter().any(|op| matches!(body.ops[*op].kind, Op::Mma { .. } | Op::MmaScaled { .. })) {
+        return function.clone();
+    }
+    let mut reshaped = vec![true; body.values.len()];
+    for &op in &order {
+        let kind = &body.ops[op].kind;
+        let reshapes = matches!(kind, Op::Core(Core::Reshape { .. }));
+        kind.operands().into_iter().for_each(|value| reshaped[value.0 as usize] &= reshapes);
+    }
+    let loads: Vec<(OpId, Vec<usize>)> = order
+        .into_iter()
+        .filter(|op| matches!(body.ops[*op].kind, Op::LoadView { .. }) && reshaped[body.result(*op).0 as usize])
+        .filter_map(|op| Some((op, ones_first(function, op)?)))
+        .collect();
+    let mut function = function.clone();
+    loads.into_iter().for_each(|(op, order)| rewrite(&mut function, op, &order));
+    function
+}
+
+/// The order of dimensions in which those of one element come first; none where they do, or where the tile is no matrix.
+fn ones_first(function: &Function, load: OpId) -> Option<Vec<usize>> {
+    let body = &function.body;
+    let Op::LoadView { view, .. } = body.ops[load].kind else { return None };
+    let Type::View(View { tile, kind: ViewKind::Partition, .. }) = body.ty(view) else { return None };
+    let maker = body.defining_op(view)?;
+    let (ones, others): (Vec<usize>, Vec<usize>) = (0..tile.len()).partition(|dim| tile[*dim] == 1);
+    let order: Vec<usize> = ones.into_iter().chain(others.iter().copied()).collect();
+    let made = matches!(body.ops[maker].kind, Op::Core(Core::MakeView { .. }));
+    (made && others.len() == 2 && !order.is_sorted()).then_some(order)
+}
+
+fn rewrite(function: &mut Function, load: OpId, order: &[usize]) {
+    let body = &mut function.body;
+    let Op::LoadView { view, index, in_bounds, .. } = &body.ops[load].kind else { unreachable!("only loads were found") };
+    let (old, index, in_bounds) = (*view, index.clone(), in_bounds.clone());
+    let maker = body.defining_op(old).expect("its view is made by an op");
+    let (kind, loc) = (body.ops[maker].kind.clone(), body.ops[maker].loc);
+    let Type::View(mut ty) = body.ty(old).clone() else { unreachable!("the verifier holds that views are views") };
+    ty.dim_map = order.iter().map(|dim| ty.dim_map[*dim]).collect();
+    ty.tile = order.iter().map(|dim| ty.tile[*dim]).collect();
+    let shape = ty.tile.clone();
+    let new = body.new_op(kind, [Type::View(ty)], loc);
+    let place = body.op_blocks()[maker.0 as usize].expect("a view is made in a block");
+    let ops = &mut body.blocks[place].ops;
+    let at = ops.iter().position(|op| *op == maker).expect("the view is made in its block");
+    ops.insert(at + 1, new);
+    let (made, tile) = (body.result(new), body.result(load));
+    if let Op::LoadView { view, index: of, in_bounds: within, .. } = &mut body.ops[load].kind {
+        *view = made;
+        *of = order.iter().map(|dim| index[*dim]).collect();
+        *within = order.iter().filter_map(|dim| in_bounds.get(*dim).copied()).collect();
+    }
+    if let Type::Tile { shape: of, .. } = &mut body.values[tile].ty {
+        *of = shape;
+    }
+}

@@ -1,0 +1,157 @@
+//! Decides which tiles, of those that threads copy to shared memory, are read from there as their mmas want what is computed from
+//! them. The others are read as they were loaded, and what is computed from them passes through shared memory once more. Changes
+//! nothing.
+//!
+//! A tile is read directly where every use is known: through ops that rearrange it or compute element by element from it and from what
+//! costs nothing to make, up to an operand (one that goes to shared memory is computed as its tile was loaded), or up to the accumulators of a
+//! mma, in whose layout the rest is computed.
+
+use crate::async_copies::CopyPlanner;
+use crate::convert::innermost;
+use crate::mma_selection::MmaSelection;
+use crate::operands::{self, MAX_BETWEEN};
+use crate::smem_swizzles;
+use base::Value;
+use base::ir::{Block, Op as OpId, Operation};
+use core_dialect::core_ops::Core;
+use std::collections::{BTreeMap, BTreeSet};
+use tileaa::Op;
+use tileas::Layout;
+
+/// Computing the same from a tile more often than this would cost more than is won.
+const MAX_LAYOUTS: usize = 2;
+
+/// Where a tile ends: as which value, and in which layout, said of the tile that is loaded; none: as it was loaded.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct End {
+    value: Value,
+    layout: Option<Layout>,
+}
+
+impl CopyPlanner<'_> {
+    /// The layouts in which mmas want what is computed from a loaded tile, if reading it in those takes fewer passes over the banks
+    /// than reading it in its own layout and moving what is computed.
+    pub(crate) fn read_directly(
+        &self,
+        value: Value,
+        block: Block,
+        inner: usize,
+        copied: &Layout,
+        assigned_layout: &Layout,
+    ) -> Option<Vec<Layout>> {
+        let ends = self.ends_of(value, block, 0, &mut BTreeMap::new())?;
+        let layouts: BTreeSet<&Layout> = ends.iter().map(|end| end.layout.as_ref().unwrap_or(assigned_layout)).collect();
+        let has_copies = layouts.iter().any(|layout| layout.registers() > assigned_layout.registers());
+        if layouts.is_empty() || layouts.len() > MAX_LAYOUTS || has_copies {
+            return None;
+        }
+        let (elem, shape) = self.function.body.ty(value).tile().expect("a load gives a tile");
+        let reads = |layouts: &[&Layout]| {
+            let all: Vec<&Layout> = std::iter::once(copied).chain(layouts.iter().copied()).collect();
+            let buffer = smem_swizzles::buffer(elem, shape, inner, &all);
+            all.iter().map(|layout| smem_swizzles::wavefronts(&buffer, layout)).sum::<u32>()
+        };
+        let moved = |end: &End| {
+            let layout = end.layout.as_ref().unwrap_or(assigned_layout);
+            let inner = [assigned_layout, layout].map(|layout| innermost(layout, shape));
+            smem_swizzles::passes(
+                self.function.body.ty(end.value).tile().expect("ends are tiles").0,
+                shape,
+                inner,
+                [assigned_layout, layout],
+            )
+            .wavefronts
+        };
+        let layouts: Vec<&Layout> = layouts.into_iter().collect();
+        let via_assigned_layout = reads(&[assigned_layout]) + ends.iter().map(moved).sum::<u32>();
+        (reads(&layouts) < via_assigned_layout).then(|| layouts.into_iter().cloned().collect())
+    }
+
+    /// Where a tile ends; nothing where an end is not known.
+    fn ends_of(
+        &self,
+        value: Value,
+        block: Block,
+        between: u32,
+        known: &mut BTreeMap<Value, Option<BTreeSet<End>>>,
+    ) -> Option<BTreeSet<End>> {
+        if let Some(ends) = known.get(&value) {
+            return ends.clone();
+        }
+        let mut ends = Some(BTreeSet::new());
+        for &user in self.uses.users(value) {
+            let here = self.blocks[user.0 as usize] == Some(block) && between <= MAX_BETWEEN;
+            let found = if here { self.ends_at(value, user, block, between, known) } else { None };
+            ends = ends.zip(found).map(|(mut all, found)| {
+                all.extend(found);
+                all
+            });
+        }
+        known.insert(value, ends.clone());
+        ends
+    }
+
+    fn ends_at(
+        &self,
+        value: Value,
+        user: OpId,
+        block: Block,
+        between: u32,
+        known: &mut BTreeMap<Value, Option<BTreeSet<End>>>,
+    ) -> Option<BTreeSet<End>> {
+        let body = &self.function.body;
+        match &body.ops[user].kind {
+            Op::Mma { lhs, rhs, acc, .. } if *acc != value => {
+                let (a, b) = match self.mmas.get(user)? {
+                    MmaSelection::Sync { a, b, .. } => (Some(a), Some(b)),
+                    MmaSelection::Group { lhs: a, rhs: b, .. } | MmaSelection::Tensor { lhs: a, rhs: b, .. } => {
+                        (a.layout(), b.layout())
+                    }
+                    MmaSelection::Shared { .. } => return None,
+                };
+                let sides = [(*lhs, a), (*rhs, b)].into_iter().filter(|(side, _)| *side == value);
+                Some(sides.map(|(_, layout)| End { value, layout: layout.cloned() }).collect())
+            }
+            Op::Core(Core::Permute { order, .. }) => {
+                let shape = body.ty(body.result(user)).tile()?.1;
+                let ends = self.ends_of(body.result(user), block, between + 1, known)?;
+                Some(
+                    ends.into_iter()
+                        .map(|end| End { layout: end.layout.map(|layout| layout.unpermute(shape, order)), ..end })
+                        .collect(),
+                )
+            }
+            Op::Core(Core::Reshape { .. }) => self.ends_of(body.result(user), block, between + 1, known),
+            Op::Core(core) if core.is_elementwise() => {
+                let others: Vec<Value> =
+                    core.operands().into_iter().filter(|other| *other != value && !self.is_free(*other, 0)).collect();
+                match others[..] {
+                    [] => self.ends_of(body.result(user), block, between + 1, known),
+                    [other] => {
+                        let mma = operands::mma_after(self.function, other)?;
+                        let accumulators =
+                            self.mmas.get(mma).filter(|mma| !matches!(mma, MmaSelection::Shared { .. }))?.accumulator();
+                        let here = self.blocks[mma.0 as usize] == Some(block);
+                        here.then(|| BTreeSet::from([End { value: other, layout: Some(accumulators.clone()) }]))
+                    }
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a value costs nothing to make in any layout.
+    fn is_free(&self, value: Value, depth: u32) -> bool {
+        let body = &self.function.body;
+        let is_tile = body.ty(value).tile().is_some_and(|(_, shape)| !shape.is_empty());
+        match body.defining_op(value).map(|op| &body.ops[op].kind) {
+            _ if !is_tile => true,
+            Some(Op::Core(Core::Constant { .. } | Core::Iota {} | Core::Broadcast { .. })) => true,
+            Some(Op::Core(core)) if core.is_elementwise() && depth < MAX_BETWEEN => {
+                core.operands().into_iter().all(|operand| self.is_free(operand, depth + 1))
+            }
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Rewrites scaled mmas of 4-bit floats that were unpacked from bytes into mmas of the bytes: tensor memory's mmas read pairs
+//! along the depth as memory has them, so that tma_copies bring them and no thread touches them.
+//!
+//! Only mmas of types and extents that tensor memory has. Those that are not made there in the end are unpacked again by `legalize_mma`.
+
+use crate::mma_selection::extents;
+use base::ir::{Op as OpId, Operation};
+use base::{Block, Target, Value};
+use core_dialect::core_ops::Core;
+use core_dialect::tile::{Elem, Shape};
+use numerics::Scalar;
+use std::collections::BTreeSet;
+use tileaa::{Function, Op, Type};
+use tileas::tensor_memory::scaled_tensor_atom;
+
+const BYTE: Elem = Elem::Scalar(Scalar::I8);
+
+/// Bytes that an operand is unpacked from: a tile of them, reshaped and then permuted.
+struct Packed {
+    bytes: Value,
+    shape: Shape,
+    /// From the first permutation to the last.
+    orders: Vec<Vec<u32>>,
+}
+
+pub(crate) fn run(function: &Function, target: Target) -> Function {
+    let mut function = function.clone();
+    let mut before = Vec::new();
+    for block in function.body.blocks.ids().collect::<Vec<_>>() {
+        let ops = std::mem::take(&mut function.body.blocks[block].ops);
+        for op in ops {
+            if let Some(operands) = packed_operands(&function, op, target) {
+                before.extend(rewrite(&mut function, block, op, operands));
+            }
+            function.body.blocks[block].ops.push(op);
+        }
+    }
+    take_out(&mut function, before);
+    function
+}
+
+/// The bytes of both operands, if a mma of them can be made in tensor memory.
+fn packed_operands(function: &Function, op: OpId, target: Target) -> Option<[Packed; 2]> {
+    let Op::MmaScaled { lhs, rhs, lhs_scale, .. } = function.body.ops[op].kind else { return None };
+    let tile = |value: Value| function.body.ty(value).tile();
+    let ((_, left), (_, right), (scale, scales)) = (tile(lhs)?, tile(rhs)?, tile(lhs_scale)?);
+    let [batch, m, n, k] = extents(left, right);
+    let bytes = k / 2;
+    let block = bytes / scales.last()?.max(&1);
+    scaled_tensor_atom(target, Scalar::I8, (scale.carrier(), block), [m, n, bytes]).filter(|_| batch == 1)?;
+    Some([unpacked_from(function, lhs, 1)?, unpacked_from(function, rhs, 0)?])
+}
+
+/// The bytes that an operand is unpacked from, if each has two neighbours along `depth`, one of its two dimensions.
+fn unpacked_from(function: &Function, operand: Value, depth: usize) -> Option<Packed> {
+    let body = &function.body;
+    let core = |value: Value| match &body.ops[body.defining_op(value)?].kind {
+        Op::Core(core) => Some(core),
+        _ => None,
+    };
+    let (mut value, mut orders, mut dim) = (operand, Vec::new(), depth);
+    while let Core::Permute { x, order } = core(value)? {
+        orders.push(order.to_vec());
+        (value, dim) = (*x, order[dim] as usize);
+    }
+    orders.reverse();
+    let (elem, mut shape) = body.ty(value).tile().map(|(elem, shape)| (elem, shape.clone()))?;
+    while let Core::Reshape { x } = core(value)? {
+        value = *x;
+    }
+    let Core::Reinterpret { x } = core(value)? else { return None };
+    let of_bytes = elem.carrier() == Scalar::F4E2M1FN && body.ty(*x).tile()?.0 == BYTE;
+    let pairs = shape.len() == 2 && dim == 1 && shape[1] >= 2;
+    shape[1..].iter_mut().for_each(|extent| *extent /= 2);
+    (of_bytes && pairs).then_some(Packed { bytes: *x, shape, orders })
+}
+
+/// Has a mma multiply bytes, which are brought into its shape at the end of its block; gives what it multiplied before.
+fn rewrite(function: &mut Function, block: Block, mma: OpId, operands: [Packed; 2]) -> [Value; 2] {
+    let body = &mut function.body;
+    let loc = body.ops[mma].loc;
+    let [left, right] = operands.map(|Packed { bytes, mut shape, orders }| {
+        let mut make = |core, shape: &Shape| {
+            let op = body.append(block, Op::Core(core), [Type::Tile { elem: BYTE, shape: shape.clone() }], loc);
+            body.result(op)
+        };
+        let reshaped = make(Core::Reshape { x: bytes }, &shape);
+        orders.into_iter().fold(reshaped, |x, order| {
+            shape = order.iter().map(|dim| shape[*dim as usize]).collect();
+            make(Core::Permute { x, order }, &shape)
+        })
+    });
+    let Op::MmaScaled { lhs, rhs, .. } = &mut body.ops[mma].kind else { unreachable!("only scaled mmas are packed") };
+    [std::mem::replace(lhs, left), std::mem::replace(rhs, right)]
+}
+
+/// Takes out the ops that gave values and what those are rearrangements of, as far as nothing uses them.
+fn take_out(function: &mut Function, values: Vec<Value>) {
+    let body = &mut function.body;
+    let mut uses = vec![0u32; body.values.len()];
+    for op in body.walk(function.region) {
+        body.ops[op].kind.for_each_operand(&mut |value| uses[value.0 as usize] += 1);
+    }
+    let mut gone = BTreeSet::new();
+    for mut value in values {
+        while let Some(op) = body.defining_op(value).filter(|_| uses[value.0 as usize] == 0) {
+            let Op::Core(Core::Permute { x, .. } | Core::Reshape { x } | Core::Reinterpret { x }) = body.ops[op].kind else {
+                break;
+            };
+            if !gone.insert(op) {
+                break;
+            }
+            uses[x.0 as usize] -= 1;
+            value = x;
+        }
+    }
+    body.blocks.values_mut().for_each(|block| block.ops.retain(|op| !gone.contains(op)));
+}

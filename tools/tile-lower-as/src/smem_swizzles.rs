@@ -1,0 +1,276 @@
+//! Where the elements of a tile lie in a shared-memory buffer, so that its writers and readers do not meet their own banks.
+//!
+//! A row is one run of the innermost dimension, cut into pieces of 16 bytes. The number of a piece is exclusive-ored with bits of
+//! the row's number, or of the line's in rows of several lines (a swizzle); which bits is tried out, and the wavefronts of all
+//! accesses are counted.
+
+use crate::convert::neighbours_first;
+use core_dialect::tile::Elem;
+use numerics::Scalar;
+use tileas::layout::{LANE_BITS, Span, Strides, apply};
+use tileas::{BufferInfo, CopyAtom, Layout, Space, wgmma_atoms};
+
+/// All the banks, in bytes.
+pub(crate) const LINE: u32 = 128;
+const PIECE: u32 = 16;
+
+/// A buffer for a tile, with dimension `inner` innermost, that these layouts are written to or read from in pieces of 16 bytes.
+pub(crate) fn buffer(elem: Elem, shape: &[u32], inner: usize, accesses: &[&Layout]) -> BufferInfo {
+    cheapest(elem, shape, swizzles(elem, PIECE).map(|swizzle| (inner, swizzle)), accesses)
+}
+
+/// A buffer between two layouts: either's innermost dimension may be the buffer's, and pieces may be as small as a word.
+pub(crate) fn exchange(elem: Elem, shape: &[u32], inner: [usize; 2], accesses: &[&Layout]) -> BufferInfo {
+    let pieces = [PIECE, PIECE / 2, PIECE / 4];
+    let each = pieces
+        .into_iter()
+        .flat_map(|piece| swizzles(elem, piece))
+        .flat_map(|swizzle| inner.into_iter().map(move |inner| (inner, swizzle)));
+    cheapest(elem, shape, each, accesses)
+}
+
+/// What it takes a warp to move its part of a tile through shared memory.
+#[derive(Default)]
+pub(crate) struct Passes {
+    pub(crate) wavefronts: u32,
+    pub(crate) accesses: u32,
+}
+
+/// From one layout to another one; nothing where all stays in its thread.
+pub(crate) fn passes(elem: Elem, shape: &[u32], inner: [usize; 2], [from, to]: [&Layout; 2]) -> Passes {
+    if to.renaming(from, |element| element).is_some() {
+        return Passes::default();
+    }
+    let from = &neighbours_first(from, shape, inner[0]);
+    let buffer = exchange(elem, shape, inner, &[from, to]);
+    let accesses = |layout: &Layout| 1u32 << (layout.register.len() - neighbours(&buffer, layout) as usize);
+    Passes { wavefronts: wavefronts(&buffer, from) + wavefronts(&buffer, to), accesses: accesses(from) + accesses(to) }
+}
+
+/// The first of the candidates that cost least; none is tried after one that costs no more than any could.
+fn cheapest(elem: Elem, shape: &[u32], candidates: impl Iterator<Item = (usize, Swizzle)>, accesses: &[&Layout]) -> BufferInfo {
+    let strides = Strides::of(shape);
+    let line = |layout: &&Layout| (layout.registers() as u32 * distinct(layout) * elem.bytes()).div_ceil(LINE);
+    let least: u32 = accesses.iter().map(line).sum();
+    let mut best: Option<(u32, BufferInfo)> = None;
+    let has_lines = |inner: usize| shape[inner] * elem.bytes() > LINE;
+    for (inner, swizzle) in candidates.filter(|(inner, swizzle)| swizzle.lines.is_none() || has_lines(*inner)) {
+        let others = (0..shape.len()).rev().filter(|dim| *dim != inner);
+        let order = std::iter::once(inner).chain(others).flat_map(|dim| strides.dim_bits(dim));
+        let mut offsets: Vec<u32> = order.map(|bit| 1 << bit).collect();
+        swizzle.apply(&mut offsets, strides.bits[inner] as usize, elem.bytes());
+        let info = BufferInfo { elem, shape: shape.into(), offsets, align: LINE, space: Space::Shared };
+        let cost = accesses.iter().map(|layout| wavefronts(&info, layout)).sum::<u32>();
+        if best.as_ref().is_none_or(|(lowest, _)| cost < *lowest) {
+            best = Some((cost, info));
+        }
+        if cost <= least {
+            break;
+        }
+    }
+    best.expect("there are candidates").1
+}
+
+/// Lanes that hold elements of their own.
+fn distinct(layout: &Layout) -> u32 {
+    1 << layout.lane.iter().filter(|basis| **basis != 0).count()
+}
+
+/// Exclusive-ors the bits of a piece's number with bits of the row's number or the line's.
+#[derive(Clone, Copy)]
+struct Swizzle {
+    /// With bits of the row's number.
+    rows: Option<Bits>,
+    /// With bits of the line's, where a row has several lines; those of rows follow, where they are not told apart.
+    lines: Option<Bits>,
+    /// Whether one more row bit is left out, behind the first: pairs of transposed bytes come from rows like that.
+    gap: bool,
+    /// Bytes of a piece.
+    piece: u32,
+}
+
+/// Which bits of a number.
+#[derive(Clone, Copy)]
+struct Bits {
+    /// How many are left out.
+    skip: usize,
+    /// Which of them goes with the first piece bit.
+    turn: usize,
+}
+
+/// What is tried, the simplest first.
+fn swizzles(elem: Elem, piece: u32) -> impl Iterator<Item = Swizzle> {
+    let bits = |skips| (0..skips).flat_map(|skip| (0..3).map(move |turn| Bits { skip, turn }));
+    let gaps = if elem.bytes() == 1 { &[false, true][..] } else { &[false] };
+    let rows = gaps.iter().flat_map(move |gap| bits(4).map(move |rows| (Some(rows), None, *gap)));
+    let lines = bits(4).map(|lines| (None, Some(lines), false));
+    let both = bits(2).flat_map(move |rows| bits(1).map(move |lines| (Some(rows), Some(lines), false)));
+    rows.chain(lines).chain(both).map(move |(rows, lines, gap)| Swizzle { rows, lines, gap, piece })
+}
+
+impl Swizzle {
+    /// `row_bits` are those of the innermost dimension.
+    fn apply(self, offsets: &mut [u32], row_bits: usize, bytes: u32) {
+        let piece = (self.piece / bytes.clamp(1, self.piece)).ilog2() as usize;
+        let line = (LINE / bytes.clamp(1, LINE)).ilog2() as usize;
+        let width = row_bits.saturating_sub(piece).min(line - piece);
+        let (first_row, all) = (row_bits.max(line), offsets.len());
+        let mut turn_by = |bits: Bits, at: std::ops::Range<usize>| {
+            for bit in 0..width {
+                let other = at.start + bits.skip + bit + usize::from(self.gap && bit > 0);
+                if other < at.end {
+                    offsets[other] ^= offsets[piece + (bit + bits.turn) % width];
+                }
+            }
+        };
+        if let Some(bits) = self.lines {
+            turn_by(bits, line..if self.rows.is_some() { first_row } else { all });
+        }
+        if let Some(bits) = self.rows {
+            turn_by(bits, first_row..all);
+        }
+    }
+}
+
+/// Log2 of the widest access whose registers are neighbours in the buffer, and start at a multiple of it in every thread.
+pub(crate) fn neighbours(info: &BufferInfo, layout: &Layout) -> u32 {
+    let widest = (PIECE / info.elem.bytes().clamp(1, PIECE)).ilog2() as usize;
+    let offsets = Span::of(&info.offsets);
+    let at = |basis: &u32| offsets.solve(*basis);
+    let run = layout.register.iter().enumerate().take_while(|(bit, basis)| at(basis) == Some(1 << bit)).count().min(widest);
+    let starts = |bits: usize| {
+        let others = layout.register[bits..].iter().chain(&layout.lane).chain(&layout.warp);
+        others.into_iter().all(|basis| at(basis).is_some_and(|at| at.is_multiple_of(1 << bits)))
+    };
+    (0..=run).rev().find(|bits| starts(*bits)).unwrap_or(0) as u32
+}
+
+/// The atom that reads a buffer into a layout; which may be matrices of bytes where the target has those.
+pub(crate) fn read_atom(info: &BufferInfo, layout: &Layout, by_bytes: bool) -> CopyAtom {
+    let vector = || CopyAtom::Vector { vector_bits: neighbours(info, layout) };
+    let bytes = || info.byte_matrices(layout).filter(|_| by_bytes).map(|_| CopyAtom::ByteMatrix);
+    info.matrix(layout).or_else(bytes).unwrap_or_else(vector)
+}
+
+/// The atom that writes a tile to a buffer: several matrices at once, where threads have no more side by side than a word.
+pub(crate) fn write_atom(info: &BufferInfo, layout: &Layout, by_matrices: bool) -> CopyAtom {
+    const WORD: u32 = 4;
+    let vector_bits = neighbours(info, layout);
+    let bytes = info.elem.bytes();
+    let words = (layout.registers() as u32).saturating_mul(bytes) / WORD;
+    let pays = by_matrices && words > 1 && bytes << vector_bits <= WORD;
+    info.matrix_store(layout).filter(|_| pays).unwrap_or(CopyAtom::Vector { vector_bits })
+}
+
+/// The layout in which lanes that the same banks of a swizzled box would serve take what lies further on in their row: what reads the
+/// tile from there meets fewer banks twice. It goes through registers, so each element may be anywhere.
+pub(crate) fn apart(elem: Scalar, shape: [u32; 2], inner: usize, layout: Layout) -> Layout {
+    let elem = Elem::Scalar(elem);
+    let Some(info) = wgmma_atoms::operand_buffer(elem, &shape, inner) else { return layout };
+    let pieces = Strides::of(&shape).dim_bits(inner).map(|bit| 1 << bit).skip((PIECE / elem.bytes()).ilog2() as usize);
+    let other = |(lane, piece): (usize, u32)| {
+        let mut other = layout.clone();
+        other.lane[lane] ^= piece;
+        other
+    };
+    let others: Vec<Layout> = pieces.flat_map(|piece| (0..2).map(move |lane| (lane, piece))).map(other).collect();
+    std::iter::once(layout).chain(others).min_by_key(|layout| wavefronts(&info, layout)).expect("there is one")
+}
+
+/// How many times a warp's reads of a whole tile occupy the banks.
+pub(crate) fn wavefronts(info: &BufferInfo, layout: &Layout) -> u32 {
+    // Only where there are matrices of bytes are there layouts that these fit.
+    wavefronts_of(info, layout, read_atom(info, layout, true))
+}
+
+/// How many times a warp's accesses to a whole tile occupy the banks. Those of other registers and warps differ from the first
+/// by an exclusive or, which permutes banks.
+pub(crate) fn wavefronts_of(info: &BufferInfo, layout: &Layout, atom: CopyAtom) -> u32 {
+    let bytes = info.elem.bytes();
+    let offsets = Span::of(&info.offsets);
+    let address = |element: u32| offsets.solve(element).map_or(0, |offset| offset as u32 * bytes);
+    match atom {
+        CopyAtom::Matrix { trans } => {
+            let matrices = info.matrices(layout, trans).expect("the atom was chosen for these");
+            let rows: Vec<u32> = (0..8).map(|row| address(apply(&matrices.rows, row))).collect();
+            busiest_bank(&rows, PIECE) << matrices.others.len()
+        }
+        CopyAtom::ByteMatrix => {
+            let matrices = info.byte_matrices(layout).expect("the atom was chosen for these");
+            let rows: Vec<u32> = (0..16).map(|row| address(apply(&matrices.rows, row))).collect();
+            rows.chunks(8).map(|rows| busiest_bank(rows, PIECE)).sum::<u32>() << matrices.others.len()
+        }
+        CopyAtom::Vector { .. } | CopyAtom::Async { .. } => {
+            let vector_bits = neighbours(info, layout);
+            let width = (bytes << vector_bits).clamp(1, PIECE);
+            let lanes: Vec<u32> = (0..1 << LANE_BITS).map(|lane| address(apply(&layout.lane, lane))).collect();
+            let together = (LINE / width.max(4)) as usize;
+            let each = lanes.chunks(together).map(|lanes| busiest_bank(lanes, width)).sum::<u32>();
+            each << (layout.register.len() - vector_bits as usize)
+        }
+    }
+}
+
+/// The number of different words that the busiest bank must give for accesses of `width` bytes.
+fn busiest_bank(addresses: &[u32], width: u32) -> u32 {
+    let mut words: Vec<u32> = addresses.iter().flat_map(|at| (0..width.div_ceil(4)).map(move |word| at / 4 + word)).collect();
+    words.sort_unstable();
+    words.dedup();
+    let mut banks = [0; (LINE / 4) as usize];
+    words.iter().for_each(|word| banks[(word % (LINE / 4)) as usize] += 1);
+    banks.into_iter().max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tileas::mma_sync_atoms::{Cover, Operand, named};
+
+    /// Operands as their global layout has them, row by row, and what a warp must at least read.
+    fn check(name: &str, scalar: Scalar, k: u32) {
+        let atom = named(name).unwrap();
+        let warps = Cover { m_bits: 1, n_bits: 1, ..Cover::default() };
+        let operands = [(Operand::A, [128, k], 0), (Operand::B, [k, 128], 1)];
+        for ((operand, shape, lines), by_bytes) in operands.into_iter().flat_map(|operand| [(operand, false), (operand, true)]) {
+            for inner in [0, 1] {
+                // Bytes are transposed in pairs, or one by one.
+                let of_bytes = inner == lines && scalar.bits() == 8;
+                let crosses = of_bytes && !by_bytes;
+                let cover = atom.interleave(warps, [128; 2], crosses, crosses);
+                let layout = atom.layout(operand, 1, shape[0], shape[1], cover, 2);
+                let info = buffer(Elem::Scalar(scalar), &shape, inner, &[&layout]);
+                let least = (layout.registers() as u32 * 32 * scalar.bits() / 8).div_ceil(LINE);
+                assert_eq!(wavefronts(&info, &layout), least, "{name} {operand:?} inner {inner} k {k}");
+                if scalar.bits() <= 16 {
+                    let one_by_one = of_bytes && by_bytes;
+                    let atom = if one_by_one { CopyAtom::ByteMatrix } else { CopyAtom::Matrix { trans: inner == lines } };
+                    assert_eq!(read_atom(&info, &layout, by_bytes), atom);
+                    assert!(!one_by_one || matches!(read_atom(&info, &layout, false), CopyAtom::Vector { .. }));
+                }
+            }
+        }
+    }
+
+    /// Threads store parts of a row that are lines apart, and read rows in order.
+    #[test]
+    fn lines_of_a_row_are_apart() {
+        let layout = |register: &[u32], lane: &[u32]| Layout { register: register.into(), lane: lane.into(), ..Layout::default() };
+        let stored = layout(&[1, 2, 4, 8, 2048], &[16, 32, 64, 128, 256]);
+        let read = layout(&[1, 2, 128, 256, 512, 1024, 2048], &[4, 8, 16, 32, 64]);
+        let info = exchange(Elem::Scalar(Scalar::F32), &[16, 256], [1; 2], &[&stored, &read]);
+        assert_eq!([&stored, &read].map(|layout| wavefronts(&info, layout)), [32, 128]);
+    }
+
+    #[test]
+    fn fragments_are_read_without_bank_conflicts() {
+        for k in [16, 32, 64, 128] {
+            check("mma.m16n8k16.f32", Scalar::F16, k);
+        }
+        for k in [32, 64] {
+            check("mma.m16n8k8.f32", Scalar::F32, k);
+        }
+        for k in [32, 64, 128] {
+            check("mma.m16n8k32.s32", Scalar::I8, k);
+        }
+    }
+}

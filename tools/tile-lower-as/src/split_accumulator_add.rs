@@ -1,0 +1,49 @@
+//! Rewrites mmas that add to what is computed otherwise into mmas that begin with zero, whose accumulators are added afterwards.
+//!
+//! Tensor memory holds what mmas alone add to; threads add the rest to what they take up from there.
+
+use base::Loc;
+use base::ir::Op as OpId;
+use core_dialect::core_ops::Core;
+use core_dialect::tile::{Dense, Elem};
+use numerics::arith::{Binary, Overflow, Rounding};
+use std::collections::BTreeSet;
+use tileaa::{Function, Op, Type};
+
+/// Those of the mmas; their ops remain the same.
+pub(crate) fn run(function: &Function, mmas: &BTreeSet<OpId>) -> Function {
+    let mut function = function.clone();
+    for block in function.body.blocks.ids().collect::<Vec<_>>() {
+        let ops = std::mem::take(&mut function.body.blocks[block].ops);
+        for op in ops {
+            let detached = mmas.contains(&op).then(|| detach(&mut function, op)).flatten();
+            let around = detached.map_or([None, None], |[before, after]| [Some(before), Some(after)]);
+            let [before, after] = around;
+            function.body.blocks[block].ops.extend(before.into_iter().chain([op]).chain(after));
+        }
+    }
+    function
+}
+
+/// The zero that a mma adds to now, and the addition of what it added to before.
+fn detach(function: &mut Function, op: OpId) -> Option<[OpId; 2]> {
+    let body = &mut function.body;
+    let (loc, accumulators): (Loc, _) = (body.ops[op].loc, body.result(op));
+    let ty = body.ty(accumulators).clone();
+    let Type::Tile { elem: Elem::Scalar(elem), .. } = &ty else { return None };
+    let kind = match elem.is_float() {
+        true => Binary::AddF { rounding: Rounding::NearestEven, ftz: false },
+        false => Binary::AddI { overflow: Overflow::None },
+    };
+    let zero = body.new_op(Op::Core(Core::Constant { value: Dense::Splat(0) }), [ty.clone()], loc);
+    let start = body.result(zero);
+    let (Op::Mma { acc, .. } | Op::MmaScaled { acc, .. }) = &mut body.ops[op].kind else { return None };
+    let before = std::mem::replace(acc, start);
+    let added = body.new_op(Op::Core(Core::Binary { kind, lhs: before, rhs: start }), [ty], loc);
+    let whole = body.result(added);
+    body.replace_uses(accumulators, whole);
+    if let Op::Core(Core::Binary { rhs, .. }) = &mut body.ops[added].kind {
+        *rhs = accumulators;
+    }
+    Some([zero, added])
+}

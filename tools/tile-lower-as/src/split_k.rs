@@ -1,0 +1,370 @@
+//! Splits a mma along K when an operand is loaded as a tile that would take too much of the shared memory it passes through.
+//!
+//! Requires: `.aa`. Establishes: as before; the parts of such an operand are loads of their own, each beside the mma that uses
+//! it and one ahead of the one before, so that two of them share the memory at a time; where tma_copies may bring them right before that
+//! mma, so that they can take turns in one staged_buffer. The sum is made in the same order.
+
+use crate::async_copies::TmaChoice;
+use crate::mma_selection::extents;
+use crate::operands::{self, How, Step};
+use crate::smem_swizzles::LINE;
+use crate::tile_slicing::{self, Parts};
+use base::ir::{Op as OpId, Operation};
+use base::{Block, Loc, Target, Value};
+use core_dialect::core_ops::Core;
+use core_dialect::memory::{MemoryOrdering, Padding};
+use core_dialect::tile::{Shape, ViewKind};
+use std::collections::BTreeMap;
+use target_info::Feature;
+use tileaa::facts::Facts;
+use tileaa::{Function, Op, Type};
+use tileas::layout::Strides;
+use tileas::{budget, tma_tiles};
+
+/// An operand takes at most one of so many equal shares of the shared memory: two parts, and whatever else there is.
+const SHARES: u32 = 3;
+/// The extent along K of a part in bits, at least: one step of any atom.
+const SHORTEST: u32 = 256;
+
+pub(crate) fn run(function: &Function, target: Target, tma_copies: TmaChoice) -> Function {
+    run_and_count(function, target, tma_copies).0
+}
+
+/// The function with its mmas split, and how many each mma became, in their order.
+pub(crate) fn run_and_count(function: &Function, target: Target, tma_copies: TmaChoice) -> (Function, Vec<u32>) {
+    let reads_in_place = [Feature::Wgmma, Feature::TensorMemory].into_iter().any(|feature| target.has(feature));
+    let alternating = tma_copies != TmaChoice::Never && target.has(Feature::Tma) && reads_in_place;
+    let splits = SplitPlanner::new(function, target, alternating).plan();
+    let parts: BTreeMap<OpId, u32> = splits.iter().map(|split| (split.mma, split.parts)).collect();
+    let counts = operands::mmas(function).into_iter().map(|op| parts.get(&op).copied().unwrap_or(1)).collect();
+    let mut function = function.clone();
+    if splits.is_empty() {
+        return (function, counts);
+    }
+    for split in &splits {
+        let parts = Parts { function: &mut function, count: split.parts, loc: Loc::UNKNOWN, made: Vec::new() };
+        SplitRewriter { split, parts, alternating }.run();
+    }
+    (base::text::compact(&function), counts)
+}
+
+struct Split {
+    mma: OpId,
+    block: Block,
+    parts: u32,
+    lhs: Source,
+    rhs: Source,
+}
+
+/// Where the parts of an operand come from.
+enum Source {
+    /// Slices of the whole, along this dimension, where it is made if that is outside.
+    Whole(usize),
+    Loads(Loaded),
+}
+
+/// An operand that one load gives, through ops that rearrange or convert it.
+#[derive(Clone)]
+struct Loaded {
+    load: OpId,
+    /// The load's dimension that K is the upper part of.
+    dim: usize,
+    /// The ops from the load to the mma, and the dimension in the result of each.
+    chain: Vec<(OpId, usize)>,
+    /// The greatest index that still has parts whose numbers are in the index's range; none when no index is greater.
+    limit: Option<i64>,
+}
+
+struct SplitPlanner<'a> {
+    function: &'a Function,
+    facts: Facts<'a>,
+    uses: Vec<u32>,
+    blocks: Vec<Option<Block>>,
+    limit: u32,
+    /// Whether parts may be tma_copies that take turns in a staged_buffer.
+    alternating: bool,
+}
+
+impl<'a> SplitPlanner<'a> {
+    fn new(function: &'a Function, target: Target, alternating: bool) -> Self {
+        let body = &function.body;
+        SplitPlanner {
+            function,
+            facts: Facts::of(function),
+            uses: body.use_counts(function.region),
+            blocks: body.op_blocks(),
+            limit: budget::shared_memory(target) / SHARES,
+            alternating,
+        }
+    }
+
+    fn plan(&self) -> Vec<Split> {
+        self.function.body.walk(self.function.region).into_iter().filter_map(|op| self.mma(op)).collect()
+    }
+
+    fn mma(&self, mma: OpId) -> Option<Split> {
+        let body = &self.function.body;
+        let Op::Mma { lhs, rhs, .. } = body.ops[mma].kind else { return None };
+        let block = self.blocks[mma.0 as usize]?;
+        let (k_of_lhs, k_of_rhs) = (self.shape(lhs).len() - 1, self.shape(rhs).len() - 2);
+        let needed = [lhs, rhs].map(|operand| self.bytes(operand).div_ceil(self.limit).next_power_of_two());
+        // Two parts of each operand share the memory at a time.
+        let both =
+            self.bytes(lhs).saturating_add(self.bytes(rhs)).saturating_mul(2).div_ceil(self.limit * SHARES).next_power_of_two();
+        let parts = match needed[0].max(needed[1]) {
+            1 => 1,
+            parts => parts.max(both),
+        };
+        let [.., k] = extents(self.shape(lhs), self.shape(rhs));
+        let bits = [lhs, rhs].map(|operand| body.ty(operand).tile().map_or(0, |(elem, _)| elem.bits())).into_iter().min()?;
+        if parts == 1 || k / parts * bits < SHORTEST {
+            return None;
+        }
+        // What is too large must become small; the other side is split the same way where it can be.
+        let in_parts = |parts: u32| {
+            let side = |operand, dim| self.loaded(operand, dim, mma, block, parts);
+            let sides = [side(lhs, k_of_lhs), side(rhs, k_of_rhs)];
+            sides.iter().zip(needed).all(|(side, needed)| needed == 1 || side.is_some()).then_some(sides)
+        };
+        let sides = in_parts(parts)?;
+        let narrow =
+            if self.alternating { sides.iter().flatten().filter_map(|side| self.tma_tiles_along(side)).max() } else { None };
+        let narrow = narrow.filter(|narrow| *narrow > parts && k / narrow * bits >= SHORTEST);
+        let (parts, sides) = narrow.and_then(|narrow| Some((narrow, in_parts(narrow)?))).unwrap_or((parts, sides));
+        let [lhs, rhs] = sides.map(|side| side.map(Source::Loads));
+        let (lhs, rhs) = (lhs.unwrap_or(Source::Whole(k_of_lhs)), rhs.unwrap_or(Source::Whole(k_of_rhs)));
+        Some(Split { mma, block, parts, lhs, rhs })
+    }
+
+    /// How many tma_copies of full width a load has along K, if its elements are neighbours along that.
+    fn tma_tiles_along(&self, loaded: &Loaded) -> Option<u32> {
+        let body = &self.function.body;
+        let Op::LoadView { view, .. } = body.ops[loaded.load].kind else { return None };
+        let Type::View(ty) = body.ty(view) else { return None };
+        let (elem, shape) = body.ty(body.result(loaded.load)).tile()?;
+        let along = tma_tiles::order(ty)?.first() == Some(&loaded.dim) && matches!(ty.padding, None | Some(Padding::Zero));
+        along.then(|| shape[loaded.dim].saturating_mul(elem.bytes()) / LINE)
+    }
+
+    /// Follows an operand back to its load.
+    fn loaded(&self, operand: Value, mut dim: usize, mma: OpId, block: Block, parts: u32) -> Option<Loaded> {
+        let body = &self.function.body;
+        let (mut value, mut chain) = (operand, Vec::new());
+        loop {
+            let op = body.defining_op(value)?;
+            if self.uses[value.0 as usize] != 1 || self.blocks[op.0 as usize] != Some(block) {
+                return None;
+            }
+            let Some(Step { from, how }) = operands::step(self.function, value) else { break };
+            chain.push((op, dim));
+            dim = match how {
+                How::Permuted(order) => order[dim] as usize,
+                How::Converted => dim,
+                How::Reshaped => self.dim_before_reshape(from, value, dim, parts)?,
+            };
+            value = from;
+        }
+        let load = body.defining_op(value).filter(|op| matches!(body.ops[*op].kind, Op::LoadView { .. }))?;
+        chain.reverse();
+        let limit = self.index_limit(load, dim, parts);
+        (self.can_split(load, dim) && self.can_move(load, mma, block)).then_some(Loaded { load, dim, chain, limit })
+    }
+
+    /// The dimension of a reshape's operand that ends in the same bits of the element number.
+    fn dim_before_reshape(&self, x: Value, result: Value, dim: usize, parts: u32) -> Option<usize> {
+        let (from, to) = (Strides::of(self.shape(x)), Strides::of(self.shape(result)));
+        let end = to.dim_bits(dim).end;
+        (0..from.bits.len()).find(|&d| from.dim_bits(d).end == end && from.bits[d] >= parts.trailing_zeros())
+    }
+
+    /// Whether a load's view can be one of smaller tiles, whose numbers have capacity in the type of the index: one of 32 bits ends
+    /// where memory does.
+    fn can_split(&self, load: OpId, dim: usize) -> bool {
+        let body = &self.function.body;
+        let Op::LoadView { view, index, order, .. } = &body.ops[load].kind else { return false };
+        let Type::View(ty) = body.ty(*view) else { return false };
+        let made = body.defining_op(*view).is_some_and(|op| matches!(body.ops[op].kind, Op::Core(Core::MakeView { .. })));
+        let plain = ty.kind == ViewKind::Partition && order.semantics == MemoryOrdering::Weak;
+        plain && made && self.bits(index[dim]) >= 32
+    }
+
+    fn index_limit(&self, load: OpId, dim: usize, parts: u32) -> Option<i64> {
+        let Op::LoadView { index, .. } = &self.function.body.ops[load].kind else { return None };
+        tile_slicing::index_limit(&self.facts, index[dim], self.bits(index[dim]), parts)
+    }
+
+    /// Whether nothing between a load and the mma waits for the load.
+    fn can_move(&self, load: OpId, mma: OpId, block: Block) -> bool {
+        let body = &self.function.body;
+        let token = body.ops[load].results[1];
+        let between = body.blocks[block].ops.iter().skip_while(|op| **op != load).take_while(|op| **op != mma);
+        let waits = |op: OpId| body.ops[op].kind.operands().contains(&token);
+        !between.copied().any(|op| waits(op) || body.ops[op].kind.regions().into_iter().flat_map(|r| body.walk(r)).any(waits))
+    }
+
+    fn bytes(&self, value: Value) -> u32 {
+        // What passes through shared memory is what was loaded, but that is only known to be this much.
+        let (elem, shape) = self.function.body.ty(value).tile().expect("operands are tiles");
+        (core_dialect::tile::element_count(shape) as u32).saturating_mul(elem.bytes())
+    }
+    fn bits(&self, value: Value) -> u32 {
+        self.function.body.ty(value).tile().map_or(32, |(elem, _)| elem.bits())
+    }
+    fn shape(&self, value: Value) -> &Shape {
+        self.function.body.ty(value).tile().expect("operands are tiles").1
+    }
+}
+
+struct SplitRewriter<'a> {
+    split: &'a Split,
+    parts: Parts<'a>,
+    alternating: bool,
+}
+
+impl SplitRewriter<'_> {
+    fn run(mut self) {
+        let Split { mma, block, parts, lhs, rhs } = self.split;
+        let Op::Mma { lhs: a, rhs: b, acc, signed_lhs, signed_rhs, fast_acc } = self.parts.function.body.ops[*mma].kind else {
+            unreachable!("only mmas are split")
+        };
+        let views: BTreeMap<OpId, Value> = [lhs, rhs].into_iter().filter_map(|side| self.smaller_view(side)).collect();
+        let mut tokens: BTreeMap<OpId, Vec<Value>> = BTreeMap::new();
+        let mut part = |this: &mut Self, part: u32| {
+            [(lhs, a), (rhs, b)].map(|(source, whole)| match source {
+                Source::Whole(dim) => {
+                    this.parts.loc = this.parts.function.body.ops[*mma].loc;
+                    this.slice(whole, *dim, part)
+                }
+                Source::Loads(loaded) => {
+                    let (value, token) = this.load(loaded, views[&loaded.load], part);
+                    tokens.entry(loaded.load).or_default().push(token);
+                    value
+                }
+            })
+        };
+        let (mut sum, mut next) = (acc, None);
+        for i in 0..*parts {
+            let [lhs, rhs] = next.take().unwrap_or_else(|| part(&mut self, i));
+            if i + 1 < *parts && !self.alternating {
+                next = Some(part(&mut self, i + 1));
+            }
+            self.parts.loc = self.parts.function.body.ops[*mma].loc;
+            let ty = self.parts.function.body.ty(sum).clone();
+            sum = self.parts.make(Op::Mma { lhs, rhs, acc: sum, signed_lhs, signed_rhs, fast_acc }, [ty])[0];
+        }
+        for (load, tokens) in tokens {
+            let joined = self.parts.make(Op::Core(Core::JoinTokens { tokens }), [Type::Token])[0];
+            self.parts.function.body.replace_uses(self.parts.function.body.ops[load].results[1], joined);
+        }
+        self.parts.function.body.replace_uses(self.parts.function.body.result(*mma), sum);
+        let gone: Vec<OpId> = [lhs, rhs].into_iter().flat_map(Source::ops).chain([*mma]).collect();
+        let ops = &mut self.parts.function.body.blocks[*block].ops;
+        let at = ops.iter().position(|op| op == mma).expect("the mma is in its block");
+        ops.splice(at..=at, self.parts.made);
+        ops.retain(|op| !gone.contains(op));
+    }
+
+    /// A part of a tile. That of one from outside the block is made there, where no loop makes it again.
+    fn slice(&mut self, whole: Value, dim: usize, part: u32) -> Value {
+        let body = &self.parts.function.body;
+        let made = body.defining_op(whole).and_then(|op| Some((op, body.op_blocks()[op.0 as usize]?)));
+        let Some((op, block)) = made.filter(|(_, block)| *block != self.split.block) else {
+            return self.parts.slice(whole, dim, part);
+        };
+        let here = std::mem::take(&mut self.parts.made);
+        let slice = self.parts.slice(whole, dim, part);
+        let made = std::mem::replace(&mut self.parts.made, here);
+        let ops = &mut self.parts.function.body.blocks[block].ops;
+        let at = ops.iter().position(|other| *other == op).expect("the tile is made in its block");
+        ops.splice(at + 1..at + 1, made);
+        slice
+    }
+
+    /// A view of the same memory by tiles that are a part of a load's.
+    fn smaller_view(&mut self, source: &Source) -> Option<(OpId, Value)> {
+        let Source::Loads(Loaded { load, dim, .. }) = source else { return None };
+        let Op::LoadView { view, .. } = self.parts.function.body.ops[*load].kind else { unreachable!("planned as a load") };
+        Some((*load, self.parts.view(view, *dim)))
+    }
+
+    /// One part of a load, and what becomes of it on the way to the mma. Results: the operand's part, the token.
+    fn load(&mut self, loaded: &Loaded, new_view: Value, part: u32) -> (Value, Value) {
+        let node = self.parts.function.body.ops[loaded.load].clone();
+        self.parts.loc = node.loc;
+        let Op::LoadView { index, token, order, in_bounds, hints, .. } = node.kind else { unreachable!("planned as a load") };
+        let mut new_index = index.clone();
+        new_index[loaded.dim] = self.parts.index(index[loaded.dim], loaded.limit, part);
+        let types = [self.parts.ty(node.results[0], loaded.dim), Type::Token];
+        let new = Op::LoadView { view: new_view, index: new_index, token, order, in_bounds, hints };
+        let results = self.parts.make(new, types);
+        let mut value = results[0];
+        for &(op, dim) in &loaded.chain {
+            let node = self.parts.function.body.ops[op].clone();
+            self.parts.loc = node.loc;
+            let mut kind = node.kind;
+            kind.for_each_operand_mut(&mut |operand| *operand = value);
+            let ty = self.parts.ty(node.results[0], dim);
+            value = self.parts.make(kind, [ty])[0];
+        }
+        (value, results[1])
+    }
+}
+
+impl Source {
+    /// The ops that the parts replace.
+    fn ops(&self) -> Vec<OpId> {
+        match self {
+            Source::Whole(_) => Vec::new(),
+            Source::Loads(Loaded { load, chain, .. }) => std::iter::once(*load).chain(chain.iter().map(|(op, _)| *op)).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::{File, Payload};
+
+    /// The mmas that one of 16 x 2048 by 2048 x 16 halves becomes, with this type of index, for a target with 99 KiB.
+    fn mmas(index: &str) -> usize {
+        let memory = "memref<?x?xf16, strides: [?, 1], scope: 1>";
+        let view = |tile: &str| format!("view<{tile}, {memory}>");
+        let (a, b) = (view("16x2048"), view("2048x16"));
+        let text = format!(
+            "//!tile tileaa 4 lowered
+func \"k\"(%p: ptr<f16>, %n: i32, %i: {index}) () {{
+  %m = make_memref(base: %p, sizes: [%n, %n], strides: [%n]) : {memory}
+  %a = make_view(memref: %m) : {a}
+  %b = make_view(memref: %m) : {b}
+  %x, %1 = load_view(view: %a, index: [%i, %i], order: (semantics: weak)) : tile<16x2048xf16>, token
+  %y, %2 = load_view(view: %b, index: [%i, %i], order: (semantics: weak)) : tile<2048x16xf16>, token
+  %c = constant(0.0) : tile<16x16xf32>
+  %d = mma(lhs: %x, rhs: %y, acc: %c) : tile<16x16xf32>
+  %v = make_view(memref: %m) : {o}
+  %h = convert(kind: f_to_f(rounding: nearest_even), x: %d) : tile<16x16xf16>
+  %3 = store_view(tile: %h, view: %v, index: [%i, %i], order: (semantics: weak)) : token
+  return
+}}
+",
+            o = view("16x16")
+        );
+        let mut file = File::<tileaa::Module>::read(text.as_bytes(), "k").unwrap_or_else(|error| panic!("{error:?}"));
+        let function = run(&file.payload.functions.remove(0), Target::parse("sm_120").unwrap(), TmaChoice::WherePays);
+        file.payload.functions.push(function);
+        file.payload.verify(&file.envelope).unwrap_or_else(|error| panic!("{error:?}"));
+        let function = &file.payload.functions[0];
+        let ops = function.body.walk(function.region);
+        ops.into_iter().filter(|op| matches!(function.body.ops[*op].kind, Op::Mma { .. })).count()
+    }
+
+    #[test]
+    fn large_operands_come_in_parts() {
+        assert_eq!(mmas("i32"), 4);
+        assert_eq!(mmas("i64"), 4);
+    }
+
+    #[test]
+    fn an_index_without_room_for_the_parts_numbers_is_left_alone() {
+        assert_eq!(mmas("i16"), 1);
+    }
+}

@@ -1,0 +1,446 @@
+//! Decides which mmas are made in tensor memory (`tcgen05`); for the others of a target that has it, says why not.
+//!
+//! One thread asks for such a mma, which reads its operands where the copy engine put them, and adds up in columns of tensor memory,
+//! which nothing but mmas touches until threads take the accumulators up into registers.
+
+use crate::async_copies::{By, Copies};
+use crate::counted_loops;
+use crate::mma_selection::{Family, MmaPlanner, MmaSelection, MmaSelections, NO_TMEM, OperandSource, extents, transposing_layout};
+use crate::operands;
+use crate::tmem_accumulator_chains::{self, Chain};
+use crate::tmem_load_layouts::{ALL, BY_ROWS, Lanes};
+use base::ir::{Op as OpId, Operation};
+use base::{Block, Target, Value};
+use core_dialect::core_ops::Core;
+use core_dialect::tile::{Dense, element_count};
+use numerics::Scalar;
+use std::collections::{BTreeMap, BTreeSet};
+use target_info::Feature;
+use tileaa::{Function, Op};
+use tileas::mma_sync_atoms::{Operand, sync_atom};
+use tileas::tensor_memory::{self, LaneAtom, TensorAtom, TmemSlice};
+use tileas::{BufferInfo, Layout};
+
+/// For each mma either how it is made in tensor memory, or why it is not.
+pub(crate) type Decided = BTreeMap<OpId, Result<MmaSelection, &'static str>>;
+
+impl MmaPlanner<'_> {
+    /// Whether an operand is loaded to shared memory; what threads load they store to tensor memory like what they compute.
+    fn is_loaded(&self, value: Value) -> bool {
+        operands::loaded_by(self.function, value).is_some_and(|load| !self.by_threads.contains(&load))
+    }
+
+    /// The mmas that add up in tensor memory; none of those in `refused`, for the reason there.
+    pub(crate) fn in_tensor_memory(&self, columns: u32, refused: &BTreeMap<OpId, &'static str>) -> (Vec<Chain>, Decided) {
+        if !self.target.has(Feature::TensorMemory) {
+            return Default::default();
+        }
+        let (all, reasons) = tmem_accumulator_chains::of(self.function);
+        let mut decided: Decided = reasons.into_iter().map(|(op, reason)| (op, Err(reason))).collect();
+        let (lanes, mut possible) = (Lanes::of(self.function), Vec::new());
+        for chain in all.iter().cloned() {
+            match self.planned(&chain, &all, &lanes, refused) {
+                Ok(mmas) => possible.push((self.with_slices(chain), mmas)),
+                Err(reason) => decided.extend(chain.mmas.iter().map(|op| (*op, Err(reason)))),
+            }
+        }
+        // Who comes first is there; without one that has no capacity others may have less than was thought, or more.
+        let mut chains: Vec<Chain> = possible.iter().map(|(chain, _)| chain.clone()).collect();
+        let mut dropped = Vec::new();
+        while let Some(at) = self.first_exceeding_tmem(&chains, columns) {
+            dropped.push(chains.remove(at));
+        }
+        for chain in dropped {
+            chains.push(chain);
+            if self.first_exceeding_tmem(&chains, columns).is_some() {
+                chains.pop();
+            }
+        }
+        for (chain, mmas) in possible {
+            let kept = chains.contains(&chain);
+            let mma = |mma| if kept { Ok(mma) } else { Err(NO_TMEM) };
+            decided.extend(chain.mmas.iter().copied().zip(mmas.into_iter().map(mma)));
+        }
+        (chains, decided)
+    }
+
+    /// How the mmas of a chain are made in tensor memory, or why they are not.
+    fn planned(
+        &self,
+        chain: &Chain,
+        all: &[Chain],
+        lanes: &Lanes,
+        refused: &BTreeMap<OpId, &'static str>,
+    ) -> Result<Vec<MmaSelection>, &'static str> {
+        let too_short = chain.is_straight() && !self.is_requested(Family::TensorMemory) && !self.pays_at_once(chain, all);
+        let elem = self.function.body.ty(chain.result).tile().map(|(elem, _)| elem.carrier());
+        let mmas = chain.mmas.iter().map(|op| match refused.get(op) {
+            Some(reason) => Err(*reason),
+            None => self.tcgen05_mma(*op, chain.result, all, lanes).and_then(|mma| match too_short {
+                true => Err("its accumulators are taken up at once, and waiting for tensor memory takes longer than it saves"),
+                false if !chain.scales.is_empty() && elem != Some(Scalar::F32) => Err("threads scale accumulators of 32 bits only"),
+                false => Ok(mma),
+            }),
+        });
+        mmas.collect()
+    }
+
+    /// Whether mmas are faster in tensor memory although threads wait for them and load what they give; for mmas of which none
+    /// needs the other's accumulators they wait but once.
+    fn pays_at_once(&self, chain: &Chain, all: &[Chain]) -> bool {
+        /// Cycles until a mma that was requested for begins, and until what it gave is in registers.
+        const THERE_AND_BACK: u64 = 400;
+        let (rates, body) = (perf_model::rates(self.target), &self.function.body);
+        let blocks = body.op_blocks();
+        let cycles = |op: &OpId| {
+            let [lhs, rhs, acc] = operands::of_mma(self.function, *op);
+            let tile = |value: Value| body.ty(value).tile().expect("mmas are of tiles");
+            let ((elem, left), (_, right), (sum, _)) = (tile(lhs), tile(rhs), tile(acc));
+            let [batch, m, n, k] = extents(left, right);
+            let rate = rates.tcgen05.expect("a target with tensor memory has tcgen05.mma").of(elem.bits());
+            // Half of the lanes have nothing of 64 rows.
+            let idle = if m < tensor_memory::MAX_ROWS { 2 } else { 1 };
+            let multiplied = u64::from(batch * m * n) * u64::from(k) / u64::from(rate) * idle;
+            // Each instruction reads what it has_mma: with few columns that takes longer.
+            let [rows, columns] = tensor_memory::instruction_extents([m, n]);
+            let left_lines = if self.is_loaded(lhs) { m * n.div_ceil(columns) } else { 0 };
+            let lines = u64::from(left_lines) + u64::from(columns.max(n) * m.div_ceil(rows));
+            let there = multiplied.max(lines * u64::from(k) * u64::from(elem.bytes()) / u64::from(rates.shared));
+            // Warps multiply what was scaled before.
+            let scaled = matches!(body.ops[*op].kind, Op::MmaScaled { .. });
+            let by_warps = if scaled { Scalar::BF16 } else { elem.carrier() };
+            let Some(atom) = sync_atom(self.target, by_warps, sum.carrier(), [m, n, k]) else { return (there, u64::MAX) };
+            // Fragments are in registers where another mma left them, and where they were read for another iteration.
+            let read = |operand: Value| {
+                let made = body.defining_op(operands::rearranged(self.function, operand));
+                let here = made.is_some_and(|made| blocks[made.0 as usize] == blocks[op.0 as usize]);
+                here && !operands::comes_from_mma(self.function, operand)
+            };
+            (there, self.by_warps(by_warps, atom, [m, n, k], [read(lhs), read(rhs)]))
+        };
+        let sum = |sum: (u64, u64), each: (u64, u64)| (sum.0.saturating_add(each.0), sum.1.saturating_add(each.1));
+        let (there, here) = chain.mmas.iter().map(cycles).fold((0, 0), sum);
+        let block = blocks[chain.mmas[0].0 as usize];
+        let needs = |chain: &Chain, other: &Chain| {
+            let operands = chain.mmas.iter().flat_map(|op| self.function.body.ops[*op].kind.operands());
+            operands.into_iter().any(|operand| self.depends(operand, other.result, block, &blocks))
+        };
+        let beside = all.iter().filter(|other| {
+            let here = other.is_straight() && blocks[other.mmas[0].0 as usize] == block;
+            here && (*other == chain || !needs(chain, other) && !needs(other, chain))
+        });
+        there.saturating_add(THERE_AND_BACK / beside.count().max(1) as u64) < here
+    }
+
+    fn tcgen05_mma(&self, op: OpId, accumulators: Value, all: &[Chain], lanes: &Lanes) -> Result<MmaSelection, &'static str> {
+        let [lhs, rhs, acc] = operands::of_mma(self.function, op);
+        let tile = |value: Value| self.function.body.ty(value).tile().expect("mmas are of tiles");
+        let ((elem, left), (_, right), (sum, shape)) = (tile(lhs), tile(rhs), tile(acc));
+        let [batch, m, n, k] = extents(left, right);
+        if let Some(why) = self.unasked(Family::TensorMemory) {
+            return Err(why);
+        }
+        if batch > 1 {
+            return Err("tcgen05 has no batches");
+        }
+        let scaled = Scaled::of(self.function, op);
+        let atom = match &scaled {
+            Some(scaled) => scaled.atom(self.target, elem.carrier(), [m, n, k]).ok_or(NOT_SCALED)?,
+            None => {
+                let atom = tensor_memory::tensor_atom(self.target, elem.carrier(), sum.carrier(), [m, n, k]);
+                atom.ok_or("tcgen05 has 64 rows or more, 8 columns, and not all types of elements and accumulators")?
+            }
+        };
+        let scales = match scaled {
+            Some(scaled) => Some(scaled.layouts(self.warp_bits as usize).ok_or(NO_LANES_OF_SCALES)?),
+            None => None,
+        };
+        let across = |operand, side| !atom.transposes && self.lies_across(operand, side);
+        let loaded_across = |operand, side| self.is_loaded(operand) && across(operand, side);
+        if loaded_across(lhs, Operand::A) || loaded_across(rhs, Operand::B) {
+            return Err("tcgen05 takes such elements along K, and memory has them the other way iteration");
+        }
+        let right = match across(rhs, Operand::B) {
+            false => Some(OperandSource::Memory),
+            true => {
+                let sync = sync_atom(self.target, elem.carrier(), sum.carrier(), [m, n, k]);
+                transposing_layout(Operand::B, elem.carrier(), sync, [m, n, k], self.warp_bits).map(OperandSource::Transposed)
+            }
+        };
+        let rhs_place = right.ok_or("tcgen05 takes such elements along K, and nothing transposes them")?;
+        let info = tensor_memory::accumulators(sum, shape).ok_or("its accumulators do not lie in lanes of tensor memory")?;
+        let c = tmem_loaded(lanes.atoms(accumulators), &info, self.warp_bits as usize)
+            .ok_or("its warps do not reach all lanes of tensor memory")?;
+        // The steps of the MMA's pipelines must agree between all threads, whoever fills its operands.
+        if counted_loops::outermost(self.function, &self.function.body.op_blocks(), op).is_none() {
+            return Err("not all agents know how often it is made: it is in a condition, or in a loop without bounds");
+        }
+        let lhs = match self.is_loaded(lhs) {
+            true => OperandSource::Memory,
+            // What is computed, or loaded to registers, goes from there to tensor memory.
+            false => {
+                let info = tensor_memory::left(elem, left)
+                    .filter(|_| elem.bits() >= 8)
+                    .ok_or("its left operand does not fit tensor memory")?;
+                OperandSource::Tensor(
+                    lanes
+                        .stored(self.function, lhs, &info, all, self.warp_bits as usize)
+                        .ok_or("its warps do not reach all lanes of tensor memory")?,
+                )
+            }
+        };
+        Ok(MmaSelection::Tensor { atom, c, lhs, rhs: rhs_place, scales })
+    }
+
+    /// Takes up slices of the accumulators by themselves only if each can be.
+    fn with_slices(&self, mut chain: Chain) -> Chain {
+        if chain.slices.iter().any(|slice| slice_layout(self.function, &chain, *slice, self.warp_bits as usize).is_none()) {
+            chain.slices.clear();
+        }
+        chain
+    }
+
+    /// The first chain whose accumulators and operands have no columns beside those of the chains before.
+    fn first_exceeding_tmem(&self, chains: &[Chain], columns: u32) -> Option<usize> {
+        let hosted = self.hosted(chains);
+        let (mut taken, mut shared) = (0, Vec::new());
+        chains.iter().position(|chain| {
+            let accumulators = accumulators(self.function, chain).map(|info| (info, chain.is_single()));
+            let left = self
+                .lefts(chain)
+                .into_iter()
+                .map(|(_, info)| (info, true))
+                .filter(|(info, _)| !hosted.contains(&(self.component(chain), info.clone())));
+            let scaled = chain.mmas.iter().filter_map(|op| Scaled::of(self.function, *op));
+            let scales = scaled.flat_map(|scaled| scaled.buffers).flatten().map(|info| (info, true));
+            let component = self.component(chain);
+            for (info, may_share) in accumulators.into_iter().chain(left).chain(scales) {
+                let place = (component, info);
+                if !may_share || !shared.contains(&place) {
+                    taken += place.1.columns();
+                }
+                if may_share {
+                    shared.push(place);
+                }
+            }
+            u32::next_power_of_two(taken) > columns
+        })
+    }
+
+    /// The number of the component that a chain belongs to.
+    fn component(&self, chain: &Chain) -> usize {
+        usize::from(chain.mmas.first().is_some_and(|op| self.second.contains(op)))
+    }
+
+    /// The left operands of a chain that threads store to tensor memory, and their place.
+    fn lefts(&self, chain: &Chain) -> Vec<(OpId, BufferInfo)> {
+        let left = |op: &OpId| {
+            let [lhs, ..] = operands::of_mma(self.function, *op);
+            let (elem, shape) = self.function.body.ty(lhs).tile().expect("mmas are of tiles");
+            (!self.is_loaded(lhs)).then(|| Some((*op, tensor_memory::left(elem, shape)?))).flatten()
+        };
+        chain.mmas.iter().filter_map(left).collect()
+    }
+
+    /// The operands that lie in the place of accumulators from which they are computed. Those have been taken up then, and no mma stands
+    /// between the store of an operand and the one for which it is. A place has one such guest, the first that can be there.
+    fn hosted(&self, chains: &[Chain]) -> Vec<(usize, BufferInfo)> {
+        /// Of more the places are not compared, which takes the cube of their number.
+        const MOST: usize = 32;
+        if chains.len() > MOST {
+            return Vec::new();
+        }
+        let blocks = self.function.body.op_blocks();
+        type Placed = Vec<(usize, BufferInfo)>;
+        let (mut hosts, mut guests): (Placed, Placed) = Default::default();
+        let single = chains.iter().filter(|chain| chain.is_single());
+        let single = single.filter_map(|chain| Some((self.component(chain), accumulators(self.function, chain)?)));
+        single.for_each(|place| {
+            if !hosts.contains(&place) {
+                hosts.push(place)
+            }
+        });
+        let left = chains.iter().flat_map(|chain| self.lefts(chain).into_iter().map(|(_, info)| (self.component(chain), info)));
+        left.for_each(|place| {
+            if !guests.contains(&place) {
+                guests.push(place)
+            }
+        });
+        guests.retain(|guest| {
+            let found = hosts.iter().position(|host| self.may_host(host, guest, chains, &blocks));
+            found.map(|at| hosts.remove(at)).is_some()
+        });
+        guests
+    }
+
+    fn may_host(
+        &self,
+        (component, host): &(usize, BufferInfo),
+        (other, guest): &(usize, BufferInfo),
+        chains: &[Chain],
+        blocks: &[Option<Block>],
+    ) -> bool {
+        if component != other {
+            return false;
+        }
+        let chains: Vec<&Chain> = chains.iter().filter(|chain| self.component(chain) == *component).collect();
+        let of_host = |chain: &&Chain| chain.is_single() && accumulators(self.function, chain).is_some_and(|info| info == *host);
+        let hosts: Vec<&Chain> = chains.iter().copied().filter(of_host).collect();
+        let mut users = chains.iter().flat_map(|chain| self.lefts(chain)).filter(|(_, info)| info == guest);
+        let serves = |user: OpId| {
+            let [lhs, ..] = operands::of_mma(self.function, user);
+            let block = blocks[user.0 as usize];
+            let mut here = hosts.iter().filter(|chain| blocks[chain.mmas[0].0 as usize] == block).peekable();
+            let is_before = |chain: &&Chain| chain.slices.is_empty() && self.depends(lhs, chain.result, block, blocks);
+            here.peek().is_some() && here.all(is_before)
+        };
+        host.columns() >= guest.columns() && users.all(|(user, _)| serves(user))
+    }
+
+    /// Whether a value is computed from another one in the block of both.
+    fn depends(&self, value: Value, on: Value, block: Option<Block>, blocks: &[Option<Block>]) -> bool {
+        let body = &self.function.body;
+        let (mut seen, mut work) = (BTreeSet::new(), vec![value]);
+        while let Some(value) = work.pop() {
+            if value == on {
+                return true;
+            }
+            let made = body.defining_op(value).filter(|op| blocks[op.0 as usize] == block && seen.insert(*op));
+            work.extend(made.into_iter().flat_map(|op| body.ops[op].kind.operands()));
+        }
+        false
+    }
+}
+
+/// Why a scaled mma is made of operands that were scaled before.
+const NOT_SCALED: &str = "tcgen05 scales 8-bit floats by blocks of 32 and bytes that are pairs of 4-bit floats along the depth by blocks of 32 or 16, in 128 rows or more and 16 columns";
+const NO_LANES_OF_SCALES: &str = "its warps do not fill all lanes of tensor memory with scales";
+
+/// The scales of a mma.
+pub(crate) struct Scaled {
+    elem: Scalar,
+    /// Elements that share one.
+    block: u32,
+    /// Where those of both operands lie in tensor memory, if there is such a place.
+    buffers: [Option<BufferInfo>; 2],
+}
+
+impl Scaled {
+    fn of(function: &Function, op: OpId) -> Option<Scaled> {
+        let body = &function.body;
+        let Op::MmaScaled { lhs, lhs_scale, rhs_scale, .. } = body.ops[op].kind else { return None };
+        let tile = |value: Value| body.ty(value).tile().expect("mmas are of tiles");
+        let ((_, operand), (elem, shape), (_, right)) = (tile(lhs), tile(lhs_scale), tile(rhs_scale));
+        let block = operand.last()? / shape.last()?.max(&1);
+        let buffers = [tensor_memory::scales(elem, shape, Operand::A), tensor_memory::scales(elem, right, Operand::B)];
+        Some(Scaled { elem: elem.carrier(), block, buffers })
+    }
+
+    fn atom(&self, target: Target, operand: Scalar, extents: [u32; 3]) -> Option<&'static TensorAtom> {
+        tensor_memory::scaled_tensor_atom(target, operand, (self.elem, self.block), extents)
+    }
+
+    /// The layouts in which threads store both, all copies of them.
+    fn layouts(&self, warp_bits: usize) -> Option<Box<[Layout; 2]>> {
+        let [a, b] = self.buffers.each_ref().map(|info| {
+            let layout = tmem_loaded(BY_ROWS, info.as_ref()?, warp_bits)?;
+            layout.warp.iter().all(|basis| *basis != 0).then_some(layout)
+        });
+        Some(Box::new([a?, b?]))
+    }
+}
+
+/// The part of a layout of copied scales that one copy of them is.
+pub(crate) fn one_copy(layout: &Layout, shape: &[u32]) -> Layout {
+    let elements = element_count(shape) as u32;
+    layout.map(|basis| basis & (elements - 1))
+}
+
+/// The place of a chain's accumulators.
+pub(crate) fn accumulators(function: &Function, chain: &Chain) -> Option<BufferInfo> {
+    let (elem, shape) = function.body.ty(chain.result).tile()?;
+    tensor_memory::accumulators(elem, shape)
+}
+
+/// The layout in which threads take up all of a buffer, or store it.
+pub(crate) fn tmem_loaded(atoms: &[&str], info: &BufferInfo, warp_bits: usize) -> Option<Layout> {
+    part_tmem_loaded(atoms, info, &TmemSlice::of(&info.shape, &info.shape, 0)?, warp_bits)
+}
+
+/// The layout in which threads take up a slice of a chain's accumulators.
+pub(crate) fn slice_layout(function: &Function, chain: &Chain, slice: OpId, warp_bits: usize) -> Option<Layout> {
+    let shape = function.body.ty(function.body.result(slice)).tile()?.1;
+    let part = TmemSlice::of(&accumulators(function, chain)?.shape, shape, slice_start(function, slice))?;
+    part_tmem_loaded(BY_ROWS, &accumulators(function, chain)?, &part, warp_bits)
+}
+
+/// The column of accumulators at which a slice at a constant place begins.
+pub(crate) fn slice_start(function: &Function, slice: OpId) -> u32 {
+    let body = &function.body;
+    let Op::Core(Core::Extract { indices, .. }) = &body.ops[slice].kind else { unreachable!("slices are extracted") };
+    let last = indices.last().and_then(|index| body.defining_op(*index)).map(|op| &body.ops[op].kind);
+    let Some(Op::Core(Core::Constant { value: Dense::Splat(number) })) = last else {
+        unreachable!("slices are at constant places")
+    };
+    let columns = body.ty(body.result(slice)).tile().and_then(|(_, shape)| shape.last().copied()).unwrap_or(1);
+    *number as u32 * columns
+}
+
+fn part_tmem_loaded(atoms: &[&str], info: &BufferInfo, whole: &TmemSlice, warp_bits: usize) -> Option<Layout> {
+    atoms.iter().filter_map(|name| tensor_memory::lane_atom_named(name)).find_map(|atom| atom.layout(info, whole, warp_bits))
+}
+
+/// The atom by which threads reach all of a buffer, and the layout in which they then have a tile of one element for each row.
+pub(crate) fn rows(info: &BufferInfo, warp_bits: usize) -> Option<(&'static LaneAtom, Layout)> {
+    let rows = |atom: &'static LaneAtom| Some((atom, atom.whole_and_rows(info, warp_bits)?.1));
+    BY_ROWS.iter().filter_map(|name| tensor_memory::lane_atom_named(name)).find_map(rows)
+}
+
+/// The atom by which threads take up part of a buffer in a layout, or store it.
+pub(crate) fn lane_atom(info: &BufferInfo, part: &TmemSlice, layout: &Layout) -> Option<&'static LaneAtom> {
+    ALL.iter().filter_map(|name| tensor_memory::lane_atom_named(name)).find(|atom| atom.fits(info, part, layout))
+}
+
+/// Why a mma is not made in tensor memory.
+pub(crate) const NO_TMA: &str = "an operand is not copied by tma_copies of a tensor map";
+
+/// The mmas in tensor memory whose operands are not where they must be, and why not.
+pub(crate) fn without_tma(function: &Function, mmas: &MmaSelections, copies: &Copies) -> BTreeMap<OpId, &'static str> {
+    let blocks = function.body.op_blocks();
+    let made: BTreeSet<OpId> = mmas.in_tensor_memory().collect();
+    let others = read_otherwise(function, &made);
+    let why = |op: OpId| {
+        let [lhs, rhs, _] = operands::of_mma(function, op);
+        let Some(MmaSelection::Tensor { lhs: left, .. }) = mmas.get(op) else { unreachable!("chains are of such mmas") };
+        let in_shared = [lhs, rhs].into_iter().skip(usize::from(matches!(left, OperandSource::Tensor(_))));
+        let wanting = |operand| not_by_tma(function, copies, operand, blocks[op.0 as usize] == Some(function.entry()), &blocks);
+        let shared = |operand: &Value| {
+            let is_copied = operands::loaded_by(function, *operand).is_some();
+            let is_shared = is_copied && others.contains(&operands::rearranged(function, *operand));
+            is_shared.then_some("an operand is read by threads, too")
+        };
+        in_shared.filter_map(|operand| wanting(operand).or_else(|| shared(&operand))).next().map(|why| (op, why))
+    };
+    mmas.in_tensor_memory().filter_map(why).collect()
+}
+
+/// The tiles of which something else than mmas in tensor memory reads a rearrangement.
+fn read_otherwise(function: &Function, made: &BTreeSet<OpId>) -> BTreeSet<Value> {
+    let body = &function.body;
+    let rearranges = |op: &OpId| matches!(body.ops[*op].kind, Op::Core(Core::Permute { .. } | Core::Reshape { .. }));
+    let others = body.walk(function.region).into_iter().filter(|op| !made.contains(op) && !rearranges(op));
+    others.flat_map(|op| body.ops[op].kind.operands()).map(|value| operands::rearranged(function, value)).collect()
+}
+
+/// An operand that is loaded again in each iteration is copied by tma_copies; what is loaded once, or computed, is stored by threads.
+fn not_by_tma(function: &Function, copies: &Copies, operand: Value, once: bool, blocks: &[Option<Block>]) -> Option<&'static str> {
+    let body = &function.body;
+    let tile = operands::rearranged(function, operand);
+    let Some(op) = body.defining_op(tile) else { return Some("an operand comes from the iteration before") };
+    operands::loaded_by(function, tile)?;
+    match copies.get(op).map(|copy| &copy.by) {
+        Some(By::Tma(_)) => None,
+        None if once || blocks[op.0 as usize] == Some(function.entry()) => None,
+        _ => Some(NO_TMA),
+    }
+}

@@ -1,0 +1,230 @@
+//! What every access to memory shares: runs of neighbouring elements, order towards other threads, conditions, and how the
+//! lanes that hold the same element are told what only one of them read.
+
+use super::Emitter;
+use crate::ir::{GLOBAL, Val};
+use base::Value;
+use core_dialect::memory::{MemoryOrdering, MemoryScope, Order};
+use core_dialect::tile::Elem;
+use inkwell::values::{IntValue, PointerValue};
+use inkwell::{AddressSpace, IntPredicate};
+use tileas::Layout;
+
+impl<'c> Emitter<'c, '_> {
+    /// Reads as many neighbouring elements of a tile as `otherwise` has, which stand for them where the condition does not hold.
+    /// What it gives, vectors or values as they are in memory, becomes registers by [`Self::apart`].
+    pub(super) fn read_where(
+        &self,
+        cond: Option<IntValue<'c>>,
+        otherwise: &[Val<'c>],
+        tile: Value,
+        ptr: PointerValue<'c>,
+        order: Order,
+    ) -> Vec<Val<'c>> {
+        let (ir, elem, width) = (self.ir, self.elem(tile), otherwise.len());
+        let stored = |values: &[Val<'c>]| values.iter().map(|value| self.memory_form(elem, *value)).collect::<Vec<_>>();
+        let otherwise = stored(otherwise);
+        if order.semantics != MemoryOrdering::Weak || elem.bits() == 4 {
+            return self.guarded(cond, &otherwise, |e| stored(&e.read_apart(elem, ptr, width, order)));
+        }
+        let read = || ir.load(ir.vector_type(ir.stored(elem), width as u32), ptr, elem.bytes() * width as u32);
+        if self.vectors.are_kept(tile, elem) {
+            return self.guarded(cond, &[ir.pack(&otherwise)], |_| vec![read()]);
+        }
+        self.guarded(cond, &otherwise, |_| ir.unpack(read(), width))
+    }
+
+    /// The registers of a tile from what was read of it.
+    pub(super) fn apart(&self, elem: Elem, read: Vec<Val<'c>>) -> Vec<Val<'c>> {
+        let count =
+            |value: &Val<'c>| if value.is_vector_value() { value.into_vector_value().get_type().get_size() as usize } else { 1 };
+        let values = read.into_iter().flat_map(|value| self.ir.unpack(value, count(&value)));
+        values.map(|value| self.register_form(elem, value)).collect()
+    }
+
+    /// Reads neighbouring elements one by one, as order towards other threads demands; elements of four bits two by two.
+    fn read_apart(&self, elem: Elem, ptr: PointerValue<'c>, width: usize, order: Order) -> Vec<Val<'c>> {
+        let ir = self.ir;
+        if order.semantics != MemoryOrdering::Weak {
+            let read = |i: usize| self.read_ordered(elem, self.neighbour(elem, ptr, i), order);
+            return (0..width).map(read).collect();
+        }
+        let bytes = ir.unpack(ir.load(ir.vector_type(ir.int(8).into(), width as u32 / 2), ptr, width as u32 / 2), width / 2);
+        bytes.into_iter().flat_map(|byte| self.split_word(byte.into_int_value(), elem, 2)).collect()
+    }
+
+    /// Writes neighbouring elements.
+    pub(super) fn write(&self, elem: Elem, ptr: PointerValue<'c>, values: &[Val<'c>], order: Order) {
+        let ir = self.ir;
+        if order.semantics != MemoryOrdering::Weak {
+            for (i, value) in values.iter().enumerate() {
+                self.write_ordered(elem, self.neighbour(elem, ptr, i), *value, order);
+            }
+            return;
+        }
+        if elem.bits() == 4 {
+            let bytes: Vec<Val<'c>> = values.chunks(2).map(|pair| self.join_word(pair, elem, ir.int(8)).into()).collect();
+            ir.store(ir.pack(&bytes), ptr, bytes.len() as u32);
+            return;
+        }
+        let stored: Vec<Val<'c>> = values.iter().map(|value| self.memory_form(elem, *value)).collect();
+        ir.store(ir.pack(&stored), ptr, elem.bytes() * values.len() as u32);
+    }
+
+    fn neighbour(&self, elem: Elem, ptr: PointerValue<'c>, i: usize) -> PointerValue<'c> {
+        if i == 0 { ptr } else { self.ir.element_ptr(self.ir.stored(elem), ptr, self.ir.const64(i as u64)) }
+    }
+
+    fn read_ordered(&self, elem: Elem, ptr: PointerValue<'c>, order: Order) -> Val<'c> {
+        let (ir, bits) = (self.ir, elem.bytes() * 8);
+        let text = format!("ld{}{}.b{bits} $0, [$1];", qualifiers(order), space_suffix(ptr));
+        let word = ir.int(bits.max(16));
+        let constraints = format!("={},l", register_letter(bits));
+        let word = ir.asm(Some(word.into()), &text, &constraints, &[ptr.into()], true).expect("a load has a result");
+        let word = ir.resize(word.into_int_value(), ir.int(bits), false);
+        self.register_form(elem, self.of_bits(word, ir.stored(elem)))
+    }
+
+    fn write_ordered(&self, elem: Elem, ptr: PointerValue<'c>, value: Val<'c>, order: Order) {
+        let (ir, bits) = (self.ir, elem.bytes() * 8);
+        let text = format!("st{}{}.b{bits} [$0], $1;", qualifiers(order), space_suffix(ptr));
+        let word = ir.resize(self.as_bits(self.memory_form(elem, value)), ir.int(bits.max(16)), false);
+        ir.asm(None, &text, &format!("l,{}", register_letter(bits)), &[ptr.into(), word.into()], true);
+    }
+
+    /// The bits of a value.
+    pub(super) fn as_bits(&self, value: Val<'c>) -> IntValue<'c> {
+        match value {
+            Val::PointerValue(ptr) => self.ir.ptr_to_int(ptr),
+            Val::FloatValue(float) if float.get_type() == self.ir.context.f64_type() => {
+                self.ir.bitcast(value, self.ir.i64()).into_int_value()
+            }
+            Val::FloatValue(float) if float.get_type() == self.ir.f32() => self.ir.bitcast(value, self.ir.i32()).into_int_value(),
+            Val::FloatValue(_) => self.ir.bitcast(value, self.ir.int(16)).into_int_value(),
+            other => other.into_int_value(),
+        }
+    }
+
+    /// The value of a type from its bits.
+    pub(super) fn of_bits(&self, bits: IntValue<'c>, ty: inkwell::types::BasicTypeEnum<'c>) -> Val<'c> {
+        match ty {
+            inkwell::types::BasicTypeEnum::PointerType(ty) => {
+                self.ir.builder.build_int_to_ptr(bits, ty, "").expect("integers become pointers").into()
+            }
+            _ => self.ir.bitcast(bits, ty),
+        }
+    }
+
+    /// The elements that a wider word is made of, lowest bits first.
+    pub(super) fn split_word(&self, word: IntValue<'c>, elem: Elem, count: usize) -> Vec<Val<'c>> {
+        let (ir, ty) = (self.ir, word.get_type());
+        let piece = |i: usize| {
+            let low = ir.shr(word, ty.const_int(u64::from(elem.bits()) * i as u64, false), false);
+            self.of_bits(ir.resize(low, ir.int(elem.bits()), false), ir.elem(elem))
+        };
+        (0..count).map(piece).collect()
+    }
+
+    /// The wider word made of elements, the first one lowest.
+    pub(super) fn join_word(&self, pieces: &[Val<'c>], elem: Elem, ty: inkwell::types::IntType<'c>) -> IntValue<'c> {
+        let ir = self.ir;
+        let place = |(i, piece): (usize, &Val<'c>)| {
+            let wide = ir.resize(self.as_bits(*piece), ty, false);
+            if i == 0 { wide } else { ir.shl(wide, ty.const_int(u64::from(elem.bits()) * i as u64, false)) }
+        };
+        pieces.iter().enumerate().map(place).reduce(|sum, piece| ir.or(sum, piece)).expect("a word has pieces")
+    }
+
+    /// Whether anything uses a value.
+    pub(super) fn is_used(&self, value: Value) -> bool {
+        self.uses[value.0 as usize] > 0
+    }
+
+    /// What the speaking thread of each element has found out, in all lanes that hold the element, if those are in one warp. Where
+    /// they are in several, it only goes to a buffer, from the thread that has it.
+    pub(super) fn broadcast_in_warp(&self, layout: &Layout, elem: Elem, values: Vec<Val<'c>>) -> Vec<Val<'c>> {
+        let ir = self.ir;
+        let lanes: u32 = (0..).zip(&layout.lane).filter(|(_, basis)| **basis == 0).map(|(bit, _)| 1u32 << bit).sum();
+        if lanes == 0 || layout.warp.contains(&0) {
+            return values;
+        }
+        let speaker = ir.and(self.thread, ir.const32(31 & !lanes));
+        values.into_iter().map(|value| self.lane_value(value, elem, speaker)).collect()
+    }
+
+    /// The value that another lane of the warp has.
+    pub(super) fn lane_value(&self, value: Val<'c>, elem: Elem, lane: IntValue<'c>) -> Val<'c> {
+        let ir = self.ir;
+        self.by_words(value, elem, |word| {
+            let args = [ir.const32(u32::MAX).into(), word, lane.into(), ir.const32(31).into()];
+            ir.intrinsic_value("llvm.nvvm.shfl.sync.idx.i32", &[], &args)
+        })
+    }
+
+    /// Whether this is the one thread of the block that acts for all.
+    pub(super) fn first_thread(&self) -> IntValue<'c> {
+        self.ir.icmp(IntPredicate::EQ, self.thread, self.ir.const32(0))
+    }
+
+    pub(super) fn both(&self, a: Option<IntValue<'c>>, b: Option<IntValue<'c>>) -> Option<IntValue<'c>> {
+        match (a, b) {
+            (Some(a), Some(b)) => Some(self.ir.and(a, b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Runs `then` where the condition holds; elsewhere its values are `otherwise`.
+    pub(super) fn guarded(
+        &self,
+        cond: Option<IntValue<'c>>,
+        otherwise: &[Val<'c>],
+        then: impl FnOnce(&Self) -> Vec<Val<'c>>,
+    ) -> Vec<Val<'c>> {
+        let ir = self.ir;
+        let Some(cond) = cond else { return then(self) };
+        let before = ir.here();
+        let (inside, after) = (ir.block(self.kernel, ""), ir.block(self.kernel, ""));
+        ir.branch(cond, inside, after);
+        ir.builder.position_at_end(inside);
+        let values = then(self);
+        let end = ir.here();
+        ir.go(after);
+        ir.builder.position_at_end(after);
+        let merge = |(value, otherwise): (&Val<'c>, &Val<'c>)| {
+            let phi = ir.builder.build_phi(value.get_type(), "").expect("the builder is at the start of a block");
+            phi.add_incoming(&[(value, end), (otherwise, before)]);
+            phi.as_basic_value()
+        };
+        values.iter().zip(otherwise).map(merge).collect()
+    }
+}
+
+/// `.relaxed.gpu` and so on.
+pub(super) fn qualifiers(order: Order) -> String {
+    let semantics = match order.semantics {
+        MemoryOrdering::Weak | MemoryOrdering::Relaxed => ".relaxed",
+        MemoryOrdering::Acquire => ".acquire",
+        MemoryOrdering::Release => ".release",
+        MemoryOrdering::AcqRel => ".acq_rel",
+    };
+    let scope = match order.scope {
+        Some(MemoryScope::TileBlock) => ".cta",
+        Some(MemoryScope::System) => ".sys",
+        Some(MemoryScope::Device) | None => ".gpu",
+    };
+    format!("{semantics}{scope}")
+}
+
+/// Nothing for a generic pointer.
+pub(super) fn space_suffix(ptr: PointerValue<'_>) -> &'static str {
+    if ptr.get_type().get_address_space() == AddressSpace::from(GLOBAL) { ".global" } else { "" }
+}
+
+/// The constraint of inline assembly for an integer register.
+fn register_letter(bits: u32) -> &'static str {
+    match bits {
+        64 => "l",
+        32 => "r",
+        _ => "h",
+    }
+}

@@ -1,0 +1,67 @@
+//! Arithmetic on two registers at once, and which loads stay vectors for it.
+
+use super::Emitter;
+use crate::ir::Val;
+use base::Value;
+use base::ir::Operation;
+use core_dialect::core_ops::Core;
+use core_dialect::tile::Elem;
+use inkwell::values::VectorValue;
+use sched::Op;
+use sched::packed_ops::{Packed, moves_vectors};
+
+/// The values whose uses all take neighbouring registers together.
+pub(super) struct Vectors {
+    together: Vec<bool>,
+}
+
+impl Vectors {
+    pub(super) fn of(function: &sched::Function) -> Vectors {
+        let body = &function.body;
+        let mut together = vec![true; body.values.len()];
+        // Uses come after what they use.
+        for op in body.walk(function.region).into_iter().rev() {
+            let node = &body.ops[op];
+            let passes = matches!(node.kind, Op::Core(tileas::Op::Core(Core::Reshape { .. })));
+            let carries = passes && together[node.results[0].0 as usize];
+            if !(matches!(node.kind, Op::Pairs { .. }) || moves_vectors(&node.kind) || carries) {
+                node.kind.operands().into_iter().for_each(|operand| together[operand.0 as usize] = false);
+            }
+        }
+        Vectors { together }
+    }
+
+    /// Whether a tile that is loaded stays in vectors: where they are the registers of narrow elements, and where nothing takes them
+    /// apart.
+    pub(super) fn are_kept(&self, value: Value, elem: Elem) -> bool {
+        elem.bits() < 32 || self.together[value.0 as usize]
+    }
+}
+
+impl<'c> Emitter<'c, '_> {
+    /// An op on the registers of its operands in pairs.
+    pub(super) fn in_pairs(&mut self, op: &tileas::Op, result: Value) {
+        let packed = Packed::of(op).expect("the verifier holds that pairs have the operation");
+        let (operands, count) = (op.operands(), self.layout(result).registers());
+        let mut registers = Vec::with_capacity(count);
+        for first in (0..count).step_by(2) {
+            let args: Vec<Val<'c>> = operands.iter().map(|operand| self.ir.pack(&self.get(*operand)[first..first + 2])).collect();
+            let pair = self.ir.unpack(self.on_cta_pair(packed, &args), 2);
+            registers.extend(if common::fault_injected("ptx.pairs") { vec![pair[1], pair[0]] } else { pair });
+        }
+        self.set(result, registers);
+    }
+    pub(super) fn on_cta_pair(&self, packed: Packed, args: &[Val<'c>]) -> Val<'c> {
+        let vectors: Vec<VectorValue<'c>> = args.iter().map(|arg| arg.into_vector_value()).collect();
+        let builder = &self.ir.builder;
+        let named = |name| self.ir.intrinsic_value(name, &[args[0].get_type()], args);
+        match packed {
+            Packed::Add => builder.build_float_add(vectors[0], vectors[1], "").expect("vectors fit").into(),
+            Packed::Sub => builder.build_float_sub(vectors[0], vectors[1], "").expect("vectors fit").into(),
+            Packed::Mul => builder.build_float_mul(vectors[0], vectors[1], "").expect("vectors fit").into(),
+            Packed::Fma => named("llvm.fma"),
+            Packed::Max { propagate_nan } => named(if propagate_nan { "llvm.maximum" } else { "llvm.maxnum" }),
+            Packed::Min { propagate_nan } => named(if propagate_nan { "llvm.minimum" } else { "llvm.minnum" }),
+        }
+    }
+}

@@ -1,0 +1,426 @@
+//! Calls into the system around the kernel: heap memory, dependent grids, the proxy fence, and the printing of messages.
+
+use super::Emitter;
+use super::convert::is_readable;
+use crate::ir::{GLOBAL, Val};
+use base::Value;
+use base::diag::Result;
+use base::ir::Op as OpId;
+use core_dialect::memory::{MemoryOrdering, MemoryScope, Order};
+use core_dialect::tile::Elem;
+use inkwell::types::BasicTypeEnum;
+use inkwell::values::{IntValue, PointerValue};
+use inkwell::{AddressSpace, IntPredicate};
+use numerics::{Scalar, arith::Signedness};
+use std::collections::BTreeMap;
+use target_info::Feature;
+use tileas::Layout;
+use tileas::layout::{Strides, apply};
+
+/// How long a failing thread waits, so that its message leaves before the kernel stops.
+const NANOSECONDS_TO_PRINT: u64 = 500_000;
+
+impl<'c> Emitter<'c, '_> {
+    pub(super) fn instruction_alone(&self, text: &str) {
+        self.ir.asm(None, text, "", &[], true);
+    }
+
+    /// Without this feature a grid starts when the one before it has ended, so there is nothing to wait for or to allow.
+    pub(super) fn dependent_grid(&self, text: &str) {
+        if self.target.has(Feature::Clusters) {
+            self.instruction_alone(text);
+        }
+    }
+
+    /// Memory of the heap, which one thread takes.
+    pub(super) fn alloca(&mut self, count: u64, align: u64, result: Value) {
+        let ir = self.ir;
+        let elem = self.elem(result);
+        let Elem::Ptr { pointee, .. } = elem else { unreachable!("the result is a pointer") };
+        let bytes = count.saturating_mul(u64::from(pointee.bytes()));
+        let long: BasicTypeEnum<'c> = ir.i64().into();
+        let args = [ir.const64(bytes).into(), ir.const64(align).into()];
+        let null = ir.context.ptr_type(AddressSpace::from(GLOBAL)).const_null();
+        let address = self.guarded(Some(self.first_thread()), &[null.into()], |e| {
+            let address = e.external("__cuda_syscall_aligned_malloc", long, &args).into_int_value();
+            let failed = e.ir.icmp(IntPredicate::EQ, address, e.ir.const64(0));
+            e.guarded(Some(failed), &[], |e| {
+                e.instruction_alone("trap;");
+                Vec::new()
+            });
+            vec![e.ir.int_to_ptr(address, GLOBAL).into()]
+        });
+        let known = self.broadcast_in_warp(&Layout::uniform(self.warp_bits()), elem, address);
+        self.set(result, known);
+    }
+
+    /// Frees what the first thread took from the heap.
+    pub(super) fn give_back(&self, ptrs: &[Value]) {
+        let ir = self.ir;
+        let leaving: Vec<Val<'c>> = ptrs.iter().map(|ptr| ir.ptr_to_int(self.scalar(*ptr).into_pointer_value()).into()).collect();
+        self.guarded(Some(self.first_thread()), &[], |e| {
+            let free = ir
+                .module
+                .get_function("free")
+                .unwrap_or_else(|| ir.module.add_function("free", ir.context.void_type().fn_type(&[ir.i64().into()], false), None));
+            leaving.iter().for_each(|ptr| {
+                e.ir.call(free, &[*ptr]);
+            });
+            Vec::new()
+        });
+    }
+
+    /// Calls a function that the driver provides.
+    fn external(&self, name: &str, result: BasicTypeEnum<'c>, args: &[Val<'c>]) -> Val<'c> {
+        use inkwell::types::BasicType;
+        let function = self.ir.module.get_function(name).unwrap_or_else(|| {
+            let params: Vec<_> = args.iter().map(|arg| arg.get_type().into()).collect();
+            self.ir.module.add_function(name, result.fn_type(&params, false), None)
+        });
+        self.ir.call(function, args).expect("the function has a result")
+    }
+
+    /// Prints by C's rules: the values lie in memory one after another, each at a multiple of its size.
+    fn print_text(&self, format: &str, values: &[Val<'c>]) {
+        let ir = self.ir;
+        let text = ir.context.const_string(format.as_bytes(), true);
+        let global = ir.module.add_global(text.get_type(), Some(AddressSpace::from(GLOBAL)), "format");
+        global.set_initializer(&text);
+        global.set_constant(true);
+        global.set_linkage(inkwell::module::Linkage::Internal);
+        let generic = |ptr: PointerValue<'c>| -> Val<'c> {
+            let ty = ir.context.ptr_type(AddressSpace::default());
+            ir.builder.build_address_space_cast(ptr, ty, "").expect("global memory is generic memory").into()
+        };
+        let memory = self.at_entry(|ir| {
+            let ty = ir.i64().array_type(values.len().max(1) as u32);
+            ir.builder.build_alloca(ty, "").expect("the builder is in a block")
+        });
+        let mut offset = 0;
+        for value in values {
+            let bytes = if matches!(value, Val::IntValue(int) if int.get_type().get_bit_width() == 32) { 4 } else { 8 };
+            offset = u64::next_multiple_of(offset, bytes);
+            ir.store(*value, ir.element_ptr(ir.int(8).into(), memory, ir.const64(offset)), bytes as u32);
+            offset += bytes;
+        }
+        self.external("vprintf", ir.i32().into(), &[generic(global.as_pointer_value()), memory.into()]);
+    }
+
+    /// Builds something at the kernel's start.
+    fn at_entry<T>(&self, build: impl FnOnce(&crate::ir::Ir<'c>) -> T) -> T {
+        // Going to an instruction also takes over its place in the source.
+        let (back, place) = (self.ir.here(), self.ir.builder.get_current_debug_location());
+        let entry = self.kernel.get_first_basic_block().expect("the kernel has a body");
+        match entry.get_first_instruction() {
+            Some(first) => self.ir.builder.position_before(&first),
+            None => self.ir.builder.position_at_end(entry),
+        }
+        let built = build(self.ir);
+        self.ir.builder.position_at_end(back);
+        place.into_iter().for_each(|place| self.ir.builder.set_current_debug_location(place));
+        built
+    }
+
+    /// Each thread that has a false element says so and stops the kernel.
+    pub(super) fn assert(&mut self, op: OpId, cond: Value, message: &str) {
+        let (ir, layout) = (self.ir, self.layout(cond));
+        let shape = self.ty(cond).shape().to_vec();
+        let loc = self.function.body.ops[op].loc;
+        let (file, line, _) = self.envelope.debug.position(loc).unwrap_or(("unknown", 0, 0));
+        let position = vec!["%d"; shape.len()].join(", ");
+        let quoted = |text: &str| text.replace('%', "%%");
+        let format = format!("{}:{line}: tile block: [%d, %d, %d], position: [{position}]: {}\n", quoted(file), quoted(message));
+        let blocks: Vec<Val<'c>> = (0..3).map(|axis| self.block_number(axis)).collect();
+        let strides = Strides::of(&shape);
+        let thread = self.thread_coordinates(&layout, &shape);
+        let speaks = self.speaks(&layout);
+        for register in 0..layout.registers() {
+            let failed = ir.not(self.get(cond)[register].into_int_value());
+            let own = apply(&layout.register, register as u32);
+            self.guarded(self.both(Some(failed), speaks), &[], |e| {
+                let coordinate = |dim: usize| -> Val<'c> { ir.add(thread[dim], ir.const32(strides.coordinate(own, dim))).into() };
+                let mut values = blocks.clone();
+                values.extend((0..shape.len()).map(coordinate));
+                e.print_text(&format, &values);
+                e.wait(NANOSECONDS_TO_PRINT);
+                e.instruction_alone("trap;");
+                Vec::new()
+            });
+        }
+    }
+
+    /// Each thread that has an index outside stops the kernel; the first of the grid says so.
+    pub(super) fn check_index(&mut self, op: OpId, index: Value, extent: Value, message: &str) {
+        let ir = self.ir;
+        let loc = self.function.body.ops[op].loc;
+        let (file, line, _) = self.envelope.debug.position(loc).unwrap_or(("unknown", 0, 0));
+        let quoted = |text: &str| text.replace('%', "%%");
+        let format = format!("{}:{line}: tile block: [%d, %d, %d]: {}: index %lld, extent %lld\n", quoted(file), quoted(message));
+        let extent = self.scalar(extent).into_int_value();
+        let nowhere = ir.const64(i64::MIN as u64);
+        let mut first = nowhere;
+        for at in self.get(index).iter().rev().map(|at| at.into_int_value()) {
+            let negative = ir.icmp(IntPredicate::SLT, at, ir.const64(0));
+            let outside = ir.or(negative, ir.icmp(IntPredicate::SGE, at, extent));
+            let accessed = ir.icmp(IntPredicate::NE, at, nowhere);
+            first = ir.select(ir.and(outside, accessed), at.into(), first.into()).into_int_value();
+        }
+        let failed = ir.icmp(IntPredicate::NE, first, nowhere);
+        let speaks = self.speaks(&self.layout(index));
+        self.guarded(self.both(Some(failed), speaks), &[], |e| {
+            let (exchange, word) = (("exch.b32".to_string(), "r"), Elem::Scalar(Scalar::I32));
+            let relaxed = Order { semantics: MemoryOrdering::Relaxed, scope: Some(MemoryScope::Device) };
+            let told = e.atomic_instruction(&exchange, word, relaxed, e.word("tile_check_told"), &[ir.const32(1).into()]);
+            let signals = ir.icmp(IntPredicate::EQ, told.into_int_value(), ir.const32(0));
+            e.guarded(Some(signals), &[], |e| {
+                let mut values: Vec<Val<'c>> = (0..3).map(|axis| e.block_number(axis)).collect();
+                values.extend([Val::from(first), extent.into()]);
+                e.print_text(&format, &values);
+                Vec::new()
+            });
+            e.wait(NANOSECONDS_TO_PRINT);
+            e.instruction_alone("trap;");
+            Vec::new()
+        });
+    }
+
+    fn wait(&self, nanoseconds: u64) {
+        let ir = self.ir;
+        let now = || ir.intrinsic_value("llvm.nvvm.read.ptx.sreg.globaltimer", &[], &[]).into_int_value();
+        let end = ir.add(now(), ir.const64(nanoseconds));
+        self.repeat_until(|_| ir.icmp(IntPredicate::UGE, now(), end));
+    }
+
+    /// Repeats until the condition that the body gives holds.
+    fn repeat_until(&self, body: impl FnOnce(&Self) -> IntValue<'c>) {
+        let ir = self.ir;
+        let (again, after) = (ir.block(self.kernel, ""), ir.block(self.kernel, ""));
+        ir.go(again);
+        ir.builder.position_at_end(again);
+        let done = body(self);
+        ir.branch(done, after, again);
+        ir.builder.position_at_end(after);
+    }
+
+    /// The lock that blocks print under, and how it is taken and left by an exchange.
+    fn exchange_lock(&self, semantics: MemoryOrdering, word: u32) -> IntValue<'c> {
+        let order = Order { semantics, scope: Some(MemoryScope::Device) };
+        let (exchange, elem) = (("exch.b32".to_string(), "r"), Elem::Scalar(Scalar::I32));
+        self.atomic_instruction(&exchange, elem, order, self.word("tile_print_lock"), &[self.ir.const32(word).into()])
+            .into_int_value()
+    }
+
+    /// The first thread waits until no other block prints.
+    pub(super) fn print_lock(&self) {
+        self.guarded(Some(self.first_thread()), &[], |e| {
+            e.wait_for_lock();
+            Vec::new()
+        });
+    }
+
+    fn wait_for_lock(&self) {
+        let ir = self.ir;
+        self.repeat_until(|e| ir.icmp(IntPredicate::EQ, e.exchange_lock(MemoryOrdering::Acquire, 1), ir.const32(0)));
+    }
+
+    /// Each thread puts its part of the tiles where the first one prints them from: in memory of the grid, which is the block's as long as
+    /// it has the lock.
+    pub(super) fn print_stage(&mut self, tiles: &[Value]) {
+        for tile in tiles {
+            let buffer = self.stage_tile(*tile);
+            self.fill(*tile, buffer);
+            self.staged.insert(*tile, buffer);
+        }
+    }
+
+    /// Prints text and values in order; a tile as its elements in brackets. One block prints at a time, by one of its threads.
+    pub(super) fn print(&mut self, format: &str, args: &[Value]) -> Result<()> {
+        if let Some(elem) = args.iter().map(|arg| self.elem(*arg)).find(|elem| !is_readable(elem.carrier())) {
+            return Err(self.unsupported_type("print", elem));
+        }
+        let staged = std::mem::take(&mut self.staged);
+        self.guarded(Some(self.first_thread()), &[], |e| {
+            if staged.is_empty() {
+                e.wait_for_lock();
+            }
+            e.print_pieces(format, args, &staged);
+            e.exchange_lock(MemoryOrdering::Release, 0);
+            Vec::new()
+        });
+        Ok(())
+    }
+
+    fn print_pieces(&self, format: &str, args: &[Value], staged: &BTreeMap<Value, PointerValue<'c>>) {
+        let mut args = args.iter().map(|arg| (arg, staged.get(arg)));
+        for piece in pieces(format) {
+            match piece {
+                Piece::Text(text) => self.print_text(text, &[]),
+                Piece::Value(spec) => match args.next() {
+                    None => self.print_text(&spec.replace('%', "%%"), &[]),
+                    Some((arg, None)) => {
+                        let (spec, value) = self.printable(spec, self.elem(*arg), self.scalar(*arg));
+                        self.print_text(&spec, &[value]);
+                    }
+                    Some((arg, Some(buffer))) => self.print_tile(spec, *arg, *buffer),
+                },
+            }
+        }
+    }
+
+    /// The elements row by row, each row in brackets.
+    fn print_tile(&self, spec: &str, tile: Value, buffer: PointerValue<'c>) {
+        let ir = self.ir;
+        let (elem, shape) = (self.elem(tile), self.ty(tile).shape());
+        let count = core_dialect::tile::element_count(shape) as u32;
+        self.print_text(&"[".repeat(shape.len()), &[]);
+        let before = ir.here();
+        let (head, after) = (ir.block(self.kernel, ""), ir.block(self.kernel, ""));
+        ir.go(head);
+        ir.builder.position_at_end(head);
+        let index = ir.builder.build_phi(ir.i32(), "").expect("the builder is at the start of a block");
+        let number = index.as_basic_value().into_int_value();
+        let value = ir.load(ir.stored(elem), ir.element_ptr(ir.stored(elem), buffer, number), elem.bytes());
+        let (spec, value) = self.printable(spec, elem, self.register_form(elem, value));
+        self.print_text(&spec, &[value]);
+        let next = ir.add(number, ir.const32(1));
+        // Between two elements as many rows end as extents divide the next one's number.
+        let mut inner = 1;
+        let mut limits = Vec::new();
+        for (ended, extent) in shape.iter().rev().enumerate() {
+            limits.push((ended, inner));
+            inner *= extent;
+        }
+        let more = ir.icmp(IntPredicate::NE, next, ir.const32(count));
+        self.guarded(Some(more), &[], |e| {
+            for (i, (ended, size)) in limits.iter().enumerate() {
+                let multiple = |size: u32| ir.icmp(IntPredicate::EQ, ir.and(next, ir.const32(size - 1)), ir.const32(0));
+                let larger = limits.get(i + 1).map(|(_, size)| ir.not(multiple(*size)));
+                let exactly = self.both(Some(multiple(*size)), larger);
+                e.guarded(exactly, &[], |e| {
+                    e.print_text(&format!("{}, {}", "]".repeat(*ended), "[".repeat(*ended)), &[]);
+                    Vec::new()
+                });
+            }
+            Vec::new()
+        });
+        index.add_incoming(&[(&ir.const32(0), before), (&next, ir.here())]);
+        ir.branch(more, head, after);
+        ir.builder.position_at_end(after);
+        self.print_text(&"]".repeat(shape.len()), &[]);
+    }
+
+    /// A value as variadic functions take it, and the format for it: integers have at least 32 bits, floats are doubles.
+    fn printable(&self, spec: &str, elem: Elem, value: Val<'c>) -> (String, Val<'c>) {
+        let ir = self.ir;
+        match value {
+            Val::PointerValue(ptr) => (spec.into(), ir.ptr_to_int(ptr).into()),
+            _ if elem.carrier().is_float() => {
+                let (_, wide) = self.read_floats(elem.carrier(), &[value]);
+                (spec.into(), self.cast(wide[0].into_float_value(), Scalar::F64).into())
+            }
+            value if elem.bits() == 64 => {
+                let (flags, conversion) = spec.split_at(spec.len() - 1);
+                let long = if flags.contains('l') { flags.to_string() } else { format!("{flags}ll") };
+                (format!("{long}{conversion}"), value)
+            }
+            value => {
+                let signed =
+                    if elem == Elem::Scalar(Scalar::I1) || spec.ends_with('u') { Signedness::Unsigned } else { Signedness::Signed };
+                (spec.into(), ir.resize(value.into_int_value(), ir.i32(), signed == Signedness::Signed).into())
+            }
+        }
+    }
+
+    /// A buffer in global memory for a tile to be printed.
+    fn stage_tile(&self, tile: Value) -> PointerValue<'c> {
+        let (elem, shape) = (self.elem(tile), self.ty(tile).shape());
+        let ty = self.ir.int(8).array_type(core_dialect::tile::element_count(shape) as u32 * elem.bytes());
+        let global = self.ir.module.add_global(ty, Some(AddressSpace::from(GLOBAL)), "tile_buffer");
+        global.set_initializer(&ty.const_zero());
+        global.set_alignment(8);
+        global.as_pointer_value()
+    }
+
+    fn fill(&self, tile: Value, buffer: PointerValue<'c>) {
+        let (ir, layout, elem) = (self.ir, self.layout(tile), self.elem(tile));
+        let thread = self.thread_part(&layout, |basis| basis);
+        let speaks = self.speaks(&layout);
+        self.guarded(speaks, &[], |e| {
+            for (register, value) in e.get(tile).iter().enumerate() {
+                let element = ir.xor(thread, ir.const32(apply(&layout.register, register as u32)));
+                let place = ir.element_ptr(ir.stored(elem), buffer, element);
+                ir.store(e.memory_form(elem, *value), place, elem.bytes());
+            }
+            Vec::new()
+        });
+    }
+
+    /// A word of global memory, zero at first, which all kernels of the module share.
+    fn word(&self, name: &str) -> PointerValue<'c> {
+        let word = self.ir.module.get_global(name).unwrap_or_else(|| {
+            let word = self.ir.module.add_global(self.ir.i32(), Some(AddressSpace::from(GLOBAL)), name);
+            word.set_initializer(&self.ir.i32().const_zero());
+            word
+        });
+        word.as_pointer_value()
+    }
+
+    fn block_number(&self, axis: u32) -> Val<'c> {
+        self.grid_register(axis, true)
+    }
+}
+
+/// Part of a format: text (with its `%%`), or the conversion of one value.
+enum Piece<'a> {
+    Text(&'a str),
+    Value(&'a str),
+}
+
+fn pieces(format: &str) -> Vec<Piece<'_>> {
+    let mut out = Vec::new();
+    let mut start = 0;
+    let bytes = format.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        if bytes[at] != b'%' {
+            at += 1;
+            continue;
+        }
+        let length =
+            bytes[at + 1..].iter().position(|byte| byte.is_ascii_alphabetic() && !b"hlLjzt".contains(byte) || *byte == b'%');
+        let Some(length) = length else { break };
+        let end = at + 2 + length;
+        if bytes[end - 1] != b'%' {
+            if start < at {
+                out.push(Piece::Text(&format[start..at]));
+            }
+            out.push(Piece::Value(&format[at..end]));
+            start = end;
+        }
+        at = end;
+    }
+    if start < format.len() {
+        out.push(Piece::Text(&format[start..]));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Piece, pieces};
+
+    #[test]
+    fn formats_split_into_text_and_values() {
+        let show = |format| {
+            let name = |piece: Piece<'_>| match piece {
+                Piece::Text(text) => format!("'{text}'"),
+                Piece::Value(spec) => format!("<{spec}>"),
+            };
+            pieces(format).into_iter().map(name).collect::<String>()
+        };
+        assert_eq!(show("bid %d sum %5.2f\n"), "'bid '<%d>' sum '<%5.2f>'\n'");
+        assert_eq!(show("100%% of %lld"), "'100%% of '<%lld>");
+        assert_eq!(show("%x%"), "<%x>'%'");
+        assert_eq!(show(""), "");
+    }
+}

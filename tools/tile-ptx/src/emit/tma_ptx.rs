@@ -1,0 +1,241 @@
+//! Copies by tma_tiles of a tensor map, both ways: `cp.async.bulk.tensor`, which one thread requests for. The warp whose turn it is goes there as a whole
+//! and stays together: what its other lanes leave out is predicated, so that no branch divides them.
+//!
+//! The map is a hidden parameter, of which only the address is used. Coordinates are 32-bit numbers of elements; what the program
+//! means by a tile outside of the tensor, however far, is outside for the copy engine too.
+
+use super::Emitter;
+use crate::ir::Val;
+use crate::kernel;
+use base::Value;
+use base::diag::Result;
+use base::ir::Op as OpId;
+use core_dialect::memory::AtomicMode;
+use inkwell::IntPredicate;
+use inkwell::values::IntValue;
+use tileas::{Buffer, MapId, Type, tma_tiles};
+
+/// From a tile of global memory to shared memory, where a barrier counts the bytes. The destination is `shared::cta` unless another CTA
+/// takes part: with `shared::cluster` on sm_120, `ptxas` reports an external call in the kernel and ignores its `setmaxnreg` (C7506).
+const LOAD: &str = "global.tile.mbarrier::complete_tx::bytes";
+/// The other way, in a group of the thread that requests.
+const TO_GLOBAL: &str = "global.shared::cta";
+
+/// A coordinate that is outside of every tensor: `.as` has no maps with longer dimensions.
+const OUTSIDE: u64 = i32::MAX as u64;
+
+/// The tma_tiles of a tile.
+struct TmaCopy<'c> {
+    /// Of the buffer.
+    start: IntValue<'c>,
+    /// The parameter that is the map.
+    parameter: String,
+    /// Where the tile begins in the tensor, and each box in the tile, along the map's dimensions.
+    origins: Vec<IntValue<'c>>,
+    parts: Vec<Vec<u32>>,
+    /// Of one box.
+    bytes: u32,
+}
+
+/// The names of so many operands.
+pub(super) fn operands(first: usize, count: usize) -> String {
+    (first..first + count).map(|number| format!("${number}")).collect::<Vec<_>>().join(", ")
+}
+
+impl<'c> Emitter<'c, '_> {
+    pub(super) fn tma_load(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
+        let tileas::Op::TmaLoad { view, index, buffer, map, .. } = program else {
+            unreachable!("only copies by tma_tiles come here")
+        };
+        let Some((pipeline, info)) = self.function.attrs.pipeline_of(*buffer) else { return Err(self.unsupported(op)) };
+        let Some(mut tile) = self.tma_copy(*view, index, *buffer, *map) else { return Err(self.unsupported(op)) };
+        let full = self.full_barrier(pipeline, *buffer);
+        let multicast = info.is_multicast(*buffer);
+        let group = if self.function.attrs.is_of_cta_pair(info) { ".cta_group::2" } else { "" };
+        let space = if multicast || !group.is_empty() { "shared::cluster" } else { "shared::cta" };
+        if multicast {
+            self.own_part(&mut tile, self.function.attrs.ctas_of(info));
+        }
+        self.guarded(self.filling_warp(self.stages.get(buffer).copied()), &[], |e| {
+            let map = e.map_address(&tile);
+            let one = e.elected();
+            for (at, coordinates) in e.coordinates(&tile).into_iter().enumerate() {
+                let rank = coordinates.len();
+                let to_all: &[Val<'c>] = if multicast { &[e.all_ctas()] } else { &[] };
+                let args = [&[tile.start.into(), map, full.into()], &coordinates[..], to_all].concat();
+                let to = at as u32 * tile.bytes;
+                let text = |first: usize| {
+                    let (map, barrier, origin) = (first + 1, first + 2, operands(first + 3, rank));
+                    let (all, mask) = match multicast {
+                        true => (".multicast::cluster", format!(", ${}", first + 3 + rank)),
+                        false => ("", String::new()),
+                    };
+                    format!("cp.async.bulk.tensor.{rank}d.{space}.{LOAD}{all}{group} [${first}+{to}], [${map}, {{{origin}}}], [${barrier}]{mask};")
+                };
+                let mask = if multicast { ",h" } else { "" };
+                e.by_one(one, text, &format!("r,l,r{}{mask}", ",r".repeat(rank)), &args);
+            }
+            Vec::new()
+        });
+        self.set_token(result);
+        Ok(())
+    }
+
+    /// The first warp requests, and waits until the buffer was read.
+    pub(super) fn tma_store(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
+        let tileas::Op::TmaStore { view, index, buffer, map, mode, waits, .. } = program else {
+            unreachable!("only stores by tma_tiles come here")
+        };
+        let (kind, how) = match mode {
+            None => ("async", String::new()),
+            Some(mode) => ("reduce.async", format!(".{}", combination(*mode).ok_or_else(|| self.unsupported(op))?)),
+        };
+        let Some(tile) = self.tma_copy(*view, index, *buffer, *map) else { return Err(self.unsupported(op)) };
+        self.guarded(self.filling_warp(None), &[], |e| {
+            let map = e.map_address(&tile);
+            let one = e.elected();
+            if *waits {
+                e.by_one(one, |_| "cp.async.bulk.wait_group 0;".into(), "", &[]);
+            }
+            for (at, coordinates) in e.coordinates(&tile).into_iter().enumerate() {
+                let rank = coordinates.len();
+                let args = [vec![tile.start.into(), map], coordinates].concat();
+                let from = at as u32 * tile.bytes;
+                let text = |first: usize| {
+                    let (map, origin) = (first + 1, operands(first + 2, rank));
+                    format!(
+                        "cp.{kind}.bulk.tensor.{rank}d.{TO_GLOBAL}{how}.tile.bulk_group [${map}, {{{origin}}}], [${first}+{from}];"
+                    )
+                };
+                e.by_one(one, text, &format!("r,l{}", ",r".repeat(rank)), &args);
+            }
+            e.by_one(one, |_| "cp.async.bulk.commit_group;".into(), "", &[]);
+            e.by_one(one, |_| "cp.async.bulk.wait_group.read 0;".into(), "", &[]);
+            Vec::new()
+        });
+        self.set_token(result);
+        Ok(())
+    }
+
+    /// The tma_tiles of a tile of a view, and where they lie in a buffer.
+    fn tma_copy(&self, view: Value, index: &[Value], buffer: Buffer, map: MapId) -> Option<TmaCopy<'c>> {
+        let Type::View(ty) = self.ty(view) else { unreachable!("the operand is a view") };
+        let (order, ir) = (tma_tiles::order(ty)?, self.ir);
+        let stated = &self.function.attrs.program.maps[map];
+        let memory = self.memory(view);
+        // Each block of a pair has the half that its rank says.
+        let filled = &self.function.attrs.program.buffers[buffer].shape;
+        let half = tma_tiles::halved(&ty.tile, filled);
+        let origin = |t: &usize| {
+            let step = u64::from(ty.kind.step(&ty.tile, *t));
+            let index = ir.resize(self.scalar(index[*t]).into_int_value(), ir.i64(), false);
+            let origin = self.unless_empty(memory.sizes[ty.dim_map[*t] as usize], ir.mul(self.no_more(index), ir.const64(step)));
+            let rank = || ir.resize(self.rank(), ir.i64(), false);
+            if half == Some(*t) { ir.add(origin, ir.mul(rank(), ir.const64(filled[*t].into()))) } else { origin }
+        };
+        let tile: Vec<u32> = order.iter().map(|t| if half == Some(*t) { filled[*t] } else { ty.tile[*t] }).collect();
+        let number = (0..).zip(self.function.attrs.program.maps.ids()).find(|(_, id)| *id == map).map_or(0, |(number, _)| number);
+        Some(TmaCopy {
+            start: ir.add(self.buffer_start(buffer), ir.const32(self.function.attrs.placements[buffer].offset)),
+            parameter: kernel::map_parameter(self.function, number),
+            origins: order.iter().map(origin).collect(),
+            parts: tma_tiles::tma_tiles(&tile, &stated.extent),
+            bytes: stated.tile_bytes(),
+        })
+    }
+
+    /// Leaves the tma_tiles that this block requests for, of those that the blocks of a cluster bring each other: as many as each other one, from
+    /// its rank's on.
+    fn own_part(&self, tile: &mut TmaCopy<'c>, blocks: u32) {
+        let ir = self.ir;
+        let own = tile.parts.len() / blocks as usize;
+        let rank = self.rank();
+        let rank = if common::fault_injected("ptx.part") { ir.const32(0) } else { rank };
+        tile.start = ir.add(tile.start, ir.mul(rank, ir.const32(own as u32 * tile.bytes)));
+        // Tma follow each other along one dimension, then along the next, so that each bit of the rank is a way of its own.
+        let bits = blocks.ilog2();
+        for bit in 0..bits {
+            let above = ir.shr(rank, ir.const32(bit), false);
+            let set = if bit + 1 < bits { ir.and(above, ir.const32(1)) } else { above };
+            let set = ir.resize(set, ir.i64(), false);
+            let further = tile.parts[own << bit].iter().zip(&tile.parts[0]).map(|(other, first)| other - first);
+            for (origin, further) in tile.origins.iter_mut().zip(further).filter(|(_, further)| *further > 0) {
+                *origin = ir.add(*origin, ir.mul(set, ir.const64(further.into())));
+            }
+        }
+        tile.parts.truncate(own);
+    }
+
+    fn map_address(&self, tile: &TmaCopy<'c>) -> Val<'c> {
+        let text = format!("mov.b64 $0, {};\n\tcvta.param.u64 $0, $0;", tile.parameter);
+        self.ir.asm(Some(self.ir.i64().into()), &text, "=l", &[], false).expect("the assembly gives an address")
+    }
+
+    /// Where each box begins.
+    fn coordinates(&self, tile: &TmaCopy<'c>) -> Vec<Vec<Val<'c>>> {
+        let ir = self.ir;
+        let coordinate = |(part, origin): (&u32, &IntValue<'c>)| {
+            let part = if common::fault_injected("ptx.box") { &0 } else { part };
+            let coordinate = self.no_more(ir.add(*origin, ir.const64(u64::from(*part))));
+            Val::from(ir.resize(coordinate, ir.i32(), false))
+        };
+        tile.parts.iter().map(|part| part.iter().zip(&tile.origins).map(coordinate).collect()).collect()
+    }
+
+    /// Whether this is the warp that fills a stage by tma_tiles; they take turns, so that none falls behind the others.
+    pub(super) fn filling_warp(&self, stage: Option<IntValue<'c>>) -> Option<IntValue<'c>> {
+        let ir = self.ir;
+        let warp = || ir.shr(self.thread, ir.const32(5), false);
+        let turn = stage.map_or(ir.const32(0), |stage| ir.and(stage, ir.const32(self.warps - 1)));
+        (self.warps > 1).then(|| ir.icmp(IntPredicate::EQ, warp(), turn))
+    }
+
+    /// What is true for one lane of the warp, always the same; none where there is one thread only.
+    pub(super) fn elected(&self) -> Option<IntValue<'c>> {
+        if self.thread.is_const() {
+            return None;
+        }
+        let one = self.ir.asm(Some(self.ir.context.bool_type().into()), "elect.sync _|$0, 0xffffffff;", "=b", &[], true);
+        Some(one.expect("the assembly gives a value").into_int_value())
+    }
+
+    /// An instruction that the elected lane alone executes; its text is told the number of its first operand.
+    pub(super) fn by_one(&self, elected: Option<IntValue<'c>>, text: impl Fn(usize) -> String, letters: &str, args: &[Val<'c>]) {
+        match elected {
+            None => _ = self.ir.asm(None, &text(0), letters, args, true),
+            Some(one) => {
+                let text = format!("@$0 {}", text(1));
+                let args = [&[one.into()], args].concat();
+                let letters = if letters.is_empty() { "b".into() } else { format!("b,{letters}") };
+                self.ir.asm(None, &text, &letters, &args, true);
+            }
+        }
+    }
+
+    /// A number without a sign, or that of what is outside.
+    fn no_more(&self, number: IntValue<'c>) -> IntValue<'c> {
+        let ir = self.ir;
+        let inside = ir.icmp(IntPredicate::ULT, number, ir.const64(OUTSIDE));
+        ir.select(inside, number.into(), ir.const64(OUTSIDE).into()).into_int_value()
+    }
+
+    /// A map has no extent of zero, so of an empty dimension it has one element.
+    fn unless_empty(&self, size: IntValue<'c>, origin: IntValue<'c>) -> IntValue<'c> {
+        let ir = self.ir;
+        let empty = ir.icmp(IntPredicate::SLE, size, size.get_type().const_zero());
+        ir.select(empty, ir.const64(OUTSIDE).into(), origin.into()).into_int_value()
+    }
+}
+
+/// The instruction's word for what is combined by the types of a map; the verifier holds that it has one.
+fn combination(mode: AtomicMode) -> Option<&'static str> {
+    Some(match mode {
+        AtomicMode::Add | AtomicMode::AddF => "add",
+        AtomicMode::And => "and",
+        AtomicMode::Or => "or",
+        AtomicMode::Xor => "xor",
+        AtomicMode::UMax => "max",
+        AtomicMode::UMin => "min",
+        AtomicMode::Max | AtomicMode::Min | AtomicMode::Xchg => return None,
+    })
+}

@@ -1,0 +1,338 @@
+//! Agents as branches that whole warps take, and the steps of pipelines as operations on barriers in shared memory (`mbarrier`).
+
+use super::Emitter;
+use crate::ir::Val;
+use base::diag::Result;
+use base::ir::{OpNode, Operation};
+use base::{Region, Value};
+use core_dialect::core_ops::Effect;
+use core_dialect::tile::element_count;
+use inkwell::IntPredicate;
+use inkwell::values::IntValue;
+use sched::{Drain, Fill, Op, Pipeline, PipelineInfo, WarpRole, clc_responses};
+use target_info::Feature;
+use tileas::{Buffer, MmaAtom, Route, Type};
+
+/// What an arrival or wait is about: that a stage is filled, or that it is free.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Full,
+    Empty,
+}
+
+impl<'c> Emitter<'c, '_> {
+    /// The body of an warp_role, which its warps end in; the others go on behind it.
+    pub(super) fn warp_role(&mut self, warp_role: WarpRole, body: Region) -> Result<()> {
+        let ir = self.ir;
+        if warp_role == WarpRole(0) {
+            self.start();
+            self.warp = Some(self.uniform_warp());
+        }
+        let info = &self.function.attrs.warp_roles[warp_role];
+        let whole = (self.thread, self.warps, self.warp_role);
+        let warp = self.warp.expect("the first warp_role's branch is behind where it is found");
+        let own = ir.icmp(IntPredicate::ULT, ir.sub(warp, ir.const32(info.first_warp)), ir.const32(info.warps));
+        let (start, next) = (ir.block(self.kernel, &info.name), ir.block(self.kernel, "others"));
+        ir.branch(own, start, next);
+        ir.builder.position_at_end(start);
+        if let Some(registers) = info.registers {
+            let launched = self.function.attrs.launch_registers(self.target);
+            let change = if registers > launched { "inc" } else { "dec" };
+            self.instruction_alone(&format!("setmaxnreg.{change}.sync.aligned.u32 {registers};"));
+        }
+        // From here on threads are counted from the warp_role's first.
+        self.thread = ir.sub(self.thread, ir.const32(info.first_warp * 32));
+        (self.warps, self.warp_role) = (info.warps, Some(warp_role));
+        self.fences_tensor = self.touches_tensor_memory(body);
+        self.share_tensor_memory(warp_role);
+        if self.is_of_first_thread(body) {
+            // The others would go iteration its loops for nothing.
+            let (alone, others) = (ir.block(self.kernel, "alone"), ir.block(self.kernel, "others"));
+            let of_leader = self.is_of_leader(body);
+            ir.branch(if of_leader { self.multiplying_thread() } else { self.first_thread() }, alone, others);
+            self.is_leader = of_leader;
+            ir.builder.position_at_end(others);
+            self.end_thread();
+            ir.builder.position_at_end(alone);
+            self.thread = ir.const32(0);
+        }
+        self.block(self.function.body.block_of(body))?;
+        (self.thread, self.warps, self.warp_role) = whole;
+        (self.fences_tensor, self.is_leader) = (true, false);
+        ir.builder.position_at_end(next);
+        Ok(())
+    }
+
+    /// The number of this thread's warp, the same for all lanes, as the branches of warp_roles have to be.
+    fn uniform_warp(&self) -> IntValue<'c> {
+        let ir = self.ir;
+        let lane = [u32::MAX, 0, 31].map(|bits| ir.const32(bits));
+        let warp = ir.shr(self.thread, ir.const32(5), false);
+        let args = [lane[0].into(), warp.into(), lane[1].into(), lane[2].into()];
+        ir.intrinsic_value("llvm.nvvm.shfl.sync.idx.i32", &[], &args).into_int_value()
+    }
+
+    /// Whether nothing in an warp_role's body is for more than its first thread: it requests for tma_tiles, or makes mmas in tensor memory,
+    /// and does nothing else.
+    pub(super) fn is_of_first_thread(&self, body: Region) -> bool {
+        let pipelines = &self.function.attrs.pipelines;
+        let single = |ty: &Type| !matches!(ty, Type::Tile { .. }) || element_count(ty.shape()) == 1;
+        let of_first = |kind: &Op| match kind {
+            // Lanes that are not there give nothing.
+            Op::Core(tileas::Op::ConvertLayout { route: Route::Shuffle, .. }) => false,
+            Op::PipelineAcquire { pipeline, .. } | Op::PipelineCommit { pipeline, .. } => pipelines[*pipeline].fills_alone(),
+            Op::PipelineWait { pipeline, .. } | Op::PipelineRelease { pipeline, .. } => pipelines[*pipeline].drains_alone(),
+            Op::Core(tileas::Op::TmaLoad { .. } | tileas::Op::Mma { atom: MmaAtom::Tensor(_), .. }) => true,
+            _ if kind.is_pure() => kind.operands().into_iter().all(|value| single(self.ty(value))),
+            _ => matches!(kind.effects().other, Effect::Branches | Effect::Leaves),
+        };
+        // One element is the same for all, whoever loads it.
+        let loads_single = |node: &OpNode<Op>| {
+            let plain =
+                node.kind.effects().global.is_some_and(|access| !access.access_kind.writes() && access.order.scope.is_none());
+            plain && node.results.iter().all(|value| single(self.ty(*value)))
+        };
+        let all = self.function.body.walk(body);
+        all.into_iter().map(|op| &self.function.body.ops[op]).all(|node| of_first(&node.kind) || loads_single(node))
+    }
+
+    /// Makes the barriers of all pipelines, and takes tensor memory where warp_roles do not, before any thread uses them.
+    pub(super) fn start(&mut self) {
+        let function = self.function;
+        let is_plain = function.attrs.pipelines.is_empty() && function.attrs.tensor.is_none();
+        if is_plain && clc_responses::memory(function).is_none() {
+            return;
+        }
+        let ir = self.ir;
+        let first = self.takes_tensor_memory_first();
+        if first {
+            self.take_tensor_memory();
+        }
+        for info in function.attrs.pipelines.values() {
+            // A thread to each barrier, as far as there are threads: first those of filled stages, then those of free ones.
+            let (all, threads) = (2 * info.depth, self.warps * 32);
+            for first in (0..all).step_by(threads as usize) {
+                let barrier = ir.add(self.thread, ir.const32(first));
+                let own = ir.icmp(IntPredicate::ULT, barrier, ir.const32(all));
+                self.guarded(Some(own), &[], |e| {
+                    let of_full = ir.icmp(IntPredicate::ULT, barrier, ir.const32(info.depth));
+                    let arrivals = ir.select(of_full, ir.const32(info.full).into(), ir.const32(info.empty).into());
+                    let address = ir.add(e.shared_address(), ir.mul(barrier, ir.const32(PipelineInfo::BARRIER)));
+                    let text = format!("mbarrier.init.shared.b64 [$0+{}], $1;", info.full_barrier(0));
+                    ir.asm(None, &text, "r,r", &[address.into(), arrivals], true);
+                    Vec::new()
+                });
+            }
+        }
+        self.start_clc_responses();
+        if self.target.has(Feature::Clusters) {
+            self.instruction_alone("fence.mbarrier_init.release.cluster;");
+        }
+        match self.cooperating_ctas() {
+            1 => self.block_barrier(),
+            // Another block may arrive at the barriers as soon as it is past this.
+            _ => self.cluster_barrier(".aligned"),
+        }
+        if first {
+            self.find_tensor_memory();
+        }
+        if self.function.attrs.tensor.is_some() || self.cooperating_ctas() > 1 {
+            self.end = Some(ir.block(self.kernel, "end"));
+        }
+    }
+
+    /// The end of the kernel, to which all its ways lead where a block has something to give back, or others of its cluster may still
+    /// reach what it has.
+    pub(super) fn end_block(&self) {
+        let Some(end) = self.end else { return };
+        let ir = self.ir;
+        ir.builder.position_at_end(end);
+        self.tensor_fence(true);
+        // Threads of a warp may come from different warp_roles' ends.
+        match self.cooperating_ctas() > 1 && !common::fault_injected("ptx.end") {
+            true => self.cluster_barrier(""),
+            false => _ = ir.intrinsic("llvm.nvvm.barrier.cta.sync.all", &[], &[ir.const32(0).into()]),
+        }
+        self.tensor_fence(false);
+        self.give_back_tensor_memory();
+        ir.builder.build_return(None).expect("the builder is in a block");
+    }
+
+    /// A thread is done.
+    pub(super) fn end_thread(&self) {
+        match self.end {
+            Some(end) => self.ir.go(end),
+            None => _ = self.ir.builder.build_return(None).expect("the builder is in a block"),
+        }
+    }
+
+    fn cooperating_ctas(&self) -> u32 {
+        let joined = self.function.attrs.cooperating_ctas();
+        clc_responses::memory(self.function).map_or(joined, |_| joined.max(self.clc_ctas()))
+    }
+
+    /// All threads of a cluster come here, and know what each other did before.
+    fn cluster_barrier(&self, aligned: &str) {
+        for step in ["arrive", "wait"] {
+            self.ir.intrinsic(&format!("llvm.nvvm.barrier.cluster.{step}{aligned}"), &[], &[]);
+        }
+    }
+
+    pub(super) fn shared_address(&self) -> IntValue<'c> {
+        self.shared_base.expect("a function with pipelines has shared memory")
+    }
+
+    /// The address of a stage's barrier, and what is added to it.
+    fn pipeline_barrier(&self, info: &PipelineInfo, stage: Option<Value>, side: Side) -> (IntValue<'c>, u32) {
+        let ir = self.ir;
+        let first = if side == Side::Full { info.full_barrier(0) } else { info.empty_barrier(0) };
+        let base = self.shared_address();
+        let base = stage.map_or(base, |stage| {
+            let stage = self.scalar(stage).into_int_value();
+            ir.add(base, ir.mul(stage, ir.const32(PipelineInfo::BARRIER)))
+        });
+        (base, first)
+    }
+
+    /// Waits until the stage's phase is over. A stage that was never filled counts as free.
+    pub(super) fn pipeline_wait(&self, pipeline: Pipeline, stage: Option<Value>, phase: Value, side: Side) {
+        let info = &self.function.attrs.pipelines[pipeline];
+        // Who requests for tma_tiles is alone in waiting for where they go, with its warp; so is who makes mmas in tensor memory.
+        let alone = match side {
+            Side::Empty if info.fill == Fill::Tma => self.filling_warp(stage.map(|stage| self.scalar(stage).into_int_value())),
+            Side::Empty => info.fills_alone().then(|| self.multiplying_thread()),
+            Side::Full => info.drains_alone().then(|| self.multiplying_thread()),
+        };
+        self.guarded(alone, &[], |e| {
+            e.wait_for_phase(info, stage, phase, side);
+            e.tensor_fence(false);
+            Vec::new()
+        });
+    }
+
+    fn wait_for_phase(&self, info: &PipelineInfo, stage: Option<Value>, phase: Value, side: Side) {
+        let ir = self.ir;
+        let (address, offset) = self.pipeline_barrier(info, stage, side);
+        let phase = self.scalar(phase).into_int_value();
+        let parity = if side == Side::Empty { ir.xor(phase, ir.const32(1)) } else { phase };
+        let wait = if self.target.has(Feature::Tma) { "try_wait" } else { "test_wait" };
+        // A constant goes into the instruction: in the loop it would be made again and again.
+        let (given, args, letters) = match parity.get_zero_extended_constant() {
+            Some(parity) => (parity.to_string(), vec![address.into()], "=b,r"),
+            None => ("$2".into(), vec![address.into(), parity.into()], "=b,r,r"),
+        };
+        // Threads of other blocks may say that a stage is free, and whatever a pair does one block says to the other.
+        let told = side == Side::Empty && info.multicast.is_some() || self.function.attrs.is_of_cta_pair(info);
+        let scope = if told { ".acquire.cluster" } else { "" };
+        let text = format!("mbarrier.{wait}.parity{scope}.shared.b64 $0, [$1+{offset}], {given};");
+        self.until(&text, letters, &args);
+    }
+
+    /// Waits until a phase of a barrier is over.
+    pub(super) fn wait_at(&self, address: IntValue<'c>, offset: u32, parity: IntValue<'c>, scope: &str) {
+        let text = format!("mbarrier.try_wait.parity{scope}.shared.b64 $0, [$1+{offset}], $2;");
+        self.until(&text, "=b,r,r", &[address.into(), parity.into()]);
+    }
+
+    /// Asks again until the response is yes.
+    fn until(&self, text: &str, letters: &str, args: &[Val<'c>]) {
+        let ir = self.ir;
+        let (again, done) = (ir.block(self.kernel, "wait"), ir.block(self.kernel, "waited"));
+        ir.go(again);
+        ir.builder.position_at_end(again);
+        let over = ir.asm(Some(ir.context.bool_type().into()), text, letters, args, true);
+        ir.branch(over.expect("the assembly gives a value").into_int_value(), done, again);
+        ir.builder.position_at_end(done);
+    }
+
+    /// Every thread of the warp_role arrives; where copies fill the stages, as soon as its own are there. Where tma_tiles do, the thread
+    /// that requests for them says how many bytes will come.
+    pub(super) fn pipeline_arrive(&mut self, pipeline: Pipeline, stage: Option<Value>, side: Side) {
+        let info = &self.function.attrs.pipelines[pipeline];
+        let (address, offset) = self.pipeline_barrier(info, stage, side);
+        // The thread that made the mmas says so as soon as they are complete.
+        if side == Side::Full && info.fill == Fill::Mma || side == Side::Empty && info.drains_alone() {
+            return self.commit_to(info, (address, offset));
+        }
+        let of_cta_pair = self.function.attrs.is_of_cta_pair(info);
+        if side == Side::Empty && (info.multicast.is_some() || of_cta_pair) {
+            return self.signal_ctas(info, (address, offset));
+        }
+        let text = match (side, info.fill) {
+            (Side::Full, Fill::Tma) => {
+                let bytes: u32 = info.buffers.iter().map(|buffer| self.function.attrs.program.buffers[*buffer].bytes()).sum();
+                let bytes = if of_cta_pair { bytes * self.group() } else { bytes };
+                let joined = info.multicast.is_some() || of_cta_pair;
+                let bytes = if joined && common::fault_injected("ptx.bytes") { bytes / 2 } else { bytes };
+                let text = |first: usize| format!("mbarrier.arrive.expect_tx.shared.b64 _, [${first}+{offset}], {bytes};");
+                let stage = stage.map(|stage| self.scalar(stage).into_int_value());
+                let leads = if of_cta_pair { self.leads() } else { None };
+                self.guarded(self.both(self.filling_warp(stage), leads), &[], |e| {
+                    e.by_one(e.elected(), text, "r", &[address.into()]);
+                    Vec::new()
+                });
+                return;
+            }
+            (Side::Full, Fill::Copies) => format!("cp.async.mbarrier.arrive.noinc.shared.b64 [$0+{offset}];"),
+            (Side::Empty, _) if info.drain == Drain::Warps => {
+                self.tensor_fence(true);
+                return self.by_first_lane(
+                    ".reg .b64 state;",
+                    &format!("mbarrier.arrive.shared.b64 state, [$0+{offset}];"),
+                    address,
+                );
+            }
+            (Side::Full, _) | (Side::Empty, _) => {
+                format!("{{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [$0+{offset}]; }}")
+            }
+        };
+        self.tensor_fence(true);
+        self.ir.asm(None, &text, "r", &[address.into()], true);
+    }
+
+    /// The first lane of each warp does something, about an address, when all have come here; `before` is for all.
+    pub(super) fn by_first_lane(&self, before: &str, then: &str, address: IntValue<'c>) {
+        let lane = self.ir.and(self.thread, self.ir.const32(31));
+        let text = format!("{{ .reg .pred first; {before} setp.eq.b32 first, $1, 0; bar.warp.sync -1; @first {then} }}");
+        self.ir.asm(None, &text, "r,r", &[address.into(), lane.into()], true);
+    }
+
+    /// Consumers leave a stage that the blocks of a cluster fill together: each of these waits for those of all; or one in which mmas of a
+    /// pair have accumulators, for which the first block waits.
+    fn signal_ctas(&self, info: &PipelineInfo, (address, offset): (IntValue<'c>, u32)) {
+        let (ir, of_cta_pair) = (self.ir, self.function.attrs.is_of_cta_pair(info));
+        let blocks = if of_cta_pair { 1 } else { self.function.attrs.ctas_of(info) };
+        self.tensor_fence(true);
+        let arrive = "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];";
+        let start = format!("{{ .reg .b32 there; .reg .pred signals; add.u32 there, $0, {offset};");
+        if info.drain == Drain::Warps {
+            // A lane for each of the blocks.
+            let lane = ir.and(self.thread, ir.const32(31));
+            let text = format!(
+                "{start} setp.lt.u32 signals, $1, {blocks}; bar.warp.sync -1; @signals mapa.shared::cluster.u32 there, there, $1; @signals {arrive} }}"
+            );
+            ir.asm(None, &text, "r,r", &[address.into(), lane.into()], true);
+            return;
+        }
+        for block in 0..blocks {
+            let text = format!("{start} mapa.shared::cluster.u32 there, there, {block}; {arrive} }}");
+            ir.asm(None, &text, "r", &[address.into()], true);
+        }
+    }
+
+    /// A bit for each block of the cluster.
+    pub(super) fn all_ctas(&self) -> Val<'c> {
+        let bits = (1u64 << self.function.attrs.cooperating_ctas()) - 1;
+        self.ir.context.i16_type().const_int(bits, false).into()
+    }
+
+    /// The barrier that says a stage is filled, of the stage of a buffer that the op being emitted means.
+    pub(super) fn full_barrier(&self, pipeline: Pipeline, buffer: Buffer) -> IntValue<'c> {
+        let (ir, info) = (self.ir, &self.function.attrs.pipelines[pipeline]);
+        let base = self.shared_address();
+        let base = if self.function.attrs.is_of_cta_pair(info) { self.leaders_memory(base) } else { base };
+        let first = ir.add(base, ir.const32(info.full_barrier(0)));
+        let behind = self.stages.get(&buffer).map(|stage| ir.mul(*stage, ir.const32(PipelineInfo::BARRIER)));
+        behind.map_or(first, |behind| ir.add(first, behind))
+    }
+}

@@ -1,0 +1,230 @@
+//! Mma of warp groups: one sequence of `wgmma`, from the fence before the first to the end of their group, or the wait for it.
+//!
+//! It is one piece of inline assembly, since nothing may touch the accumulators in between. Where they stay in flight, they go from
+//! one such piece to the next as they are, and through that of the wait.
+
+use super::Emitter;
+use super::mma_sync_ptx::element_type_name;
+use super::tmem_ptx::ADDRESS_BITS;
+use crate::ir::Val;
+use base::Value;
+use base::diag::Result;
+use base::ir::Op as OpId;
+use inkwell::values::IntValue;
+use std::fmt::Write as _;
+use tileas::layout::{Strides, apply};
+use tileas::mma_sync_atoms::Operand;
+use tileas::wgmma_atoms::{GroupAtom, M, MAX_COLUMNS, Matrix};
+use tileas::{Buffer, MmaOperand};
+
+/// Descriptors count in units of so many bytes.
+const UNIT: u32 = 16;
+/// Words of a left operand that an instruction takes from registers.
+const LEFT_WORDS: usize = 4;
+
+/// An operand in shared memory: how it lies there, and the descriptor of what this warp's group begins with.
+struct InPlace<'c> {
+    matrix: Matrix,
+    descriptor: IntValue<'c>,
+}
+
+impl<'c> Emitter<'c, '_> {
+    pub(super) fn wgmma(&mut self, op: OpId, program: &tileas::Op, atom: &GroupAtom, result: Value) -> Result<()> {
+        let tileas::Op::Mma { in_flight, lhs, rhs, acc: MmaOperand::Registers(acc), zero_init, signed_lhs, signed_rhs, .. } =
+            program
+        else {
+            unreachable!("called for MMA ops only")
+        };
+        let MmaOperand::Memory { buffer: right, transposed: right_transposed, .. } = rhs else { return Err(self.unsupported(op)) };
+        let (layout, strides) = (self.layout(*acc), Strides::of(self.ty(*acc).shape()));
+        let rank = strides.bits.len();
+        let [row_of, column_of] = [rank - 2, rank - 1].map(|dim| move |strides: &Strides, at: u32| strides.coordinate(at, dim));
+        let buffers = &self.function.attrs.program.buffers;
+        let (a, left, lhs_elem) = match lhs {
+            MmaOperand::Memory { buffer, transposed, .. } => {
+                let a = self.in_place(*buffer, Operand::A, *transposed, |matrix| {
+                    layout.warp[2..].iter().map(|basis| matrix.start(row_of(&strides, *basis), 0)).collect()
+                });
+                (Some(a), Vec::new(), buffers[*buffer].elem)
+            }
+            MmaOperand::Registers(value) => (None, self.ir.words(self.get(*value)), self.elem(*value)),
+        };
+        let b = self.in_place(*right, Operand::B, *right_transposed, |matrix| {
+            layout.warp[2..].iter().map(|basis| matrix.start(column_of(&strides, *basis), 0)).collect()
+        });
+        let elem = self.elem(*acc);
+        let zero_init = zero_init.map(|zero_init| self.scalar(zero_init).into_int_value());
+        let accumulators = match zero_init.and_then(|zero_init| zero_init.get_zero_extended_constant()) {
+            Some(1) => self.get(*acc).iter().map(|sum| self.ir.unset(*sum)).collect(),
+            _ => self.get(*acc).to_vec(),
+        };
+        let words = if atom.acc.bits() == 32 { accumulators.clone() } else { self.ir.words(&accumulators) };
+        let of_word = accumulators.len() / words.len();
+        // Of the columns that a warp holds four lanes share each eight; a row goes to one instruction, or to several.
+        let own = layout.register.iter().filter(|basis| column_of(&strides, **basis) != 0).count();
+        let width = (4u32 << own).min(MAX_COLUMNS);
+        let (each, depth) = ((width / 2) as usize, self.depth(*right, *right_transposed));
+        let [of_a, of_b] = [(lhs_elem, *signed_lhs), (buffers[*right].elem, *signed_rhs)]
+            .map(|(elem, signed)| element_type_name(elem.carrier(), signed));
+        let kind = format!("m64n{width}k{}.{}.{of_a}.{of_b}", atom.k, element_type_name(atom.acc, true));
+        let mut text = Sequence::new(kind, atom, words.len(), left.len(), a.is_some());
+        for step in (0..depth).step_by(atom.k as usize) {
+            for first in (0..accumulators.len()).step_by(each) {
+                let at = apply(&layout.register, first as u32);
+                let (row, column) = (row_of(&strides, at), column_of(&strides, at));
+                let from = match &a {
+                    Some(a) => Left::InPlace { offset: a.matrix.start(row, step), across: !a.matrix.along_depth },
+                    None => Left::Words((row / M * depth + step) as usize / atom.k as usize * LEFT_WORDS),
+                };
+                let adds = step > 0 || zero_init.is_none();
+                let step = if common::fault_injected("ptx.descriptor") { 0 } else { step };
+                text.multiply([first / of_word, each / of_word], from, (b.matrix.start(column, step), !b.matrix.along_depth), adds);
+            }
+        }
+        text.end(*in_flight);
+        let descriptors = [a.map(|a| a.descriptor), Some(b.descriptor)].into_iter().flatten();
+        let adds = zero_init.map(|zero_init| self.ir.not(zero_init));
+        let others: Vec<Val<'c>> = left.iter().copied().chain(descriptors.chain(adds).map(Into::into)).collect();
+        let done = self.changed(&text.text, &words, &others);
+        let done = if of_word == 1 { done } else { done.into_iter().flat_map(|word| self.ir.unpack_word(word, elem)).collect() };
+        self.set(result, done);
+        Ok(())
+    }
+
+    /// Waits, and passes the accumulators on so that nothing that uses them can come before.
+    pub(super) fn group_wait(&mut self, pending: u32, accumulators: &[Value]) {
+        if !accumulators.is_empty() && accumulators.iter().all(|sum| self.awaited.contains(sum)) {
+            return;
+        }
+        let done = self.awaited(pending, accumulators.iter().map(|sum| self.get(*sum).to_vec()).collect());
+        for (sum, registers) in accumulators.iter().zip(done) {
+            self.set(*sum, registers);
+        }
+    }
+
+    /// The registers of accumulators behind a wait for them.
+    pub(super) fn awaited(&self, pending: u32, accumulators: Vec<Vec<Val<'c>>>) -> Vec<Vec<Val<'c>>> {
+        let text = format!("wgmma.wait_group.sync.aligned {pending};");
+        let values: Vec<Val<'c>> = accumulators.iter().flatten().copied().collect();
+        if values.is_empty() {
+            self.instruction_alone(&text);
+            return accumulators;
+        }
+        let mut done = self.changed(&text, &values, &[]).into_iter();
+        accumulators.iter().map(|sum| done.by_ref().take(sum.len()).collect()).collect()
+    }
+
+    /// Assembly that changes values in their registers: its operands are the values as results, the same again, and others.
+    fn changed(&self, text: &str, values: &[Val<'c>], others: &[Val<'c>]) -> Vec<Val<'c>> {
+        let letter = |word: &Val<'c>| match word {
+            Val::FloatValue(_) => "f",
+            Val::IntValue(number) => match number.get_type().get_bit_width() {
+                64 => "l",
+                1 => "b",
+                _ => "r",
+            },
+            _ => "r",
+        };
+        let results = values.iter().map(|word| format!("={}", letter(word)));
+        let again = (0..values.len()).map(|i| i.to_string());
+        let rest = others.iter().map(|word| letter(word).to_string());
+        let constraints: Vec<String> = results.chain(again).chain(rest).collect();
+        let types: Vec<_> = values.iter().map(|word| word.get_type()).collect();
+        let args = [values, others].concat();
+        self.ir.asm_many(&types, text, &constraints.join(","), &args, true)
+    }
+
+    fn depth(&self, rhs: Buffer, transposed: bool) -> u32 {
+        let shape = &self.function.attrs.program.buffers[rhs].shape;
+        shape[shape.len() - if transposed { 1 } else { 2 }]
+    }
+
+    /// The operand in a buffer; `groups` says how far each bit of a warp's number, but for the two of a group, moves its beginning.
+    fn in_place(&self, buffer: Buffer, operand: Operand, transposed: bool, groups: impl Fn(&Matrix) -> Vec<u32>) -> InPlace<'c> {
+        let ir = self.ir;
+        let info = &self.function.attrs.program.buffers[buffer];
+        let matrix = Matrix::of(info, operand, transposed).expect("the verifier holds that a descriptor can tell where it lies");
+        let fixed = ir.const32(self.function.attrs.placements[buffer].offset);
+        let bases: Vec<u32> = [0; 7].into_iter().chain(groups(&matrix)).collect();
+        let start = ir.add(ir.add(self.buffer_start(buffer), fixed), self.linear(self.thread, &bases));
+        let units = ir.shr(start, ir.const32(UNIT.ilog2()), false);
+        // In a cluster addresses say which block they are of, for which a descriptor has no bits.
+        let units = match self.function.attrs.program.cluster {
+            Some(_) => ir.and(units, ir.const32(ADDRESS_BITS)),
+            None => units,
+        };
+        let descriptor = ir.or(ir.resize(units, ir.i64(), false), ir.const64(matrix.descriptor()));
+        InPlace { matrix, descriptor }
+    }
+}
+
+/// Where an instruction finds its left operand.
+enum Left {
+    /// So many bytes behind the first; `across` when it is contiguous along its rows.
+    InPlace { offset: u32, across: bool },
+    /// In registers, from this word on.
+    Words(usize),
+}
+
+/// The text of a mma. Its operands are the accumulators as results, the same again, words of the left operand, descriptors, and whether the
+/// first step adds to accumulators, where not all do.
+struct Sequence {
+    kind: String,
+    /// What follows the predicate, before which operand is transposed.
+    signs: &'static str,
+    transposes: bool,
+    accumulators: usize,
+    words: usize,
+    /// Whether the left operand has a descriptor.
+    left_in_place: bool,
+    /// The descriptors that `a` and `b` are now, in bytes behind the first.
+    at: [Option<u32>; 2],
+    text: String,
+}
+
+impl Sequence {
+    fn new(kind: String, atom: &GroupAtom, accumulators: usize, words: usize, left_in_place: bool) -> Sequence {
+        let text = "{\n\t.reg .b64 a, b;\n\t.reg .pred p;\n\tsetp.ne.b32 p, 1, 0;\n\twgmma.fence.sync.aligned;\n\t".to_string();
+        let signs = if atom.acc.is_int() { "" } else { ", 1, 1" };
+        Sequence { kind, signs, transposes: atom.transposes, accumulators, words, left_in_place, at: [None; 2], text }
+    }
+
+    /// `count` accumulators from the `first` on; the right operand is so many bytes behind its beginning, and may lie across. Where it does not
+    /// add, the accumulators are written for the first time if they are zero_init.
+    fn multiply(&mut self, [first, count]: [usize; 2], left: Left, (right, across): (u32, bool), adds: bool) {
+        let list = |first: usize, count: usize| (first..first + count).map(|i| format!("${i}")).collect::<Vec<String>>().join(", ");
+        let (accumulators, behind) = (list(first, count), 2 * self.accumulators + self.words);
+        let last = behind + usize::from(self.left_in_place);
+        let transposes = self.transposes;
+        let transposed = |across: bool| if transposes { format!(", {}", u32::from(across)) } else { String::new() };
+        let (a, flags) = match left {
+            Left::InPlace { offset, across: a } => (self.descriptor(0, behind, offset), transposed(a) + &transposed(across)),
+            Left::Words(word) => (format!("{{{}}}", list(2 * self.accumulators + word, LEFT_WORDS)), transposed(across)),
+        };
+        let b = self.descriptor(1, last, right);
+        let adds = if adds { "p".to_string() } else { format!("${}", last + 1) };
+        let _ = write!(
+            self.text,
+            "wgmma.mma_async.sync.aligned.{} {{{accumulators}}}, {a}, {b}, {adds}{}{flags};\n\t",
+            self.kind, self.signs
+        );
+    }
+
+    /// The descriptor of what lies so many bytes behind an operand's beginning.
+    fn descriptor(&mut self, side: usize, first: usize, offset: u32) -> String {
+        if offset == 0 {
+            return format!("${first}");
+        }
+        let name = ["a", "b"][side];
+        if self.at[side] != Some(offset) {
+            let _ = write!(self.text, "add.s64 {name}, ${first}, {};\n\t", offset / UNIT);
+            self.at[side] = Some(offset);
+        }
+        name.to_string()
+    }
+
+    fn end(&mut self, in_flight: bool) {
+        self.text += "wgmma.commit_group.sync.aligned;\n\t";
+        self.text += if in_flight { "}" } else { "wgmma.wait_group.sync.aligned 0;\n\t}" };
+    }
+}

@@ -1,0 +1,127 @@
+//! The conditions of jumps.
+//!
+//! LLVM's back end for PTX cannot turn a condition iteration: it jumps where a predicate holds, for which it computes the opposite of some, and
+//! it writes the end of a loop as a conditional jump out of it and a jump back. Requires: the text of functions, in which a predicate is
+//! written once but for those that ways through a function have in common. Establishes: jumps where a predicate does not hold instead of
+//! the opposite, if only jumps request for it; loops go iteration by the conditional jump alone.
+
+use std::collections::{HashMap, HashSet};
+
+/// The lines, with other jumps.
+pub(crate) fn turned(ptx: &str) -> Vec<String> {
+    let lines: Vec<&str> = ptx.lines().collect();
+    let functions = lines.split_inclusive(|line| *line == "}");
+    functions.flat_map(|function| back_by_condition(without_opposites(function))).collect()
+}
+
+/// Where a predicate occurs.
+#[derive(Clone, Copy, Default)]
+struct Found {
+    written: usize,
+    jumps: usize,
+    all: usize,
+}
+
+/// A function without the opposites of predicates that only jumps request for.
+fn without_opposites(function: &[&str]) -> Vec<String> {
+    let mut found: HashMap<&str, Found> = HashMap::new();
+    if !function.iter().any(|line| opposite(line).is_some()) {
+        return function.iter().map(ToString::to_string).collect();
+    }
+    for line in function {
+        for (at, predicate) in predicates(line) {
+            let found = found.entry(predicate).or_default();
+            found.all += 1;
+            found.written += usize::from(!line.starts_with("\t@") && line.find('%') == Some(at));
+            found.jumps += usize::from(conditional(line).is_some());
+        }
+    }
+    let spared = |(result, of): (&str, &str)| {
+        let [result, of] = [result, of].map(|predicate| found.get(predicate).copied().unwrap_or_default());
+        of.written == 1 && result.written == 1 && result.all == result.jumps + 1
+    };
+    let spared: HashMap<&str, &str> = function.iter().filter_map(|line| opposite(line)).filter(|one| spared(*one)).collect();
+    let kept = function.iter().filter(|line| opposite(line).is_none_or(|(result, _)| !spared.contains_key(result)));
+    let turn = |line: &&str| match conditional(line).and_then(|(predicate, target)| Some((spared.get(predicate)?, target))) {
+        Some((of, target)) => format!("\t@!{of} bra \t{target};"),
+        None => line.to_string(),
+    };
+    kept.map(turn).collect()
+}
+
+/// A function in which loops go iteration by the conditional jump.
+fn back_by_condition(function: Vec<String>) -> Vec<String> {
+    let mut labels = HashSet::new();
+    let mut lines: Vec<String> = Vec::with_capacity(function.len());
+    for line in function {
+        let back = always(&line).filter(|target| labels.contains(*target));
+        let turned = back.zip(lines.last().and_then(|before| conditional(before))).map(|(back, (holds, out))| {
+            let not = holds.strip_prefix('!').map_or_else(|| format!("!{holds}"), str::to_string);
+            [format!("\t@{not} bra \t{back};"), format!("\tbra.uni \t{out};")]
+        });
+        if let Some(turned) = turned {
+            lines.pop();
+            lines.extend(turned);
+            continue;
+        }
+        labels.extend(line.strip_suffix(':').map(str::to_string));
+        lines.push(line);
+    }
+    lines
+}
+
+/// The predicate that a line makes the opposite of another one, and which.
+fn opposite(line: &str) -> Option<(&str, &str)> {
+    line.strip_prefix("\tnot.pred \t")?.strip_suffix(';')?.split_once(", ")
+}
+
+/// Where a line jumps to in any case.
+fn always(line: &str) -> Option<&str> {
+    line.strip_prefix("\tbra.uni \t")?.strip_suffix(';')
+}
+
+/// The predicate with which a line jumps, and where to.
+fn conditional(line: &str) -> Option<(&str, &str)> {
+    line.strip_prefix("\t@")?.strip_suffix(';')?.split_once(" bra \t")
+}
+
+/// The predicates that a line names, and where.
+fn predicates(line: &str) -> impl Iterator<Item = (usize, &str)> {
+    line.match_indices("%p").filter_map(|(at, _)| {
+        let digits = line[at + 2..].bytes().take_while(u8::is_ascii_digit).count();
+        (digits > 0).then(|| (at, &line[at..at + 2 + digits]))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::turned;
+
+    #[test]
+    fn loops_go_round_by_the_conditional_jump() {
+        let ptx = "$L__BB0_1:\n\tadd.s32 \t%r1, %r1, 1;\n\t@%p1 bra \t$L__BB0_2;\n\tbra.uni \t$L__BB0_1;\n$L__BB0_2:";
+        let back =
+            ptx.replace("@%p1 bra \t$L__BB0_2", "@!%p1 bra \t$L__BB0_1").replace("bra.uni \t$L__BB0_1", "bra.uni \t$L__BB0_2");
+        assert_eq!(turned(ptx).join("\n"), back);
+    }
+
+    #[test]
+    fn other_jumps_stay() {
+        let ptx = "$L__BB0_1:\n\t@%p1 bra \t$L__BB0_1;\n\tbra.uni \t$L__BB0_3;\n$L__BB0_2:\n\tbra.uni \t$L__BB0_2;\n$L__BB0_3:";
+        assert_eq!(turned(ptx).join("\n"), ptx);
+    }
+
+    #[test]
+    fn no_opposite_is_made_for_jumps_alone() {
+        let ptx = "\tsetp.eq.b32 \t%p1, %r1, 0;\n\tnot.pred \t%p2, %p1;\n\t@%p2 bra \t$L__BB0_1;\n$L__BB0_1:";
+        assert_eq!(turned(ptx).join("\n"), "\tsetp.eq.b32 \t%p1, %r1, 0;\n\t@!%p1 bra \t$L__BB0_1;\n$L__BB0_1:");
+    }
+
+    #[test]
+    fn an_opposite_that_is_used_otherwise_stays() {
+        let used = "\tsetp.eq.b32 \t%p1, %r1, 0;\n\tnot.pred \t%p2, %p1;\n\tselp.b32 \t%r2, 1, 0, %p2;\n\t@%p2 bra \t$L__BB0_1;\n$L__BB0_1:";
+        let written =
+            "\tnot.pred \t%p2, %p1;\n\tmov.pred \t%p1, %p3;\n\tsetp.eq.b32 \t%p1, %r1, 0;\n\t@%p2 bra \t$L__BB0_1;\n$L__BB0_1:";
+        assert_eq!([used, written].map(|ptx| turned(ptx).join("\n")), [used, written]);
+    }
+}

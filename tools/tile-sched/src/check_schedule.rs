@@ -1,0 +1,114 @@
+//! Whether a schedule, ours or a person's, can be carried out: its stages, the dependences of its loop, and the machine's resources.
+//! It shares the dependence graph with the scheduler, and nothing else. That its table is whole, and that placements, waits and
+//! barriers are right, every reader of `.sched` asks for (`sched::hazard_checker`).
+
+use crate::graph::{Graph, loops};
+use crate::resource_model::Machine;
+use base::File;
+use base::diag::{Diagnostic, Place, Result};
+use base::ir::Operation;
+use sched::{Function, LoopSchedule, Module, Phase, ScheduleEntry};
+
+/// Every schedule: only copies run ahead, dependences are kept, and no resource is needed twice at a time.
+pub(crate) fn schedules(file: &File<Module>) -> Result<()> {
+    let machine = Machine::of(file.envelope.target()?);
+    let placed = Phase::of(&file.envelope).is_some_and(|phase| phase >= Phase::Alloc);
+    for schedule in &file.payload.schedules {
+        let function = keeps(&file.payload, schedule, &machine)?;
+        if placed && schedule.in_flight && !crate::wgmma_in_flight::is_possible(function, schedule) {
+            let message = "a mma stays in flight while a copy of the same iteration fills what it reads";
+            return Err(refuse(schedule, message.into()));
+        }
+    }
+    Ok(())
+}
+
+/// A schedule that keeps all dependences and meets no resource twice; the function that it is of.
+pub(crate) fn keeps<'m>(module: &'m Module, schedule: &LoopSchedule, machine: &Machine) -> Result<&'m Function> {
+    let function = module.functions.iter().find(|function| function.name == schedule.function);
+    let function = function.ok_or_else(|| refuse(schedule, "there is no such function".into()))?;
+    let for_op = loops(function).get(schedule.index as usize).copied();
+    let for_op = for_op.ok_or_else(|| refuse(schedule, "there is no such loop".into()))?;
+    let graph = Graph::of(module, function, for_op, machine);
+    let graph = graph.map_err(|reason| refuse(schedule, format!("it cannot be pipelined: {reason}")))?;
+    let check = Check { function, schedule, graph: &graph };
+    check.stages().and_then(|()| check.dependences()).and_then(|()| check.resources())?;
+    Ok(function)
+}
+
+fn refuse(schedule: &LoopSchedule, message: String) -> Box<Diagnostic> {
+    let place = Place::Entity(format!("func {}, loop {}", schedule.function, schedule.index));
+    Diagnostic::invalid("SC120", message).at(place)
+}
+
+struct Check<'a> {
+    function: &'a Function,
+    schedule: &'a LoopSchedule,
+    graph: &'a Graph,
+}
+
+impl Check<'_> {
+    fn name(&self, node: usize) -> String {
+        format!("op {node} ({})", self.function.body.ops[self.graph.nodes[node].op].kind.mnemonic())
+    }
+    fn entry(&self, node: usize) -> &ScheduleEntry {
+        &self.schedule.entries[node]
+    }
+    fn start(&self, node: usize) -> i64 {
+        self.schedule.start(self.entry(node))
+    }
+    fn refuse<T>(&self, message: String) -> Result<T> {
+        Err(refuse(self.schedule, message))
+    }
+
+    fn stages(&self) -> Result<()> {
+        let (entries, nodes) = (&self.schedule.entries, &self.graph.nodes);
+        let last = self.schedule.last_stage();
+        for (node, entry) in entries.iter().enumerate() {
+            if !nodes[node].ahead && entry.stage != last {
+                return self.refuse(format!("{} is in stage {}, but computes in stage {last}", self.name(node), entry.stage));
+            }
+        }
+        Ok(())
+    }
+
+    fn dependences(&self) -> Result<()> {
+        let interval = i64::from(self.schedule.interval);
+        for edge in &self.graph.edges {
+            let earliest = self.start(edge.from) + i64::from(edge.least) - interval * i64::from(edge.distance);
+            if self.start(edge.to) < earliest {
+                let (from, to) = (self.name(edge.from), self.name(edge.to));
+                let late = earliest - self.start(edge.to);
+                return self.refuse(format!("{to} starts {late} cycles before what it needs of {from} is there"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Counted afresh: what each op occupies, cycle by cycle modulo the interval, as intervals that are sorted and compared.
+    fn resources(&self) -> Result<()> {
+        let interval = i64::from(self.schedule.interval);
+        for resource in crate::resource_model::Resource::ALL {
+            let mut pieces: Vec<(i64, i64, usize)> = Vec::new();
+            for (i, node) in self.graph.nodes.iter().enumerate() {
+                let Some(&cycles) = node.cost.uses.get(&resource) else { continue };
+                let (from, cycles) = (self.start(i).rem_euclid(interval), i64::from(cycles));
+                if cycles > interval {
+                    return self.refuse(format!("{} needs {} for {cycles} of {interval} cycles", self.name(i), resource.name()));
+                }
+                // What reaches past the end of the interval goes on at its start.
+                pieces.push((from, (from + cycles).min(interval), i));
+                pieces.extend((from + cycles > interval).then(|| (0, from + cycles - interval, i)));
+            }
+            pieces.sort_unstable();
+            for pair in pieces.windows(2) {
+                let ((_, end, first), (start, _, second)) = (pair[0], pair[1]);
+                if start < end {
+                    let (first, second) = (self.name(first), self.name(second));
+                    return self.refuse(format!("{first} and {second} both need {} in cycle {start}", resource.name()));
+                }
+            }
+        }
+        Ok(())
+    }
+}

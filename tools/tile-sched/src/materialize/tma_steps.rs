@@ -1,0 +1,354 @@
+//! The steps of the pipelines that copies by tma_copies fill.
+//!
+//! A stage is filled at the start of an iteration, for the one that is so far ahead, or while its first mma by warp groups is made,
+//! so that who asks for the tma_copies keeps nobody waiting; where copies do not run ahead, where the first of
+//! its group stands. It is waited for where the first of its buffers is read, and left at the end of the iteration, or of the next
+//! where a mma in flight still reads it; what mmas into tensor memory read, behind the last of them, and so what several copies
+//! fill in turn. What the steps order
+//! needs no barrier. Where the memory of the stages had another use before the loop, a fence and a barrier of all threads end that, or
+//! where another warp_role asks for the tma_copies, a fence and a pipeline without buffers, which all threads fill.
+
+use super::{Copy, LoopFrame, Map, StagePhase, Weaver, scalar};
+use crate::tma_pipelines::Group;
+use base::Value;
+use base::ir::{Def, Op as OpId, Operation, ValueNode};
+use core_dialect::core_ops::Core;
+use numerics::Scalar;
+use numerics::arith::{Binary, Compare, Predicate, Signedness};
+use sched::{Drain, Op, Pipeline};
+use std::collections::{BTreeMap, BTreeSet};
+use tileas::Buffer;
+use tileas::effects::Proxy;
+
+impl Weaver<'_> {
+    /// Nobody is at the memory of the stages any more, and the copy engine sees it so; another warp_role that asks for tma_copies is told.
+    pub(super) fn take_memory(&mut self) {
+        if self.plan.had_before {
+            self.append(Op::AsyncFence {}, []);
+            // Who is told waits for all threads.
+            if self.plan.signalled_by.is_none() {
+                self.append(Op::Barrier { id: 0, threads: self.threads }, []);
+            }
+        }
+        if let Some(pipeline) = self.plan.signalled_by {
+            let (stage, phase) = (None, self.number(0));
+            self.append(Op::PipelineAcquire { pipeline, stage, phase }, []);
+            self.append(Op::PipelineCommit { pipeline, stage }, []);
+            self.append(Op::PipelineWait { pipeline, stage, phase }, []);
+            self.append(Op::PipelineRelease { pipeline, stage }, []);
+        }
+    }
+
+    /// The loop's pipelines, each by the first group that fills it.
+    fn pipelines(&self) -> Vec<usize> {
+        let groups = &self.plan.groups;
+        let is_first = |at: &usize| groups[..*at].iter().all(|group| group.pipeline != groups[*at].pipeline);
+        (0..groups.len()).filter(is_first).collect()
+    }
+
+    /// Where each pipeline begins in the loop: the stage and phase that are read.
+    pub(super) fn first_lanes(&mut self) -> Vec<StagePhase> {
+        self.pipelines().into_iter().map(|_| self.lane([0, 0])).collect()
+    }
+
+    /// The places of all groups in an iteration that begins with these of the pipelines: each takes the stage behind that of the group before.
+    pub(super) fn lanes_of_groups(&mut self, starts: &[StagePhase]) -> Vec<StagePhase> {
+        let plan = self.plan;
+        let mut now: BTreeMap<Pipeline, StagePhase> = BTreeMap::new();
+        for (at, lane) in self.pipelines().into_iter().zip(starts) {
+            now.insert(plan.groups[at].pipeline, *lane);
+        }
+        let mut lanes: Vec<StagePhase> = Vec::new();
+        for (at, group) in plan.groups.iter().enumerate() {
+            let lane = match plan.groups[..at].iter().rposition(|before| before.pipeline == group.pipeline) {
+                Some(before) => self.further(lanes[before], 1, group.depth),
+                None => now[&group.pipeline],
+            };
+            lanes.push(lane);
+        }
+        lanes
+    }
+
+    /// Where the pipelines go on in the next iteration.
+    pub(super) fn next_lanes(&mut self, lanes: &[StagePhase]) -> Vec<StagePhase> {
+        let plan = self.plan;
+        let last = |pipeline: Pipeline| {
+            plan.groups.iter().rposition(|group| group.pipeline == pipeline).expect("a pipeline is filled by a group")
+        };
+        let ends: Vec<usize> = self.pipelines().into_iter().map(|first| last(plan.groups[first].pipeline)).collect();
+        ends.into_iter().map(|at| self.further(lanes[at], 1, plan.groups[at].depth)).collect()
+    }
+
+    pub(super) fn lane(&mut self, place: [u32; 2]) -> StagePhase {
+        let [stage, phase] = place.map(|number| self.number(number));
+        StagePhase { stage, phase }
+    }
+
+    /// The same where loops go iteration it: they carry the places from one iteration to the next. None without such loops.
+    pub(super) fn carried_lanes(&mut self) -> Vec<StagePhase> {
+        let Some(&outermost) = self.around.first() else { return Vec::new() };
+        let outer = std::mem::take(&mut self.out);
+        let mut places: Vec<Value> = self.first_lanes().into_iter().flat_map(|lane| [lane.stage, lane.phase]).collect();
+        let zeros = std::mem::replace(&mut self.out, outer);
+        let (block, at) = self.place_of(outermost);
+        self.body.blocks[block].ops.splice(at..at, zeros);
+        for op in self.around.clone() {
+            let Op::Core(tileas::Op::Core(Core::For { init, body: region, .. })) = &mut self.body.ops[op].kind else {
+                unreachable!("only `for` loops are around")
+            };
+            init.extend(&places);
+            let region = *region;
+            let block = self.body.block_of(region);
+            places.iter_mut().for_each(|place| *place = self.body.add_argument(block, scalar(Scalar::I32)));
+        }
+        places.chunks(2).map(|lane| StagePhase { stage: lane[0], phase: lane[1] }).collect()
+    }
+
+    /// The loops around go on with the places that the end of this one leaves.
+    pub(super) fn hand_on(&mut self, places: &[Value]) {
+        let mut places = places.to_vec();
+        for op in self.around.clone().into_iter().rev() {
+            let Some(Core::For { body: region, .. }) = self.body.ops[op].kind.core() else {
+                unreachable!("only `for` loops are around")
+            };
+            let end = self.body.terminator(self.body.block_of(*region)).expect("a loop's body ends in continue");
+            if let Op::Core(tileas::Op::Core(Core::Continue { values })) = &mut self.body.ops[end].kind {
+                values.extend(&places);
+            }
+            for place in &mut places {
+                let index = self.body.ops[op].results.len() as u32;
+                *place = self.body.values.push(ValueNode { ty: scalar(Scalar::I32), def: Def::Result { op, index } });
+                self.body.ops[op].results.push(*place);
+            }
+        }
+    }
+
+    /// A loop behind that fills the same stages goes on where this one ends; it was written before.
+    pub(super) fn continue_after(&mut self, places: &[Value], lanes: &[StagePhase]) {
+        if !self.around.is_empty() {
+            return;
+        }
+        for ((at, own), place) in self.pipelines().into_iter().zip(lanes).zip(places.chunks(2)) {
+            if let Some(later) = self.begins.insert(self.plan.groups[at].pipeline, *own) {
+                self.body.replace_uses(later.stage, place[0]);
+                self.body.replace_uses(later.phase, place[1]);
+            }
+        }
+    }
+
+    /// The stage and phase that are so many further on, less than all.
+    pub(super) fn further(&mut self, StagePhase { stage, phase }: StagePhase, steps: u32, depth: u32) -> StagePhase {
+        let number = scalar(Scalar::I32);
+        let [step, depth, one, first] = [steps, depth, 1, 0].map(|value| self.number(value));
+        let next = self.add(stage, step, &number);
+        let kind = Compare::Int { predicate: Predicate::LessThan, signedness: Signedness::Unsigned };
+        let inside = self.core(Core::Compare { kind, lhs: next, rhs: depth }, scalar(Scalar::I1));
+        let around = match steps {
+            1 => first,
+            _ => self.binary(Binary::SubI { overflow: numerics::arith::Overflow::None }, next, depth, &number),
+        };
+        let other = self.binary(Binary::Xor, phase, one, &number);
+        let stage = self.core(Core::Select { cond: inside, yes: next, no: around }, number.clone());
+        StagePhase { stage, phase: self.core(Core::Select { cond: inside, yes: phase, no: other }, number) }
+    }
+
+    /// Fills a stage for the iteration with that index.
+    pub(super) fn fill(
+        &mut self,
+        frame: &LoopFrame,
+        group: &Group,
+        index: Value,
+        StagePhase { stage, phase }: StagePhase,
+        iteration: i32,
+        map: &Map,
+    ) {
+        let plan = self.plan;
+        let stage = (group.depth > 1).then_some(stage);
+        let filled = |op| plan.tma_copies.iter().find(|copy| copy.op == op).expect("a group is of the loop's copies");
+        let copies: Vec<&Copy> = group.copies.iter().map(|(op, _)| filled(*op)).collect();
+        // What they are looked up by may be on its proxy while the stage is waited for.
+        let map = self.addresses(frame, &copies, index, map);
+        self.append(Op::PipelineAcquire { pipeline: group.pipeline, stage, phase }, []);
+        for copy in copies {
+            self.issue(copy, stage, iteration, &map);
+        }
+        self.append(Op::PipelineCommit { pipeline: group.pipeline, stage }, []);
+    }
+
+    /// All copies of the group that a copy belongs to, once in an iteration, if there is the iteration that they are for.
+    pub(super) fn scheduled_fill(
+        &mut self,
+        frame: &LoopFrame,
+        op: OpId,
+        counter: Value,
+        lanes: &[StagePhase],
+        filled: &mut BTreeSet<usize>,
+        map: &Map,
+    ) {
+        let plan = self.plan;
+        let at = plan.groups.iter().position(|group| group.is_filled_by(op)).expect("each copy by tma_copies is in a group");
+        if !filled.insert(at) {
+            return;
+        }
+        let (group, lane) = (&plan.groups[at], lanes[at]);
+        if group.ahead == 0 {
+            return self.fill(frame, group, counter, lane, 0, map);
+        }
+        let distance = frame.distances[&group.ahead];
+        let exists = self.more_than(frame, distance, counter);
+        self.guarded(exists, |weaver| {
+            let index = weaver.add(counter, distance, &frame.index.clone());
+            let place = weaver.further(lane, group.ahead, group.depth);
+            weaver.fill(frame, group, index, place, group.ahead as i32, map);
+        });
+    }
+
+    /// The stages for later iterations.
+    pub(super) fn fill_ahead(
+        &mut self,
+        frame: &LoopFrame,
+        counter: Value,
+        lanes: &[StagePhase],
+        filled: &mut BTreeSet<usize>,
+        map: &Map,
+    ) {
+        let plan = self.plan;
+        for group in plan.groups.iter().filter(|group| group.ahead > 0) {
+            self.scheduled_fill(frame, group.copies[0].0, counter, lanes, filled, map);
+        }
+    }
+
+    /// Whether what a group fills is read at a place in an iteration where these were filled; of those that fill a buffer in turn that is
+    /// the last one.
+    fn is_current(&self, at: usize, filled: &BTreeSet<usize>) -> bool {
+        let groups = &self.plan.groups;
+        !groups[at].alternating || filled.iter().rfind(|other| groups[**other].pipeline == groups[at].pipeline) == Some(&at)
+    }
+
+    /// Waits for the stages of the buffers that an op reads, once in an iteration.
+    pub(super) fn take_stages(
+        &mut self,
+        read: &[Buffer],
+        lanes: &[StagePhase],
+        filled: &BTreeSet<usize>,
+        taken: &mut BTreeSet<usize>,
+    ) {
+        let plan = self.plan;
+        for (at, (group, lane)) in plan.groups.iter().zip(lanes).enumerate() {
+            if !self.is_current(at, filled) {
+                continue;
+            }
+            if group.copies.iter().any(|(_, buffer)| read.contains(buffer)) && taken.insert(at) {
+                let stage = (group.depth > 1).then_some(lane.stage);
+                self.append(Op::PipelineWait { pipeline: group.pipeline, stage, phase: lane.phase }, []);
+            }
+        }
+    }
+
+    /// The stages that the next op reads.
+    pub(super) fn read_stages(&mut self, lanes: &[StagePhase], filled: &BTreeSet<usize>) {
+        for (at, (group, lane)) in self.plan.groups.iter().zip(lanes).enumerate() {
+            if group.depth > 1 && self.is_current(at, filled) {
+                self.read.extend(group.copies.iter().map(|(_, buffer)| (*buffer, lane.stage)));
+            }
+        }
+    }
+
+    /// Behind the last op that reads what a group fills, if that is not left at the end of the iteration.
+    pub(super) fn leave_after(&mut self, op: OpId, lanes: &[StagePhase]) {
+        let plan = self.plan;
+        let done = plan.groups.iter().zip(lanes);
+        let done = done.filter(|(group, _)| self.is_left_early(group) && self.last_reader(group) == Some(op));
+        for (group, lane) in done.collect::<Vec<_>>() {
+            self.release(group, lane.stage);
+        }
+    }
+
+    fn is_left_early(&self, group: &Group) -> bool {
+        let alternates = || self.plan.groups.iter().any(|other| group.alternates_with(other));
+        let is_read_here = || !self.is_in_flight(group) && self.last_reader(group).is_some();
+        group.drain == Drain::Mma || group.alternating || alternates() && is_read_here()
+    }
+
+    /// The last op of an iteration that reads what a group fills, before another one fills the same stages.
+    fn last_reader(&self, group: &Group) -> Option<OpId> {
+        let order = &self.plan.order;
+        let filled_later = |op: &OpId| {
+            let other = self.plan.groups.iter().find(|other| other.is_filled_by(*op));
+            group.alternating && !group.is_filled_by(*op) && other.is_some_and(|other| other.pipeline == group.pipeline)
+        };
+        let from = if group.alternating { order.iter().position(|op| group.is_filled_by(*op))? } else { 0 };
+        let reads = |op: &&OpId| {
+            let touched = self.touched(**op);
+            !group.is_filled_by(**op) && group.copies.iter().any(|(_, own)| touched.iter().any(|touch| touch.buffer() == *own))
+        };
+        order[from..].iter().take_while(|op| !filled_later(op)).filter(reads).last().copied()
+    }
+
+    /// At the end of an iteration.
+    pub(super) fn leave_stages(&mut self, frame: &LoopFrame, lower: Value, counter: Value, lanes: &[StagePhase]) {
+        let plan = self.plan;
+        for (group, lane) in plan.groups.iter().zip(lanes) {
+            if self.is_left_early(group) {
+                continue;
+            }
+            if !self.is_in_flight(group) {
+                self.release(group, lane.stage);
+                continue;
+            }
+            let later = self.less(frame, lower, counter);
+            self.guarded(later, |weaver| {
+                let before = weaver.stage_before(lane.stage, group.depth);
+                weaver.release(group, before);
+            });
+        }
+    }
+
+    /// Behind the loop, what its last mmas have read; `places` are those that its end leaves.
+    pub(super) fn release_last(&mut self, frame: &LoopFrame, lower: Value, places: &[Value]) {
+        let plan = self.plan;
+        for (at, place) in self.pipelines().into_iter().zip(places.chunks(2)) {
+            let group = &plan.groups[at];
+            if !self.is_in_flight(group) {
+                continue;
+            }
+            let ran = self.less(frame, lower, frame.upper);
+            self.guarded(ran, |weaver| {
+                let before = weaver.stage_before(place[0], group.depth);
+                weaver.release(group, before);
+            });
+        }
+    }
+
+    fn is_in_flight(&self, group: &Group) -> bool {
+        let mut mmas = self.plan.in_flight.iter();
+        mmas.any(|mma| group.copies.iter().any(|(_, buffer)| mma.reads.contains(buffer)))
+    }
+
+    /// What threads have read the copy engine may overwrite behind a fence of theirs.
+    fn release(&mut self, group: &Group, stage: Value) {
+        let reads = |buffer: &Buffer| {
+            self.plan.order.iter().any(|op| {
+                let inner = self.body.ops[*op].kind.regions().into_iter().flat_map(|region| self.body.walk(region));
+                let mut all = std::iter::once(*op).chain(inner).flat_map(|op| self.body.ops[op].kind.effects().buffers);
+                all.any(|access| access.buffer == *buffer && access.proxy == Proxy::Generic)
+            })
+        };
+        if group.copies.iter().any(|(_, buffer)| reads(buffer)) {
+            self.append(Op::AsyncFence {}, []);
+        }
+        if common::fault_injected("sched.release") {
+            return;
+        }
+        self.append(Op::PipelineRelease { pipeline: group.pipeline, stage: (group.depth > 1).then_some(stage) }, []);
+    }
+
+    fn stage_before(&mut self, stage: Value, depth: u32) -> Value {
+        let number = scalar(Scalar::I32);
+        let [zero, one, last] = [0, 1, depth - 1].map(|value| self.number(value));
+        let kind = Compare::Int { predicate: Predicate::Equal, signedness: Signedness::Unsigned };
+        let first = self.core(Core::Compare { kind, lhs: stage, rhs: zero }, scalar(Scalar::I1));
+        let before = self.binary(Binary::SubI { overflow: numerics::arith::Overflow::None }, stage, one, &number);
+        self.core(Core::Select { cond: first, yes: last, no: before }, number)
+    }
+}

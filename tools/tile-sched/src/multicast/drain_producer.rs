@@ -1,0 +1,112 @@
+//! The end of who asks for tma_copies that go to other blocks, too: it waits until each stage is free once more.
+//!
+//! Requires: loops that carry the place in the pipeline. Establishes: that no mma of another block has yet to free a stage of this one.
+
+use base::ir::Op as OpId;
+use base::{Block, Body, Loc, Value};
+use core_dialect::core_ops::Core;
+use core_dialect::tile::{Dense, Elem};
+use numerics::Scalar;
+use numerics::arith::{Binary, Compare, Overflow, Predicate, Signedness};
+use sched::{Function, Op, Pipeline};
+use tileas::Type;
+
+/// Where a loop carries the stage and the phase that come next, among what it carries.
+#[derive(Clone, Copy)]
+struct PipelinePosition {
+    stage: Option<usize>,
+    phase: usize,
+}
+
+/// Behind what the producer of a pipeline does; nothing where its last place is not known.
+pub(crate) fn write(function: &mut Function, pipeline: Pipeline) -> Option<()> {
+    let body = &function.body;
+    let producer = function.attrs.pipelines[pipeline].producer;
+    let own = |op: &OpId| match body.ops[*op].kind {
+        Op::WarpRole { role: warp_role, body: region } if warp_role == producer => Some(body.block_of(region)),
+        _ => None,
+    };
+    let entry = function.entry();
+    let block = body.blocks[entry].ops.iter().find_map(own).unwrap_or(entry);
+    let (last, place) = body.blocks[block].ops.iter().rev().find_map(|op| Some((*op, place(body, *op, pipeline)?)))?;
+    let results = &body.ops[last].results;
+    let (stage, phase) = (place.stage.map(|at| results[at]), results[place.phase]);
+    let depth = function.attrs.pipelines[pipeline].depth;
+    let ops = std::mem::take(&mut function.body.blocks[block].ops);
+    let (end, others) = ops.split_last().expect("a body ends in a return");
+    let mut writer = TailWriter { body: &mut function.body, out: others.to_vec(), loc: function.loc };
+    writer.tail(pipeline, depth, stage, phase);
+    writer.out.push(*end);
+    function.body.blocks[block].ops = writer.out;
+    Some(())
+}
+
+/// The place in a pipeline that a loop carries, if it fills it.
+fn place(body: &Body<Op, Type>, op: OpId, pipeline: Pipeline) -> Option<PipelinePosition> {
+    let Some(Core::For { body: region, .. }) = body.ops[op].kind.core() else { return None };
+    let block = &body.blocks[body.block_of(*region)];
+    let carried = |value: Value| block.args.get(1..)?.iter().position(|arg| *arg == value);
+    block.ops.iter().find_map(|inner| match &body.ops[*inner].kind {
+        Op::PipelineAcquire { pipeline: own, stage, phase } if *own == pipeline => {
+            let stage = stage.map(|stage| carried(stage).ok_or(())).transpose().ok()?;
+            Some(PipelinePosition { stage, phase: carried(*phase)? })
+        }
+        kind => {
+            let inner = place(body, *inner, pipeline)?;
+            let Some(Core::For { init, .. }) = kind.core() else { return None };
+            let stage = inner.stage.map(|at| carried(init[at]).ok_or(())).transpose().ok()?;
+            Some(PipelinePosition { stage, phase: carried(init[inner.phase])? })
+        }
+    })
+}
+
+struct TailWriter<'a> {
+    body: &'a mut Body<Op, Type>,
+    out: Vec<OpId>,
+    loc: Loc,
+}
+
+impl TailWriter<'_> {
+    /// Acquires all stages, one after the other.
+    fn tail(&mut self, pipeline: Pipeline, depth: u32, stage: Option<Value>, phase: Value) {
+        let Some(stage) = stage else { return self.append(Op::PipelineAcquire { pipeline, stage: None, phase }) };
+        let [zero, one, all] = [0, 1, depth].map(|number| self.number(number));
+        let region = self.body.new_region();
+        let block = self.body.new_block(region);
+        self.iteration(pipeline, block, all, one);
+        let kind = Core::For { lower: zero, upper: all, step: one, init: vec![stage, phase], unsigned: false, body: region };
+        let op = self.body.new_op(Op::Core(tileas::Op::Core(kind)), [number(), number()], self.loc);
+        self.out.push(op);
+    }
+
+    fn iteration(&mut self, pipeline: Pipeline, block: Block, all: Value, one: Value) {
+        let [_, stage, phase] = [(); 3].map(|()| self.body.add_argument(block, number()));
+        let outer = std::mem::take(&mut self.out);
+        self.append(Op::PipelineAcquire { pipeline, stage: Some(stage), phase });
+        let next = self.core(Core::Binary { kind: Binary::AddI { overflow: Overflow::None }, lhs: stage, rhs: one }, number());
+        let kind = Compare::Int { predicate: Predicate::Equal, signedness: Signedness::Unsigned };
+        let around = self.core(Core::Compare { kind, lhs: next, rhs: all }, Type::Scalar(Elem::Scalar(Scalar::I1)));
+        let [first, other] = [self.number(0), self.core(Core::Binary { kind: Binary::Xor, lhs: phase, rhs: one }, number())];
+        let stage = self.core(Core::Select { cond: around, yes: first, no: next }, number());
+        let phase = self.core(Core::Select { cond: around, yes: other, no: phase }, number());
+        self.append(Op::Core(tileas::Op::Core(Core::Continue { values: vec![stage, phase] })));
+        self.body.blocks[block].ops = std::mem::replace(&mut self.out, outer);
+    }
+
+    fn append(&mut self, op: Op) {
+        let op = self.body.new_op(op, [], self.loc);
+        self.out.push(op);
+    }
+    fn core(&mut self, core: Core, ty: Type) -> Value {
+        let op = self.body.new_op(Op::Core(tileas::Op::Core(core)), [ty], self.loc);
+        self.out.push(op);
+        self.body.result(op)
+    }
+    fn number(&mut self, value: u32) -> Value {
+        self.core(Core::Constant { value: Dense::Splat(value.into()) }, number())
+    }
+}
+
+fn number() -> Type {
+    Type::Scalar(Elem::Scalar(Scalar::I32))
+}

@@ -1,0 +1,115 @@
+//! Marks the arithmetic that is done on two registers at once.
+//!
+//! Requires: everything else about the function decided. Establishes: which ops are done on pairs; where they are chosen, pairs save
+//! more instructions than making them and taking them apart costs.
+
+use base::ir::Operation;
+use base::{Arena, Body, Target, Value};
+use core_dialect::core_ops::Core;
+use numerics::arith::{Binary, Convert};
+use sched::packed_ops::{self, Paired, moves_vectors};
+use sched::{Function, Op};
+use std::collections::BTreeSet;
+use target_info::Feature;
+use tileas::layout::{Layout, LayoutId};
+
+pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, target: Target) {
+    let chosen = choose(function, layouts, target);
+    for (node, _) in function.body.ops.values_mut().zip(chosen).filter(|(_, chosen)| *chosen) {
+        if let Op::Core(op) = &node.kind {
+            node.kind = Op::Pairs { op: Paired(op.clone()) };
+        }
+    }
+}
+
+/// Which ops of a function those are. Making a pair of two halves of a register takes an instruction, and so does taking one apart, so
+/// ops that compute from each other are paired together, where they are more than the values that go in and out. Pairs of whole
+/// registers lie side by side from the start; only what is in both halves is moved. That is so in machine code. Without tensor memory a
+/// warp has its accumulators as fragments and has_mma itself, and the model of time sees no gain there in what PTX has more instructions for.
+fn choose(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target) -> Vec<bool> {
+    let body = &function.body;
+    let registers = |value: Value| packed_ops::registers(layouts, body.ty(value));
+    let side_by_side = target.has(Feature::TensorMemory);
+    let is_narrow = |value: Value| body.ty(value).elem().is_some_and(|elem| elem.bits() < 32);
+    let ops = body.walk(function.region);
+    let mut chosen: Vec<bool> = vec![false; body.ops.len()];
+    ops.iter().for_each(|op| chosen[op.0 as usize] = packed_ops::refused(function, layouts, &body.ops[*op], target).is_ok());
+    let defined = |value: Value| {
+        let mut value = value;
+        // A reshape keeps registers.
+        loop {
+            let op = body.defining_op(value)?;
+            match &body.ops[op].kind {
+                Op::Core(tileas::Op::Core(Core::Reshape { x })) if registers(*x) == registers(value) => value = *x,
+                _ => return Some(op),
+            }
+        }
+    };
+    // Ops in one component are found by the first of them.
+    let mut component: Vec<usize> = (0..body.ops.len()).collect();
+    for &op in ops.iter().filter(|op| chosen[op.0 as usize]) {
+        for source in body.ops[op].kind.operands().into_iter().filter_map(defined).filter(|source| chosen[source.0 as usize]) {
+            let [a, b] = [op, source].map(|op| root(&mut component, op.0 as usize));
+            component[a.max(b)] = a.min(b);
+        }
+    }
+    // What is saved less what is spent, in instructions a pair of registers.
+    let mut gain: Vec<i64> = vec![0; body.ops.len()];
+    let mut packed: BTreeSet<Value> = BTreeSet::new();
+    let mut unpacked: BTreeSet<Value> = BTreeSet::new();
+    for &op in &ops {
+        let node = &body.ops[op];
+        let pairs = |value: Value| (registers(value) / 2) as i64;
+        let packing = |value: Value| if side_by_side && !is_narrow(value) { 0 } else { pairs(value) };
+        if chosen[op.0 as usize] {
+            let at = root(&mut component, op.0 as usize);
+            gain[at] += pairs(node.results[0]);
+            let converts = converts_itself(body, &node.kind);
+            for operand in node.kind.operands().into_iter().filter(|operand| packed.insert(*operand)) {
+                gain[at] -= match defined(operand).map(|op| (op, &body.ops[op].kind)) {
+                    Some((source, _)) if chosen[source.0 as usize] => 0,
+                    Some((_, kind)) if moves_vectors(kind) => 0,
+                    Some((_, kind)) if converts && widens(body, kind) => registers(operand) as i64,
+                    Some((_, Op::Core(tileas::Op::Core(Core::Constant { .. })))) => 0,
+                    Some((_, Op::Core(tileas::Op::Core(Core::Broadcast { x })))) => (registers(*x) as i64).min(pairs(operand)),
+                    _ => packing(operand),
+                };
+            }
+        } else if !moves_vectors(&node.kind) && !matches!(node.kind, Op::Core(tileas::Op::Core(Core::Reshape { .. }))) {
+            for operand in node.kind.operands() {
+                let source = defined(operand).filter(|source| chosen[source.0 as usize]);
+                if let Some(source) = source.filter(|_| unpacked.insert(operand)) {
+                    gain[root(&mut component, source.0 as usize)] -= packing(operand);
+                }
+            }
+        }
+    }
+    for &op in &ops {
+        chosen[op.0 as usize] &= gain[root(&mut component, op.0 as usize)] >= 0;
+    }
+    chosen
+}
+
+/// Whether the instruction on single registers takes narrower floats as they are, on targets that have one on pairs of f32.
+fn converts_itself(body: &Body<Op, tileas::Type>, op: &Op) -> bool {
+    let is_widened = |value: Value| body.defining_op(value).is_some_and(|op| widens(body, &body.ops[op].kind));
+    match op {
+        Op::Core(tileas::Op::Core(Core::Fma { a, b, .. })) => is_widened(*a) && is_widened(*b),
+        Op::Core(tileas::Op::Core(Core::Binary { kind: Binary::AddF { .. } | Binary::SubF { .. }, .. })) => true,
+        _ => false,
+    }
+}
+
+/// Whether an op makes wider floats of 16-bit ones.
+fn widens(body: &Body<Op, tileas::Type>, op: &Op) -> bool {
+    let Op::Core(tileas::Op::Core(Core::Convert { kind: Convert::FToF { .. }, x })) = op else { return false };
+    body.ty(*x).elem().is_some_and(|elem| elem.bits() == 16)
+}
+
+fn root(component: &mut [usize], mut op: usize) -> usize {
+    while component[op] != op {
+        component[op] = component[component[op]];
+        op = component[op];
+    }
+    op
+}

@@ -1,0 +1,293 @@
+//! Which warp_role does what: an op that does more than compute has one warp_role, by what it does.
+
+use super::Why;
+use super::mma_warps::MmaWarps;
+use super::role_slice::Slice;
+use crate::scalar_index_loads::{is_lookup, is_uniform};
+use crate::{tma_pipelines, tmem_pipelines};
+use base::ir::{Def, Op as OpId, Operation};
+use base::{Region, Value};
+use core_dialect::core_ops::{Core, Effect};
+use sched::{Drain, Fill, Function, Op, Pipeline};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What an warp_role is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RoleKind {
+    /// Everything that no other does, or what of that is the second one's.
+    Compute(usize),
+    /// Asks for tma_copies.
+    Load,
+    /// Asks for mmas in tensor memory, of which the second one's are computed from those of the first, or are those of the second
+    /// one that computes.
+    Mma(usize),
+    /// Asks for tma_copies that store.
+    Store,
+    /// Has given up its registers, and nothing to do.
+    Idle,
+}
+
+impl RoleKind {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            RoleKind::Compute(0) => "compute",
+            RoleKind::Compute(_) => "compute_next",
+            RoleKind::Load => "load",
+            RoleKind::Mma(0) => "mma",
+            RoleKind::Mma(_) => "mma_next",
+            RoleKind::Store => "store",
+            RoleKind::Idle => "idle",
+        }
+    }
+
+    pub(super) fn computes(self) -> bool {
+        matches!(self, RoleKind::Compute(_))
+    }
+}
+
+/// Whose each op of a function is.
+pub(super) struct Roles<'a> {
+    function: &'a Function,
+    lines: &'a MmaWarps,
+    /// Who makes the mmas that touch what is in a pipeline.
+    multiplying: BTreeMap<Pipeline, BTreeSet<usize>>,
+    /// Who computes what is put in a pipeline, or from what is in it.
+    computing: [BTreeMap<Pipeline, BTreeSet<usize>>; 2],
+    /// The steps of pipelines that fences stand before, whose warp_role needs them.
+    fenced: BTreeMap<OpId, OpId>,
+    /// Loads of single elements that nothing in the function overwrites: each warp_role makes those that it needs.
+    of_all: BTreeSet<OpId>,
+}
+
+impl<'a> Roles<'a> {
+    pub(super) fn of(function: &'a Function, lines: &'a MmaWarps) -> Roles<'a> {
+        let body = &function.body;
+        let all = body.walk(function.region);
+        let mut before_writes = Order::new(function);
+        for &op in &all {
+            let effects = body.ops[op].kind.effects();
+            let token = effects
+                .global
+                .filter(|access| access.access_kind.writes() || access.order.scope.is_some())
+                .and_then(|access| access.token);
+            token.into_iter().for_each(|token| before_writes.follow(token));
+        }
+        let kept = |value: &Value| !before_writes.lost && !before_writes.seen.contains(value);
+        let of_all = |op: &OpId| is_lookup(function, *op) && body.ops[*op].results.iter().all(kept);
+        let of_all = all.iter().copied().filter(of_all).collect();
+        let mut multiplying: BTreeMap<Pipeline, BTreeSet<usize>> = BTreeMap::new();
+        for kind in all.iter().map(|op| &body.ops[*op].kind).filter(|kind| tmem_pipelines::is_mma(kind)) {
+            for access in kind.effects().buffers {
+                let pipeline = function.attrs.pipeline_of(access.buffer).map(|(pipeline, _)| pipeline);
+                pipeline.into_iter().for_each(|pipeline| _ = multiplying.entry(pipeline).or_default().insert(lines.of_mma(kind)));
+            }
+        }
+        let mut computing: [BTreeMap<Pipeline, BTreeSet<usize>>; 2] = Default::default();
+        for &op in &all {
+            let kind = &body.ops[op].kind;
+            if tmem_pipelines::is_mma(kind) || tma_pipelines::filled(kind).is_some() || is_stored_by_another(function, kind) {
+                continue;
+            }
+            for access in kind.effects().buffers {
+                let Some((pipeline, info)) = function.attrs.pipeline_of(access.buffer) else { continue };
+                let proxy = usize::from(info.fill != Fill::Threads || !access.access_kind.writes());
+                computing[proxy].entry(pipeline).or_default().extend(lines.groups.of_op(op, kind));
+            }
+        }
+        Roles { function, lines, multiplying, computing, fenced: fenced(function), of_all }
+    }
+
+    pub(super) fn function(&self) -> &'a Function {
+        self.function
+    }
+
+    /// Whether an op is this warp_role's. Of none is one that each warp_role executes that needs it.
+    pub(super) fn is_of(&self, op: OpId, role: RoleKind) -> bool {
+        self.roles(op).contains(&role)
+    }
+    /// Whether an op is other warp_roles' alone.
+    pub(super) fn is_foreign(&self, op: OpId, role: RoleKind) -> bool {
+        let roles = self.roles(op);
+        !roles.is_empty() && !roles.contains(&role)
+    }
+
+    fn roles(&self, op: OpId) -> Vec<RoleKind> {
+        let kind = &self.function.body.ops[op].kind;
+        match kind {
+            Op::PipelineAcquire { pipeline, .. } | Op::PipelineCommit { pipeline, .. } => self.fills(*pipeline),
+            Op::PipelineWait { pipeline, .. } | Op::PipelineRelease { pipeline, .. } => self.drains(*pipeline),
+            _ if tma_pipelines::filled(kind).is_some() => vec![RoleKind::Load],
+            _ if tmem_pipelines::is_mma(kind) => vec![RoleKind::Mma(self.lines.of_mma(kind))],
+            _ if is_stored_by_another(self.function, kind) => vec![RoleKind::Store],
+            Op::AsyncFence {} if self.fenced.contains_key(&op) => self.roles(self.fenced[&op]),
+            _ if kind.is_pure() || self.of_all.contains(&op) => vec![],
+            _ if matches!(kind.effects().other, Effect::Branches | Effect::Leaves) => vec![],
+            _ => self.lines.groups.of_op(op, kind).into_iter().map(RoleKind::Compute).collect(),
+        }
+    }
+
+    /// Who fills the stages of a pipeline.
+    pub(super) fn fills(&self, pipeline: Pipeline) -> Vec<RoleKind> {
+        match self.function.attrs.pipelines[pipeline].fill {
+            Fill::Tma => vec![RoleKind::Load],
+            Fill::Mma => self.multiplying(pipeline),
+            Fill::Threads | Fill::Copies => self.computing(pipeline, 0),
+        }
+    }
+
+    /// Who frees them, or is told.
+    pub(super) fn drains(&self, pipeline: Pipeline) -> Vec<RoleKind> {
+        let info = &self.function.attrs.pipelines[pipeline];
+        match info.drain {
+            // Whose turn it is another one wants to know that computes.
+            Drain::Warps if info.is_signal_only() => vec![RoleKind::Compute(self.lines.groups.count() - 1)],
+            _ if info.is_signal_only() => vec![RoleKind::Load],
+            Drain::Mma => self.multiplying(pipeline),
+            // What threads fill and threads empty they would not need a pipeline for.
+            Drain::Threads | Drain::Warps if info.fill == Fill::Threads => vec![RoleKind::Store],
+            Drain::Threads | Drain::Warps => self.computing(pipeline, 1),
+        }
+    }
+
+    /// Of those that compute, who fills a pipeline (0) or drains it (1).
+    fn computing(&self, pipeline: Pipeline, proxy: usize) -> Vec<RoleKind> {
+        match self.computing[proxy].get(&pipeline) {
+            Some(all) => all.iter().copied().map(RoleKind::Compute).collect(),
+            None => vec![RoleKind::Compute(0)],
+        }
+    }
+
+    fn multiplying(&self, pipeline: Pipeline) -> Vec<RoleKind> {
+        let all = if common::fault_injected("sched.follower") { 1 } else { usize::MAX };
+        self.multiplying.get(&pipeline).into_iter().flatten().take(all).copied().map(RoleKind::Mma).collect()
+    }
+}
+
+/// The step of a pipeline behind each fence that stands right before one.
+fn fenced(function: &Function) -> BTreeMap<OpId, OpId> {
+    let body = &function.body;
+    let is_step = |op: OpId| matches!(body.ops[op].kind, Op::PipelineCommit { .. } | Op::PipelineRelease { .. });
+    let is_fence = |op: OpId| matches!(body.ops[op].kind, Op::AsyncFence {});
+    let pairs = body.blocks.values().flat_map(|block| block.ops.windows(2));
+    pairs.filter(|pair| is_fence(pair[0]) && is_step(pair[1])).map(|pair| (pair[0], pair[1])).collect()
+}
+
+/// Whether an op has tma_copies stored from what comes through a pipeline.
+fn is_stored_by_another(function: &Function, op: &Op) -> bool {
+    matches!(op, Op::Core(tileas::Op::TmaStore { buffer, .. }) if function.attrs.pipeline_of(*buffer).is_some())
+}
+
+/// What keeps a function from being divided, whoever does what.
+pub(super) fn check(function: &Function) -> Result<(), Why> {
+    let body = &function.body;
+    let all = body.walk(function.region);
+    let copies: Vec<OpId> = all.iter().copied().filter(|op| tma_pipelines::filled(&body.ops[*op].kind).is_some()).collect();
+    if copies.is_empty() {
+        return Err("the copy engine has nothing to do".into());
+    }
+    let last = body.terminator(function.entry());
+    for &op in &all {
+        let kind = &body.ops[op].kind;
+        if matches!(kind.core(), Some(Core::Return {})) && Some(op) != last {
+            return Err("it returns before its end".into());
+        }
+        match kind.effects().other {
+            Effect::Allocates => return Err("it takes memory of the block's own".into()),
+            Effect::Orders => return Err(format!("{} orders what all warp_roles do", kind.mnemonic())),
+            _ => {}
+        }
+    }
+    for op in copies {
+        let token = body.ops[op].kind.effects().global.and_then(|access| access.token);
+        if token.is_some_and(|token| !Order::is_of_loads(function, token)) {
+            return Err("a copy is ordered behind something else than loads".into());
+        }
+    }
+    Ok(())
+}
+
+/// Follows tokens back to what they order.
+pub(crate) struct Order<'a> {
+    function: &'a Function,
+    seen: BTreeSet<Value>,
+    /// The accesses that have to come before.
+    pub(crate) accesses: BTreeSet<OpId>,
+    /// Whether something else than a load is among them.
+    others: bool,
+    /// Whether a token comes from where it is not followed.
+    pub(crate) lost: bool,
+}
+
+impl<'a> Order<'a> {
+    pub(crate) fn new(function: &'a Function) -> Order<'a> {
+        Order { function, seen: BTreeSet::new(), accesses: BTreeSet::new(), others: false, lost: false }
+    }
+
+    /// Whether nothing but loads has to come before what a token orders.
+    pub(crate) fn is_of_loads(function: &'a Function, token: Value) -> bool {
+        let mut order = Order::new(function);
+        order.follow(token);
+        !order.others && !order.lost
+    }
+
+    pub(crate) fn follow(&mut self, token: Value) {
+        let mut work = vec![token];
+        while let Some(token) = work.pop() {
+            if self.seen.insert(token) {
+                work.extend(self.from(token));
+            }
+        }
+    }
+
+    /// The tokens that a token stands for.
+    fn from(&mut self, token: Value) -> Vec<Value> {
+        let body = &self.function.body;
+        let around =
+            |block| body.ops.ids().find(|op| body.ops[*op].kind.regions().iter().any(|region| body.block_of(*region) == block));
+        let (op, index) = match body.values[token].def {
+            Def::Result { op, index } => (Some(op), index as usize),
+            // The counter of a loop is no token.
+            Def::Argument { block, index } => (around(block), (index as usize).saturating_sub(1)),
+        };
+        let Some(op) = op else { return Vec::new() };
+        let ended_with = |region: Region| {
+            let end = body
+                .terminator(body.block_of(region))
+                .filter(|end| matches!(body.ops[*end].kind.core(), Some(Core::Yield { .. } | Core::Continue { .. })));
+            end.and_then(|end| body.ops[end].kind.operands().get(index).copied())
+        };
+        let kind = &body.ops[op].kind;
+        match kind.core() {
+            Some(Core::MakeToken {}) => Vec::new(),
+            Some(Core::JoinTokens { tokens }) => tokens.clone(),
+            Some(Core::For { init, body: region, .. }) => init.get(index).copied().into_iter().chain(ended_with(*region)).collect(),
+            Some(Core::If { then, otherwise, .. }) => {
+                [then, otherwise].into_iter().filter_map(|region| ended_with(*region)).collect()
+            }
+            Some(_) => {
+                self.lost = true;
+                Vec::new()
+            }
+            None => {
+                let access = kind.effects().global;
+                self.accesses.insert(op);
+                self.others |= access.is_none_or(|access| access.access_kind.writes() || access.order.scope.is_some());
+                access.and_then(|access| access.token).into_iter().collect()
+            }
+        }
+    }
+}
+
+/// An warp_role beside the one that computes has no tiles of several elements, and looks at no memory that another writes.
+pub(super) fn is_scalar(roles: &Roles<'_>, slice: &Slice) -> Result<(), Why> {
+    let body = &roles.function.body;
+    for op in slice.ops() {
+        let node = &body.ops[op];
+        let tile = |value: &Value| !is_uniform(body.ty(*value)) && slice.has(*value);
+        if roles.is_foreign(op, slice.role()) || node.results.iter().any(tile) {
+            let on = if node.kind.effects().global.is_some() { "memory" } else { "a tile" };
+            return Err(format!("the place or time of a copy depends on {on}"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,240 @@
+//! Writes the bodies of warp_roles.
+
+use super::role_slice::Slice;
+use base::ir::{Op as OpId, Operation};
+use base::{Arena, Region, Value};
+use core_dialect::core_ops::Core;
+use core_dialect::region_nesting::RegionNesting;
+use sched::{Function, Op, WarpRole};
+use std::collections::{BTreeMap, BTreeSet};
+use tileas::Type;
+use tileas::layout::{Layout, LayoutId};
+
+/// Puts a body for each warp_role in the place of the function's ops, behind what they have in common.
+pub(super) fn write(function: &mut Function, slices: &[Slice], layouts: &mut Arena<LayoutId, Layout>) {
+    let entry = function.entry();
+    let nesting = RegionNesting::of(&function.body, function.region);
+    let mut ops = std::mem::take(&mut function.body.blocks[entry].ops);
+    let end = ops.pop().expect("a function returns at its end");
+    let shared = shared(function, &ops, slices);
+    let (top, own) = ops.into_iter().partition(|op| shared.contains(op));
+    let (mut top, own) = put_off(function, top, own);
+    for (warp_role, slice) in function.attrs.warp_roles.ids().zip(slices).collect::<Vec<_>>() {
+        let region = function.body.new_region();
+        let block = function.body.new_block(region);
+        let warps = function.attrs.warp_roles[warp_role].warps;
+        let uniform = (!slice.role().computes()).then(|| uniform(layouts, warps));
+        let mut writer = BodyWriter { function, warp_role, slice, nesting: &nesting, uniform, map: BTreeMap::new() };
+        let mut body = writer.ops(&own);
+        body.push(writer.copied(end, |_| {}));
+        function.body.blocks[block].ops = body;
+        let warp_role = Op::WarpRole { role: warp_role, body: region };
+        top.push(function.body.new_op(warp_role, [], function.loc));
+    }
+    top.push(end);
+    function.body.blocks[entry].ops = top;
+    *function = base::text::compact(function);
+}
+
+/// The ops that compute what several warp_roles need of scalars and views. Tokens and tiles are each warp_role's own.
+fn shared(function: &Function, ops: &[OpId], slices: &[Slice]) -> BTreeSet<OpId> {
+    let body = &function.body;
+    let mut shared = BTreeSet::new();
+    let mut known: BTreeSet<Value> = function.params().iter().copied().collect();
+    for &op in ops {
+        let node = &body.ops[op];
+        let several = slices.iter().filter(|slice| slice.executes(op)).count() > 1;
+        let plain = node.kind.is_pure() && node.kind.regions().is_empty();
+        let of_all = |value: &Value| !matches!(body.ty(*value), Type::Tile { .. } | Type::Token);
+        if several && plain && node.results.iter().all(of_all) && node.kind.operands().iter().all(|value| known.contains(value)) {
+            known.extend(node.results.iter().copied());
+            shared.insert(op);
+        }
+    }
+    shared
+}
+
+/// What is first needed behind a loop goes from what is shared to where it is needed, in each warp_role that needs it: it would be in a register
+/// all through that loop, and those are what a loop of mmas is short of. Takes and gives the ops that are shared, and the others.
+fn put_off(function: &Function, shared: Vec<OpId>, own: Vec<OpId>) -> (Vec<OpId>, Vec<OpId>) {
+    let body = &function.body;
+    let is_loop = |op: &OpId| matches!(body.ops[*op].kind.core(), Some(Core::For { .. } | Core::Loop { .. }));
+    let Some(first_loop) = own.iter().position(is_loop) else { return (shared, own) };
+    let mut needed: BTreeMap<Value, usize> = BTreeMap::new();
+    for (at, op) in own.iter().enumerate() {
+        let regions = body.ops[*op].kind.regions();
+        let inside = regions.into_iter().flat_map(|region| body.walk(region));
+        for value in inside.chain([*op]).flat_map(|op| body.ops[op].kind.operands()) {
+            needed.entry(value).or_insert(at);
+        }
+    }
+    let (mut early, mut late) = (Vec::new(), vec![Vec::new(); own.len()]);
+    // Those that use an op's results come before it here.
+    for op in shared.into_iter().rev() {
+        let node = &body.ops[op];
+        let at = node.results.iter().filter_map(|value| needed.get(value)).min().copied().unwrap_or(0);
+        for value in node.kind.operands() {
+            let earlier = if at > first_loop { at } else { 0 };
+            needed.entry(value).and_modify(|at| *at = earlier.min(*at)).or_insert(earlier);
+        }
+        if at > first_loop { late[at].push(op) } else { early.push(op) }
+    }
+    early.reverse();
+    let own = own.into_iter().zip(late).flat_map(|(op, late)| late.into_iter().rev().chain([op])).collect();
+    (early, own)
+}
+
+/// The layout of one element that all threads of some warps have.
+fn uniform(layouts: &mut Arena<LayoutId, Layout>, warps: u32) -> LayoutId {
+    let layout = Layout::uniform(warps.checked_ilog2().unwrap_or(0) as usize);
+    let known = layouts.iter().find(|(_, other)| **other == layout).map(|(id, _)| id);
+    known.unwrap_or_else(|| layouts.push(layout))
+}
+
+struct BodyWriter<'a> {
+    function: &'a mut Function,
+    warp_role: WarpRole,
+    slice: &'a Slice,
+    nesting: &'a RegionNesting,
+    /// That of the tiles of an warp_role that has none but of one element.
+    uniform: Option<LayoutId>,
+    /// What the warp_role has for a value of the whole; what is shared is the same.
+    map: BTreeMap<Value, Value>,
+}
+
+impl BodyWriter<'_> {
+    fn ops(&mut self, ops: &[OpId]) -> Vec<OpId> {
+        let mut out = Vec::new();
+        for &op in ops {
+            let kind = &self.function.body.ops[op].kind;
+            if self.slice.executes(op) || kind.is_terminator() {
+                out.push(self.op(op));
+            }
+        }
+        out
+    }
+
+    fn op(&mut self, op: OpId) -> OpId {
+        let body = &self.function.body;
+        let node = &body.ops[op];
+        let args = |region: Region| body.blocks[body.block_of(region)].args.clone();
+        match node.kind.core() {
+            Some(Core::If { .. }) => {
+                let results = self.slice.kept(&node.results);
+                self.construct(op, &[], 0, &results)
+            }
+            Some(Core::For { body: region, .. }) => {
+                let carried = self.slice.kept(&args(*region)[1..]);
+                self.construct(op, &carried, 1, &carried)
+            }
+            Some(Core::Loop { body: region, .. }) => {
+                let (carried, results) = (self.slice.kept(&args(*region)), self.slice.kept(&node.results));
+                self.construct(op, &carried, 0, &results)
+            }
+            Some(Core::Yield { .. } | Core::Continue { .. } | Core::Break { .. }) => {
+                let kept = self.kept_at(op);
+                self.copied(op, |kind| retain(kind, &kept))
+            }
+            _ => {
+                let warp_role = self.warp_role;
+                let threads = self.function.attrs.warp_roles[warp_role].threads();
+                self.copied(op, |kind| name_barrier(kind, warp_role, threads))
+            }
+        }
+    }
+
+    /// Which of its operands the op that ends part of a construct keeps.
+    fn kept_at(&self, end: OpId) -> Vec<usize> {
+        let body = &self.function.body;
+        let construct = self.nesting.ended_by(&self.function.body, end).expect("it ends a construct");
+        let carried = |region: &Region, first: usize| self.slice.kept(&body.blocks[body.block_of(*region)].args[first..]);
+        let node = &body.ops[construct];
+        match (body.ops[end].kind.core(), node.kind.core()) {
+            (Some(Core::Continue { .. }), Some(Core::For { body: region, .. })) => carried(region, 1),
+            (Some(Core::Continue { .. }), Some(Core::Loop { body: region, .. })) => carried(region, 0),
+            _ => self.slice.kept(&node.results),
+        }
+    }
+
+    /// Control flow, with those of the values it carries and gives that the warp_role needs. `first` arguments of its regions stand
+    /// before what is carried.
+    fn construct(&mut self, op: OpId, carried: &[usize], first: usize, results: &[usize]) -> OpId {
+        let mut node = self.function.body.ops[op].clone();
+        retain(&mut node.kind, carried);
+        node.kind.for_each_operand_mut(&mut |value| *value = self.mapped(*value));
+        let args: Vec<usize> = (0..first).chain(carried.iter().map(|i| first + i)).collect();
+        node.kind.for_each_region_mut(&mut |region| *region = self.region(*region, Some(&args)));
+        node.results = results.iter().map(|i| node.results[*i]).collect();
+        self.made(node)
+    }
+
+    /// An op with everything in it.
+    fn copied(&mut self, op: OpId, change: impl FnOnce(&mut Op)) -> OpId {
+        let mut node = self.function.body.ops[op].clone();
+        change(&mut node.kind);
+        node.kind.for_each_operand_mut(&mut |value| *value = self.mapped(*value));
+        node.kind.for_each_region_mut(&mut |region| *region = self.region(*region, None));
+        self.made(node)
+    }
+
+    fn made(&mut self, node: base::ir::OpNode<Op>) -> OpId {
+        let body = &mut self.function.body;
+        let mut types: Vec<Type> = node.results.iter().map(|value| body.ty(*value).clone()).collect();
+        for ty in &mut types {
+            if let (Type::Tile { layout, .. }, Some(uniform)) = (ty, self.uniform) {
+                *layout = uniform;
+            }
+        }
+        let new = body.new_op(node.kind, types, node.loc);
+        self.map.extend(node.results.iter().copied().zip(body.ops[new].results.iter().copied()));
+        new
+    }
+
+    /// A region with the warp_role's part of what is in it, and those of its arguments; with all of both, where none are named.
+    fn region(&mut self, old: Region, args: Option<&[usize]>) -> Region {
+        let body = &mut self.function.body;
+        let node = body.blocks[body.block_of(old)].clone();
+        let region = body.new_region();
+        let block = body.new_block(region);
+        for (_, arg) in node.args.iter().enumerate().filter(|(i, _)| args.is_none_or(|args| args.contains(i))) {
+            let mut ty = body.ty(*arg).clone();
+            if let (Type::Tile { layout, .. }, Some(uniform)) = (&mut ty, self.uniform) {
+                *layout = uniform;
+            }
+            let new = body.add_argument(block, ty);
+            self.map.insert(*arg, new);
+        }
+        let ops = match args {
+            Some(_) => self.ops(&node.ops),
+            None => node.ops.iter().map(|op| self.copied(*op, |_| {})).collect(),
+        };
+        self.function.body.blocks[block].ops = ops;
+        region
+    }
+
+    fn mapped(&self, value: Value) -> Value {
+        self.map.get(&value).copied().unwrap_or(value)
+    }
+}
+
+/// Keeps those of the values that control flow hands on.
+fn retain(kind: &mut Op, kept: &[usize]) {
+    let Op::Core(tileas::Op::Core(
+        Core::For { init: values, .. }
+        | Core::Loop { init: values, .. }
+        | Core::Yield { values }
+        | Core::Continue { values }
+        | Core::Break { values },
+    )) = kind
+    else {
+        return;
+    };
+    *values = kept.iter().map(|i| values[*i]).collect();
+}
+
+/// The block's barrier is that of the warp_role that all its threads are of.
+fn name_barrier(kind: &mut Op, warp_role: WarpRole, all: u32) {
+    if let Op::Barrier { id, threads } = kind {
+        (*id, *threads) = (warp_role.barrier(), all);
+    }
+}

@@ -1,0 +1,174 @@
+//! What an warp_role executes of a function: the ops that are its own, the control flow around them, and what both are computed from.
+
+use super::Why;
+use super::op_roles::{RoleKind, Roles};
+use base::Value;
+use base::ir::{Def, Op as OpId, Operation};
+use core_dialect::core_ops::Core;
+use core_dialect::region_nesting::RegionNesting;
+use sched::Function;
+use std::collections::BTreeSet;
+use tileas::Type;
+
+pub(super) struct Slice {
+    role: RoleKind,
+    ops: BTreeSet<OpId>,
+    values: BTreeSet<Value>,
+}
+
+impl Slice {
+    pub(super) fn of(roles: &Roles<'_>, role: RoleKind) -> Result<Slice, Why> {
+        let function = roles.function();
+        let mut marker = Marker {
+            function,
+            roles,
+            nesting: RegionNesting::of(&function.body, function.region),
+            slice: Slice { role, ops: BTreeSet::new(), values: BTreeSet::new() },
+            work: Vec::new(),
+            why: None,
+        };
+        for op in function.body.walk(function.region) {
+            if roles.is_of(op, role) {
+                marker.op(op);
+            }
+        }
+        marker.finish()
+    }
+
+    pub(super) fn role(&self) -> RoleKind {
+        self.role
+    }
+    pub(super) fn ops(&self) -> impl Iterator<Item = OpId> + '_ {
+        self.ops.iter().copied()
+    }
+    pub(super) fn executes(&self, op: OpId) -> bool {
+        self.ops.contains(&op)
+    }
+    pub(super) fn has(&self, value: Value) -> bool {
+        self.values.contains(&value)
+    }
+
+    /// Which of some values the warp_role needs.
+    pub(super) fn kept(&self, values: &[Value]) -> Vec<usize> {
+        (0..values.len()).filter(|i| self.has(values[*i])).collect()
+    }
+}
+
+struct Marker<'a> {
+    function: &'a Function,
+    roles: &'a Roles<'a>,
+    nesting: RegionNesting,
+    slice: Slice,
+    /// Values whose origin is not marked yet.
+    work: Vec<Value>,
+    why: Option<Why>,
+}
+
+impl Marker<'_> {
+    fn finish(mut self) -> Result<Slice, Why> {
+        while let Some(value) = self.work.pop() {
+            self.origin(value);
+        }
+        self.why.map_or(Ok(self.slice), Err)
+    }
+
+    fn value(&mut self, value: Value) {
+        if self.slice.values.insert(value) {
+            self.work.push(value);
+        }
+    }
+
+    /// An op and the constructs around it.
+    fn op(&mut self, op: OpId) {
+        let mut at = Some(op);
+        while let Some(op) = at.filter(|op| !self.slice.ops.contains(op)) {
+            self.slice.ops.insert(op);
+            self.needs(op);
+            at = self.nesting.parent(op);
+        }
+    }
+
+    /// What an op needs whichever of its results are.
+    fn needs(&mut self, op: OpId) {
+        let body = &self.function.body;
+        let kind = &body.ops[op].kind;
+        match kind.core() {
+            Some(Core::For { lower, upper, step, .. }) => [*lower, *upper, *step].into_iter().for_each(|value| self.value(value)),
+            Some(Core::If { cond, .. }) => self.value(*cond),
+            Some(Core::Loop { .. }) => {}
+            _ => {
+                // What a reduction combines by is inside of it, and may use what is outside.
+                let inner: Vec<OpId> = kind.regions().into_iter().flat_map(|region| body.walk(region)).collect();
+                let operands = inner.into_iter().chain([op]).flat_map(|op| body.ops[op].kind.operands());
+                operands.collect::<Vec<_>>().into_iter().for_each(|value| self.value(value));
+                self.slice.values.extend(body.ops[op].results.iter().copied());
+            }
+        }
+        if matches!(kind.core(), Some(Core::For { .. } | Core::Loop { .. })) {
+            // Whether another iteration comes is decided where the loop is left.
+            let ends = self.nesting.ends(op).to_vec();
+            let parents: Vec<OpId> = ends.into_iter().filter_map(|end| self.nesting.parent(end)).collect();
+            parents.into_iter().for_each(|parent| self.op(parent));
+        }
+    }
+
+    /// Where a value comes from.
+    fn origin(&mut self, value: Value) {
+        let body = &self.function.body;
+        match body.values[value].def {
+            Def::Result { op, index } => {
+                let kind = &body.ops[op].kind;
+                let foreign = self.roles.is_foreign(op, self.slice.role);
+                if foreign && *body.ty(value) == Type::Token {
+                    self.why = Some("what comes behind a copy is told by a token".into());
+                    return;
+                }
+                self.op(op);
+                match kind.core() {
+                    Some(Core::For { .. }) => self.carried(op, index as usize),
+                    Some(Core::If { .. }) => self.ended_with(op, index as usize, |_| true),
+                    Some(Core::Loop { .. }) => self.ended_with(op, index as usize, |core| matches!(core, Core::Break { .. })),
+                    _ => {}
+                }
+            }
+            Def::Argument { block, index } => {
+                let Some(op) = self.nesting.around(block) else { return };
+                self.op(op);
+                match body.ops[op].kind.core() {
+                    Some(Core::For { .. }) if index > 0 => self.carried(op, index as usize - 1),
+                    Some(Core::Loop { .. }) => self.carried(op, index as usize),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// A value that a loop carries, with all that it is in some iteration.
+    fn carried(&mut self, op: OpId, index: usize) {
+        let body = &self.function.body;
+        match body.ops[op].kind.core() {
+            Some(Core::For { init, body: region, .. }) => {
+                self.value(init[index]);
+                self.value(body.blocks[body.block_of(*region)].args[index + 1]);
+                self.value(body.ops[op].results[index]);
+            }
+            Some(Core::Loop { init, body: region }) => {
+                self.value(init[index]);
+                self.value(body.blocks[body.block_of(*region)].args[index]);
+            }
+            _ => unreachable!("only loops carry values"),
+        }
+        self.ended_with(op, index, |core| matches!(core, Core::Continue { .. }));
+    }
+
+    /// What the ops that end a construct in some proxy end it with.
+    fn ended_with(&mut self, op: OpId, index: usize, proxy: impl Fn(&Core) -> bool) {
+        let ends = self.nesting.ends(op).to_vec();
+        for end in ends {
+            let kind = &self.function.body.ops[end].kind;
+            if kind.core().is_some_and(&proxy) {
+                self.value(kind.operands()[index]);
+            }
+        }
+    }
+}

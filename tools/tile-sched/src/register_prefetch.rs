@@ -1,0 +1,227 @@
+//! Lets loads of a loop be made in the iteration before their own, in registers that the loop carries: what copies to shared memory are
+//! for tiles that are copied, for those that are not.
+//!
+//! Requires: nothing decided about the loops. Establishes: that such a load stands before its loop, for the first iteration, and in it for
+//! the next one, if there is one; the rest of the loop computes from what it carries.
+//!
+//! That pays where nothing else of a multiprocessor computes while a block waits: in persistent loops, and those inside them, of whose
+//! grid no more blocks are launched than run at a time; and in all loops of threads that need so many registers that a multiprocessor
+//! has capacity for few warps. It takes registers, so a loop carries but a part of those that a thread has.
+
+use crate::graph::{leaves_at_its_end, loops, region_of, slice_ahead};
+use crate::materialize::{forget_order, mapped};
+use crate::occupancy::ENOUGH_WARPS;
+use crate::register_pressure;
+use base::ir::{Block, Op as OpId, Operation};
+use base::{Arena, Body, Loc, Target, Value};
+use core_dialect::core_ops::Core;
+use core_dialect::persistent_loops::{is_clc_loop, is_persistent};
+use core_dialect::tile::{Dense, Elem};
+use numerics::Scalar;
+use numerics::arith::{Binary, Compare, Overflow, Predicate, Signedness};
+use sched::{Function, Op};
+use std::collections::{BTreeMap, BTreeSet};
+use tileas::layout::{Layout, LayoutId};
+use tileas::{Type, budget};
+
+/// Of the registers of a thread, what part a loop carries at most for the next iteration.
+const PART: u32 = 4;
+
+/// A load that can be made an iteration ahead, and what its address needs.
+struct Load {
+    op: OpId,
+    slice: Vec<OpId>,
+    registers: u32,
+}
+
+/// Moves the loads of loops where that pays, or `everywhere`; gives the loops, with how many registers each carries more.
+pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, target: Target, everywhere: bool) -> Vec<(Loc, u32)> {
+    let attrs = &function.attrs.program;
+    let capacity = budget::registers(target, attrs.warps, attrs.occupancy.unwrap_or(1)) / PART;
+    let mut moved = Vec::new();
+    let everywhere = everywhere || has_few_warps(function, layouts, target);
+    for for_op in if everywhere { loops(function) } else { persistent_loops(function) } {
+        let found = loads(function, for_op, layouts);
+        let mut left = capacity;
+        let mut fitting: Vec<Load> = Vec::new();
+        for load in found {
+            // The address of the next iteration would need the value that the other load fetches for it, not the one that the loop carries.
+            let needs_carried = fitting.iter().any(|carried| load.slice.contains(&carried.op));
+            if load.registers <= left && !needs_carried {
+                left -= load.registers;
+                fitting.push(load);
+            }
+        }
+        let loc = function.body.ops[for_op].loc;
+        if !fitting.is_empty() {
+            moved.push((loc, capacity - left));
+        }
+        fitting.into_iter().fold(for_op, |for_op, load| carry(&mut function.body, for_op, &load));
+    }
+    if !moved.is_empty() {
+        *function = base::text::compact(function);
+    }
+    moved
+}
+
+/// Whether a multiprocessor has no registers for as many warps as hide what they wait for.
+fn has_few_warps(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target) -> bool {
+    let warps = function.attrs.program.warps;
+    let blocks = ENOUGH_WARPS.div_ceil(warps.max(1));
+    budget::registers(target, warps, blocks) < register_pressure::needs(function, layouts)
+}
+
+/// The loops that go iteration the tiles of a grid, and those directly inside them, in program order.
+fn persistent_loops(function: &Function) -> Vec<OpId> {
+    let body = &function.body;
+    let mut persistent = BTreeSet::new();
+    let mut stack = vec![(function.region, false)];
+    while let Some((region, inside)) = stack.pop() {
+        for &op in &body.blocks[body.block_of(region)].ops {
+            let is_loop = matches!(body.ops[op].kind.core(), Some(Core::For { .. }));
+            let persists = is_loop && (inside || is_persistent(body, op, Op::core));
+            persistent.extend(persists.then_some(op));
+            stack.extend(body.ops[op].kind.regions().into_iter().map(|region| (region, persists)));
+        }
+    }
+    loops(function).into_iter().filter(|op| persistent.contains(op)).collect()
+}
+
+/// The loads of a loop that it may carry.
+fn loads(function: &Function, for_op: OpId, layouts: &Arena<LayoutId, Layout>) -> Vec<Load> {
+    let body = &function.body;
+    let block = body.block_of(region_of(function, for_op));
+    if is_clc_loop(body, body.ops[for_op].kind.core(), Op::core)
+        || !computes_alone(function, for_op)
+        || leaves_at_its_end(function, block).is_err()
+    {
+        return Vec::new();
+    }
+    let load = |op: &OpId| {
+        let Op::Core(tileas::Op::LoadView { order, .. } | tileas::Op::Load { order, .. }) = &body.ops[*op].kind else {
+            return None;
+        };
+        let ty = body.ty(body.ops[*op].results[0]);
+        let Type::Tile { elem: Elem::Scalar(_), layout, .. } = ty else { return None };
+        let registers = layouts[*layout].registers() as u32 * ty.elem()?.bits().div_ceil(32);
+        let slice = slice_ahead(function, block, *op).ok().filter(|_| order.scope.is_none())?;
+        Some(Load { op: *op, slice, registers })
+    };
+    body.blocks[block].ops.iter().filter_map(load).collect()
+}
+
+/// Whether a loop has no other one in it, and no mma, beside which loads are hidden.
+fn computes_alone(function: &Function, for_op: OpId) -> bool {
+    let inside = function.body.walk(region_of(function, for_op));
+    !inside.into_iter().any(|op| {
+        let kind = &function.body.ops[op].kind;
+        matches!(kind, Op::Core(tileas::Op::Mma { .. })) || matches!(kind.core(), Some(Core::For { .. } | Core::Loop { .. }))
+    })
+}
+
+/// Lets a loop carry what a load gives; the loop is then another op.
+fn carry(body: &mut Body<Op, Type>, for_op: OpId, load: &Load) -> OpId {
+    let Some(Core::For { lower, upper, step, mut init, unsigned, body: region }) = body.ops[for_op].kind.core().cloned() else {
+        unreachable!("only loops carry")
+    };
+    let (loc, block) = (body.ops[for_op].loc, body.block_of(region));
+    let counter = body.blocks[block].args[0];
+    let (index, ty) = (body.ty(counter).clone(), body.ty(body.ops[load.op].results[0]).clone());
+
+    let mut before = PrefetchWriter { body, out: Vec::new(), loc };
+    let begins = before.less(if unsigned { Signedness::Unsigned } else { Signedness::Signed }, lower, upper);
+    init.push(before.loaded(begins, load, (counter, lower)));
+    let before = before.out;
+
+    let mut ahead = PrefetchWriter { body, out: Vec::new(), loc };
+    // The sum cannot wrap where there is such an iteration.
+    let next = ahead.core(Core::Binary { kind: Binary::AddI { overflow: Overflow::None }, lhs: counter, rhs: step }, index.clone());
+    let left = ahead.core(Core::Binary { kind: Binary::SubI { overflow: Overflow::None }, lhs: upper, rhs: counter }, index);
+    let goes_on = ahead.less(Signedness::Unsigned, step, left);
+    let loaded = ahead.loaded(goes_on, load, (counter, next));
+    let token = ahead.core(Core::MakeToken {}, Type::Token);
+    let ahead = ahead.out;
+
+    let now = body.add_argument(block, ty.clone());
+    for (old, new) in body.ops[load.op].results.clone().into_iter().zip([now, token]) {
+        body.replace_uses(old, new);
+    }
+    let end = body.terminator(block).expect("a loop's body ends in continue");
+    if let Op::Core(tileas::Op::Core(Core::Continue { values })) = &mut body.ops[end].kind {
+        values.push(loaded);
+    }
+    let ops = &mut body.blocks[block].ops;
+    ops.retain(|op| *op != load.op);
+    ops.splice(0..0, ahead);
+
+    let types: Vec<Type> = body.ops[for_op].results.iter().map(|value| body.ty(*value).clone()).chain([ty]).collect();
+    let kind = Op::Core(tileas::Op::Core(Core::For { lower, upper, step, init, unsigned, body: region }));
+    let new = body.new_op(kind, types, loc);
+    for (old, new) in body.ops[for_op].results.clone().into_iter().zip(body.ops[new].results.clone()) {
+        body.replace_uses(old, new);
+    }
+    let (place, at) = place_of(body, for_op);
+    body.blocks[place].ops.splice(at..=at, before.into_iter().chain([new]));
+    new
+}
+
+fn place_of(body: &Body<Op, Type>, op: OpId) -> (Block, usize) {
+    let place = body.blocks.iter().find_map(|(block, node)| Some((block, node.ops.iter().position(|other| *other == op)?)));
+    place.expect("the loop is in a block")
+}
+
+/// Writes ops one after the other.
+struct PrefetchWriter<'a> {
+    body: &'a mut Body<Op, Type>,
+    out: Vec<OpId>,
+    loc: Loc,
+}
+
+impl PrefetchWriter<'_> {
+    /// What a load gives in the iteration with an index, and zeros if there is none.
+    fn loaded(&mut self, exists: Value, load: &Load, (counter, index): (Value, Value)) -> Value {
+        let ty = self.body.ty(self.body.ops[load.op].results[0]).clone();
+        let outer = std::mem::take(&mut self.out);
+        let [then, otherwise] = [(); 2].map(|()| self.body.new_region());
+        let block = self.body.new_block(then);
+        let mut map = BTreeMap::from([(counter, index)]);
+        for &op in load.slice.iter().chain([&load.op]) {
+            self.repeat(op, &mut map);
+        }
+        let loaded = map[&self.body.ops[load.op].results[0]];
+        self.end(block, loaded);
+        let block = self.body.new_block(otherwise);
+        let zeros = self.core(Core::Constant { value: Dense::Splat(0) }, ty.clone());
+        self.end(block, zeros);
+        self.out = outer;
+        self.core(Core::If { cond: exists, then, otherwise }, ty)
+    }
+
+    /// Ends a region with a value.
+    fn end(&mut self, block: Block, value: Value) {
+        let op = self.body.new_op(Op::Core(tileas::Op::Core(Core::Yield { values: vec![value] })), [], self.loc);
+        self.out.push(op);
+        self.body.blocks[block].ops = std::mem::take(&mut self.out);
+    }
+
+    fn repeat(&mut self, op: OpId, map: &mut BTreeMap<Value, Value>) {
+        let mut node = self.body.ops[op].clone();
+        node.kind.for_each_operand_mut(&mut |value| *value = mapped(map, *value));
+        forget_order(&mut node.kind);
+        let types: Vec<Type> = node.results.iter().map(|value| self.body.ty(*value).clone()).collect();
+        let new = self.body.new_op(node.kind, types, node.loc);
+        map.extend(node.results.iter().copied().zip(self.body.ops[new].results.iter().copied()));
+        self.out.push(new);
+    }
+
+    fn less(&mut self, signedness: Signedness, lhs: Value, rhs: Value) -> Value {
+        let kind = Compare::Int { predicate: Predicate::LessThan, signedness };
+        self.core(Core::Compare { kind, lhs, rhs }, Type::Scalar(Elem::Scalar(Scalar::I1)))
+    }
+
+    fn core(&mut self, core: Core, ty: Type) -> Value {
+        let op = self.body.new_op(Op::Core(tileas::Op::Core(core)), [ty], self.loc);
+        self.out.push(op);
+        self.body.result(op)
+    }
+}

@@ -1,0 +1,238 @@
+//! The resource model: what each op occupies on a multiprocessor, for how many cycles, and when its results are there.
+//!
+//! The numbers are those of `machines/` (`formats/perf-model`). A tile op is taken as one long occupation of each of its resources; ops that pass
+//! registers on piece by piece let the next one start after a latency, the others when they are done.
+
+use base::ir::Operation;
+use base::{Target, Value};
+use core_dialect::core_ops::Core;
+use core_dialect::tile::element_count;
+use numerics::arith::{Binary, Unary};
+use perf_model::Rates;
+use sched::{Function, Module, Op};
+use std::collections::BTreeMap;
+use tileas::{MmaAtom, MmaOperand, Type};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Resource {
+    Tensor,
+    Shared,
+    Copy,
+    /// Additions, mmas and multiply-adds of floats.
+    MultiplyAdd,
+    /// Other plain operations.
+    Integer,
+    Special,
+}
+
+impl Resource {
+    pub(crate) const ALL: [Resource; 6] =
+        [Resource::Tensor, Resource::Shared, Resource::Copy, Resource::MultiplyAdd, Resource::Integer, Resource::Special];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Resource::Tensor => "tensor",
+            Resource::Shared => "shared memory",
+            Resource::Copy => "global memory",
+            Resource::MultiplyAdd => "multiply-add",
+            Resource::Integer => "integer",
+            Resource::Special => "special functions",
+        }
+    }
+}
+
+/// The multiprocessor of a target.
+pub(crate) struct Machine {
+    target: Target,
+    rates: &'static Rates,
+}
+
+/// What an op costs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cost {
+    /// Cycles on each resource.
+    pub(crate) uses: BTreeMap<Resource, u32>,
+    /// Cycles until its first results are there, and until all are.
+    pub(crate) first: u32,
+    pub(crate) all: u32,
+}
+
+impl Machine {
+    pub(crate) fn of(target: Target) -> Machine {
+        Machine { target, rates: perf_model::rates(target) }
+    }
+
+    /// Cycles until so many bytes are there from global memory.
+    pub(crate) fn copy_latency(&self, bytes: u32) -> u32 {
+        self.rates.copy_latency(bytes)
+    }
+
+    /// The cost of an op with all that its regions hold, each executed once.
+    pub(crate) fn cost(&self, module: &Module, function: &Function, op: base::ir::Op) -> Cost {
+        let node = &function.body.ops[op];
+        let mut cost = self.own(module, function, &node.kind, &node.results);
+        for region in node.kind.regions() {
+            for inner in function.body.walk(region) {
+                let node = &function.body.ops[inner];
+                for (resource, cycles) in self.own(module, function, &node.kind, &node.results).uses {
+                    *cost.uses.entry(resource).or_default() += cycles;
+                }
+            }
+            cost.all = cost.uses.values().sum();
+            cost.first = cost.all;
+        }
+        cost
+    }
+
+    fn own(&self, module: &Module, function: &Function, op: &Op, results: &[Value]) -> Cost {
+        use tileas::Op as Program;
+        let body = &function.body;
+        let elements = |value: Value| element_count(body.ty(value).shape()) as u32;
+        let elem_bytes = |value: Value| body.ty(value).elem().map_or(0, |elem| elem.bytes());
+        // What all threads hold together, copies included.
+        let held = |value: Value| match body.ty(value) {
+            Type::Tile { layout, .. } => {
+                let layout = &module.layouts[*layout];
+                layout.registers() as u32 * 32 * layout.warps() as u32
+            }
+            _ => 0,
+        };
+        let rates = self.rates;
+        match op {
+            Op::Core(Program::CopyView { buffer, .. } | Program::TmaLoad { buffer, .. } | Program::Copy { buffer, .. }) => {
+                let bytes = function.attrs.program.buffers[*buffer].bytes();
+                let work = [(Resource::Copy, bytes, rates.copy), (Resource::Shared, bytes, rates.shared)];
+                cost(&work, rates.copy_latency(bytes), true)
+            }
+            Op::Core(Program::TmaStore { buffer, .. }) => {
+                let bytes = function.attrs.program.buffers[*buffer].bytes();
+                cost(&[(Resource::Shared, bytes, rates.shared)], rates.shared_latency, false)
+            }
+            Op::Core(Program::SharedLoad { .. }) => {
+                let bytes = held(results[0]) * elem_bytes(results[0]);
+                cost(&[(Resource::Shared, bytes, rates.shared)], rates.shared_latency, true)
+            }
+            Op::Core(Program::SharedStore { x, .. }) => {
+                cost(&[(Resource::Shared, elements(*x) * elem_bytes(*x), rates.shared)], rates.shared_latency, false)
+            }
+            Op::Core(Program::Mma { lhs, acc, atom, .. }) => {
+                let k = depth(function, lhs);
+                let accumulators = match acc {
+                    MmaOperand::Registers(value) => elements(*value),
+                    MmaOperand::Memory { buffer, .. } => element_count(&function.attrs.program.buffers[*buffer].shape) as u32,
+                };
+                let work = accumulators.saturating_mul(k);
+                let (unit, latency) = match atom {
+                    MmaAtom::Sync(_) | MmaAtom::Group(_) | MmaAtom::Tensor(_) => (Resource::Tensor, rates.mma_latency),
+                    MmaAtom::MultiplyAdd(_) => (Resource::MultiplyAdd, rates.arithmetic_latency),
+                };
+                cost(&[(unit, work, atom.rate(self.target))], latency, false)
+            }
+            Op::Core(Program::LoadView { .. } | Program::Load { .. } | Program::StoreView { .. } | Program::Store { .. }) => {
+                let moved = op.operands().into_iter().chain(results.iter().copied());
+                let bytes = moved.map(|value| elements(value) * elem_bytes(value) * u32::from(held(value) > 0)).max().unwrap_or(0);
+                cost(&[(Resource::Copy, bytes, rates.copy)], rates.copy_latency(bytes), false)
+            }
+            Op::Core(Program::ReduceRegisters { operands, .. } | Program::ReduceLanes { operands, .. }) => {
+                let work = operands.iter().map(|value| held(*value)).sum();
+                cost(&[(Resource::Integer, work, rates.integer)], rates.arithmetic_latency, false)
+            }
+            Op::Core(Program::Core(core)) if core.is_elementwise() => {
+                let count = results.first().map_or(0, |value| held(*value));
+                let (resource, rate) = unit(core, rates);
+                cost(&[(resource, count, rate)], rates.arithmetic_latency * u32::from(count > 0), true)
+            }
+            // Too rare, or too short, to decide where anything goes; or not there before that was decided.
+            Op::Core(
+                Program::Core(_)
+                | Program::Coordinate { .. }
+                | Program::ConvertLayout { .. }
+                | Program::ReduceView { .. }
+                | Program::MulticastLoad { .. }
+                | Program::MulticastStore { .. }
+                | Program::AtomicRmw { .. }
+                | Program::AtomicCas { .. }
+                | Program::TmemLoad { .. }
+                | Program::TmemStore { .. }
+                | Program::TmemScale { .. }
+                | Program::SharedGather { .. }
+                | Program::SharedScatter { .. }
+                | Program::Scan { .. },
+            )
+            | Op::Pairs { .. }
+            | Op::Barrier { .. }
+            | Op::CopyCommit {}
+            | Op::CopyWait { .. }
+            | Op::AsyncFence {}
+            | Op::Free { .. }
+            | Op::PrintLock {}
+            | Op::PrintStage { .. }
+            | Op::GroupWait { .. }
+            | Op::WarpRole { .. }
+            | Op::PipelineAcquire { .. }
+            | Op::PipelineCommit { .. }
+            | Op::PipelineWait { .. }
+            | Op::PipelineRelease { .. } => Cost::default(),
+        }
+    }
+}
+
+/// Cycles on each resource; `streams` says that results come piece by piece.
+fn cost(uses: &[(Resource, u32, u32)], latency: u32, streams: bool) -> Cost {
+    let uses: BTreeMap<Resource, u32> =
+        uses.iter().filter(|(_, work, _)| *work > 0).map(|(resource, work, rate)| (*resource, work.div_ceil(*rate))).collect();
+    let longest = uses.values().copied().max().unwrap_or(0);
+    let all = longest + latency;
+    Cost { uses, first: if streams { latency } else { all }, all }
+}
+
+/// The extent along K of the left operand of an MMA.
+fn depth(function: &Function, lhs: &MmaOperand) -> u32 {
+    let along = match lhs {
+        MmaOperand::Registers(value) => function.body.ty(*value).shape().last(),
+        MmaOperand::Memory { buffer, transposed, .. } => {
+            let info = &function.attrs.program.buffers[*buffer];
+            info.shape.iter().rev().nth(usize::from(*transposed))
+        }
+    };
+    along.copied().unwrap_or(1)
+}
+
+/// The unit that executes an element-wise op, and its rate.
+fn unit(core: &Core, rates: &Rates) -> (Resource, u32) {
+    match core {
+        Core::Unary { kind: Unary::NegF | Unary::AbsF | Unary::NegI { .. } | Unary::AbsI, .. } => {
+            (Resource::Integer, rates.integer)
+        }
+        Core::Unary { kind: Unary::Exp { .. } | Unary::Exp2 { .. }, .. } => (Resource::Special, rates.exponential),
+        Core::Unary {
+            kind:
+                Unary::Ceil
+                | Unary::Floor
+                | Unary::Sqrt { .. }
+                | Unary::Rsqrt { .. }
+                | Unary::Log
+                | Unary::Log2
+                | Unary::Sin
+                | Unary::Cos
+                | Unary::Tan
+                | Unary::Sinh
+                | Unary::Cosh
+                | Unary::Tanh { .. },
+            ..
+        } => (Resource::Special, rates.special),
+        Core::Fma { .. } | Core::Binary { kind: Binary::AddF { .. } | Binary::SubF { .. } | Binary::MulF { .. }, .. } => {
+            (Resource::MultiplyAdd, rates.multiply_add)
+        }
+        Core::Binary { .. }
+        | Core::Compare { .. }
+        | Core::Convert { .. }
+        | Core::Select { .. }
+        | Core::IntToPtr { .. }
+        | Core::PtrToInt { .. }
+        | Core::PtrCast { .. }
+        | Core::Offset { .. }
+        | Core::Assume { .. } => (Resource::Integer, rates.integer),
+        other => unreachable!("'{}' is not element-wise", other.mnemonic()),
+    }
+}

@@ -1,0 +1,65 @@
+//! `--schedule-trace`: the schedules as a Chrome trace, to look at in a trace viewer. Each loop is a process, each resource a
+//! thread of it, each op an event in every iteration shown; a microsecond there is a cycle.
+
+use crate::graph::{Graph, loops};
+use crate::resource_model::{Machine, Resource};
+use base::File;
+use base::diag::{Diagnostic, Result};
+use base::ir::Operation;
+use sched::Module;
+use std::fmt::Write;
+
+/// Enough to see the overlap settle.
+const ITERATIONS: i64 = 6;
+
+/// The trace of a file of phase analysis or alloc.
+pub fn trace(file: &File<Module>) -> Result<String> {
+    let machine = Machine::of(file.envelope.target()?);
+    let mut events = Vec::new();
+    for (process, schedule) in file.payload.schedules.iter().enumerate() {
+        let function = file.payload.functions.iter().find(|function| function.name == schedule.function);
+        let found = function.and_then(|function| Some((function, *loops(function).get(schedule.index as usize)?)));
+        let Some((function, for_op)) = found else { continue };
+        let graph = Graph::of(&file.payload, function, for_op, &machine)
+            .map_err(|reason| Diagnostic::invalid("SC121", format!("no trace of loop {}: {reason}", schedule.index)))?;
+        let name = format!("{} loop {}, interval {}", schedule.function, schedule.index, schedule.interval);
+        events.push(metadata("process_name", process, 0, &name));
+        for (thread, resource) in Resource::ALL.into_iter().enumerate() {
+            events.push(metadata("thread_name", process, thread, resource.name()));
+        }
+        for iteration in 0..ITERATIONS {
+            for (node, entry) in graph.nodes.iter().zip(&schedule.entries) {
+                let start = schedule.start(entry) + iteration * i64::from(schedule.interval);
+                let op = function.body.ops[node.op].kind.mnemonic();
+                for (thread, resource) in Resource::ALL.into_iter().enumerate() {
+                    if let Some(cycles) = node.cost.uses.get(&resource) {
+                        events.push(format!(
+                            r#"{{"name":"{op} {} of {iteration}","ph":"X","pid":{process},"tid":{thread},"ts":{start},"dur":{cycles}}}"#,
+                            entry.op
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    Ok(format!("[\n{}\n]\n", events.join(",\n")))
+}
+
+fn metadata(kind: &str, process: usize, thread: usize, name: &str) -> String {
+    let name = quoted(name);
+    format!(r#"{{"name":"{kind}","ph":"M","pid":{process},"tid":{thread},"args":{{"name":{name}}}}}"#)
+}
+
+/// A JSON string.
+fn quoted(text: &str) -> String {
+    let mut out = String::from('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c < ' ' => write!(out, "\\u{:04x}", c as u32).expect("strings take writes"),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}

@@ -1,0 +1,16 @@
+//! Pipes as they are made while a function is that of one warp_role, which fills and drains them; dividing it says who does.
+
+use crate::alloc;
+use sched::{Drain, Fill, FunctionAttrs, Pipeline, PipelineInfo, WarpRole};
+use tileas::Buffer;
+
+/// A pipeline more; its barriers lie behind those of the others, or behind all buffers.
+pub(crate) fn add(attrs: &mut FunctionAttrs, buffers: Vec<Buffer>, depth: u32, fill: Fill, drain: Drain) -> Pipeline {
+    let taken = attrs.pipelines.values().map(|info| info.empty_barrier(info.depth)).max();
+    let barriers = taken.unwrap_or_else(|| alloc::end_of_buffers(attrs).next_multiple_of(PipelineInfo::BARRIER));
+    let (producer, consumers) = (WarpRole(0), vec![WarpRole(0)]);
+    let mut info = PipelineInfo { buffers, depth, fill, drain, producer, consumers, full: 0, empty: 0, barriers, multicast: None };
+    info.full = attrs.filling_threads(&info).unwrap_or(0);
+    info.empty = attrs.draining_threads(&info);
+    attrs.pipelines.push(info)
+}

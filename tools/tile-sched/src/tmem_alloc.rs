@@ -1,0 +1,220 @@
+//! Gives each buffer in tensor memory columns, and some accumulators and left operands two places in turn.
+//!
+//! What mmas do there is ordered by the pipeline of each buffer alone, so buffers have columns of their own; but operands lie in the
+//! place of the accumulators that they are computed from, or of other operands of their iteration, where that leaves capacity for another block. Nobody
+//! needs the accumulators by then: they have been taken up before the operands are stored, and mmas of one warp_role follow one another. Nor are
+//! the other operands needed, when threads have taken up what was made from them.
+
+use crate::partition::ComputeGroups;
+use crate::tmem_pipelines;
+use base::ir::{Op as OpId, Operation};
+use base::{Block, Target, Value};
+use sched::{Function, Op, TensorMemory};
+use std::collections::{BTreeMap, BTreeSet};
+use tileas::verify::Program;
+use tileas::{Buffer, Space};
+
+/// Columns that can be taken at least.
+const FEWEST: u32 = 32;
+/// Blocks on a multiprocessor of which more hide nothing more.
+const ENOUGH: u32 = 4;
+
+/// The first column of each buffer, and the end of the last; the largest come first, so that each begins at a multiple of its own.
+/// Those that are `doubled` have two stages.
+pub(crate) fn place(function: &Function, doubled: &BTreeSet<Buffer>) -> (BTreeMap<Buffer, u32>, u32) {
+    let apart = place_beside(function, doubled, &BTreeMap::new());
+    // Operands in the place of accumulators may take a barrier more, which is paid for by another block.
+    let all = Target::all().map(|target| target.tmem_columns).max().unwrap_or(0);
+    let blocks = function.attrs.program.occupancy.unwrap_or(1).max(ENOUGH);
+    if apart.1.next_power_of_two().saturating_mul(blocks) <= all {
+        return apart;
+    }
+    let hosts = hosts(function, doubled);
+    let together = place_beside(function, doubled, &hosts);
+    if together.1.next_power_of_two() < apart.1.next_power_of_two() { together } else { apart }
+}
+
+fn place_beside(function: &Function, doubled: &BTreeSet<Buffer>, hosts: &BTreeMap<Buffer, Buffer>) -> (BTreeMap<Buffer, u32>, u32) {
+    let in_tensor_memory = function.attrs.program.buffers.iter().filter(|(_, info)| info.space == Space::Tensor);
+    let own = in_tensor_memory.filter(|(buffer, _)| !hosts.contains_key(buffer));
+    let mut largest_first: Vec<(u32, Buffer)> = own.map(|(buffer, info)| (info.columns(), buffer)).collect();
+    largest_first.sort_by_key(|(columns, buffer)| (std::cmp::Reverse(*columns), *buffer));
+    let mut end = 0;
+    let mut placed = BTreeMap::new();
+    for (columns, buffer) in largest_first {
+        placed.insert(buffer, end);
+        end += if doubled.contains(&buffer) { 2 * columns } else { columns };
+    }
+    placed.extend(hosts.iter().map(|(guest, host)| (*guest, placed[host])).collect::<Vec<_>>());
+    (placed, end)
+}
+
+/// What a function takes of tensor memory, if anything; `address` is that of a word of shared memory.
+pub(crate) fn taken(function: &Function, doubled: &BTreeSet<Buffer>, address: u32) -> Option<TensorMemory> {
+    let (_, end) = place(function, doubled);
+    (end > 0).then(|| TensorMemory { columns: whole(end), address })
+}
+
+/// The blocks of a function for which a multiprocessor has tensor memory.
+pub(crate) fn resident(function: &Function, target: Target) -> u32 {
+    (target.tmem_columns / whole(place(function, &BTreeSet::new()).1)).max(1)
+}
+
+/// Columns that can be taken, with capacity for so many.
+fn whole(columns: u32) -> u32 {
+    columns.next_power_of_two().max(FEWEST)
+}
+
+/// Those that have two stages, and of those that may as many more as have capacity, those that take most first.
+pub(crate) fn doubled(function: &Function, mut doubled: BTreeSet<Buffer>, may: BTreeSet<Buffer>, columns: u32) -> BTreeSet<Buffer> {
+    let mut may: Vec<Buffer> = may.difference(&doubled).copied().collect();
+    may.sort_by_key(|buffer| (std::cmp::Reverse(function.attrs.program.buffers[*buffer].columns()), *buffer));
+    for buffer in may {
+        doubled.insert(buffer);
+        if place(function, &doubled).1.next_power_of_two() > columns {
+            doubled.remove(&buffer);
+        }
+    }
+    doubled
+}
+
+/// Whether two buffers may be in the same columns: an operand, and the accumulators in whose place it is.
+pub(crate) fn may_meet(function: &Function, accumulators: Buffer, operand: Buffer) -> bool {
+    let (attrs, buffers) = (&function.attrs.placements, &function.attrs.program.buffers);
+    let start = |buffer: Buffer| attrs[buffer].offset;
+    let end = |buffer: Buffer| start(buffer) + buffers[buffer].columns() * attrs[buffer].depth;
+    start(accumulators) < end(operand) && start(operand) < end(accumulators)
+}
+
+/// The operands that lie in the place of accumulators, and which; each place has one guest.
+fn hosts(function: &Function, doubled: &BTreeSet<Buffer>) -> BTreeMap<Buffer, Buffer> {
+    let uses = Uses::of(function);
+    let columns = |buffer: &Buffer| function.attrs.program.buffers[*buffer].columns();
+    let mut free: Vec<Buffer> = uses.loaded.keys().copied().filter(|buffer| !doubled.contains(buffer)).collect();
+    let mut hosts = BTreeMap::new();
+    for guest in uses.stored.keys().filter(|guest| !doubled.contains(guest)) {
+        let fits = |host: &Buffer| columns(host) >= columns(guest) && uses.may_host(function, *host, *guest);
+        if let Some(at) = free.iter().position(fits) {
+            hosts.insert(*guest, free.remove(at));
+        }
+    }
+    let alone: BTreeSet<Buffer> = uses.stored.keys().filter(|buffer| !doubled.contains(buffer)).copied().collect();
+    let alone = alone.into_iter().filter(|buffer| !hosts.contains_key(buffer)).collect();
+    hosts.extend(alternating(function, alone));
+    hosts
+}
+
+/// The part of a iteration in which an operand has its columns: from the first store of it until threads have taken up the accumulators of all
+/// mmas that read it, which different warp_roles may make.
+struct Turn {
+    block: Block,
+    from: usize,
+    to: usize,
+}
+
+impl Turn {
+    /// None where more than one block has to do with the operand.
+    fn of(function: &Function, operand: Buffer) -> Option<Turn> {
+        let (body, blocks) = (&function.body, function.body.op_blocks());
+        let stores = |op: &Op| matches!(op, Op::Core(tileas::Op::TmemStore { buffer, .. }) if *buffer == operand);
+        let reads =
+            |op: &Op| tmem_pipelines::is_mma(op) && tmem_pipelines::operands(op).into_iter().flatten().any(|read| read == operand);
+        let of_it = body.walk(function.region).into_iter().filter(|op| stores(&body.ops[*op].kind) || reads(&body.ops[*op].kind));
+        let blocks: BTreeSet<Block> = of_it.map(|op| blocks[op.0 as usize]).collect::<Option<_>>()?;
+        let block = *blocks.first().filter(|_| blocks.len() == 1)?;
+        let kinds: Vec<&Op> = body.blocks[block].ops.iter().map(|op| &body.ops[*op].kind).collect();
+        let from = kinds.iter().position(|op| stores(op))?;
+        let tmem_loaded = |at: usize| {
+            let accumulators = tileas::ping_pong::accumulators(kinds[at].program()?)?;
+            let tmem_loads = |op: &&Op| matches!(op, Op::Core(tileas::Op::TmemLoad { buffer, .. }) if *buffer == accumulators);
+            Some(at + kinds[at..].iter().position(tmem_loads)?)
+        };
+        let readers: Vec<usize> = (0..kinds.len()).filter(|at| reads(kinds[*at])).collect();
+        let to = readers.iter().map(|at| tmem_loaded(*at)).collect::<Option<Vec<usize>>>()?.into_iter().max()?;
+        (from < readers[0]).then_some(Turn { block, from, to })
+    }
+}
+
+/// The operands that have the columns of another one in turn, and of which. Which threads do what must be the same for all.
+fn alternating(function: &Function, operands: BTreeSet<Buffer>) -> Vec<(Buffer, Buffer)> {
+    if ComputeGroups::find(function).is_ok() {
+        return Vec::new();
+    }
+    let columns = |buffer: Buffer| function.attrs.program.buffers[buffer].columns();
+    let mut turns: Vec<(Buffer, Turn)> =
+        operands.into_iter().filter_map(|buffer| Some((buffer, Turn::of(function, buffer)?))).collect();
+    turns.sort_by_key(|(buffer, _)| (std::cmp::Reverse(columns(*buffer)), *buffer));
+    let mut found: Vec<(Buffer, Buffer)> = Vec::new();
+    for (number, (guest, turn)) in turns.iter().enumerate() {
+        let is_free = |host: Buffer| {
+            let there = |buffer: Buffer| buffer == host || found.contains(&(buffer, host));
+            let others = turns[..number].iter().filter(|(buffer, _)| there(*buffer));
+            others.into_iter().all(|(_, other)| other.block == turn.block && (other.to < turn.from || turn.to < other.from))
+        };
+        let mut hosts = turns[..number].iter().map(|(host, _)| *host).filter(|host| found.iter().all(|(guest, _)| guest != host));
+        if let Some(host) = hosts.find(|host| is_free(*host)) {
+            found.push((*guest, host));
+        }
+    }
+    found
+}
+
+/// Who touches tensor memory, by the block of ops that it stands in.
+#[derive(Default)]
+struct Uses {
+    /// The loads of accumulators behind the mmas that make them. Nothing else is done with them, and in each block a mma comes first.
+    loaded: BTreeMap<Buffer, Vec<(Block, OpId)>>,
+    /// The stores of operands.
+    stored: BTreeMap<Buffer, Vec<(Block, OpId)>>,
+}
+
+impl Uses {
+    fn of(function: &Function) -> Uses {
+        let body = &function.body;
+        let blocks = body.op_blocks();
+        let mut uses = Uses::default();
+        let (mut made, mut others): (BTreeSet<(Block, Buffer)>, BTreeSet<Buffer>) = Default::default();
+        for op in body.walk(function.region) {
+            let (kind, Some(block)) = (&body.ops[op].kind, blocks[op.0 as usize]) else { continue };
+            match kind {
+                Op::Core(tileas::Op::TmemLoad { buffer, .. }) => {
+                    uses.loaded.entry(*buffer).or_default().push((block, op));
+                    others.extend((!made.contains(&(block, *buffer))).then_some(*buffer));
+                }
+                Op::Core(tileas::Op::TmemStore { buffer, .. }) => uses.stored.entry(*buffer).or_default().push((block, op)),
+                Op::Core(tileas::Op::Mma { acc, .. }) if tmem_pipelines::is_mma(kind) => {
+                    made.extend(acc.buffer().map(|buffer| (block, buffer)));
+                }
+                Op::Core(tileas::Op::TmemScale { buffer, .. }) => _ = others.insert(*buffer),
+                _ => {}
+            }
+        }
+        let loads =
+            |block: Block, buffer: Buffer| uses.loaded.get(&buffer).is_some_and(|all| all.iter().any(|(at, _)| *at == block));
+        others.extend(made.iter().filter(|(block, buffer)| !loads(*block, *buffer)).map(|(_, buffer)| *buffer));
+        uses.loaded.retain(|buffer, _| !others.contains(buffer));
+        uses
+    }
+
+    /// Whether what is stored is computed from all that is loaded of the accumulators in its block.
+    fn may_host(&self, function: &Function, host: Buffer, guest: Buffer) -> bool {
+        self.stored[&guest].iter().all(|(block, store)| {
+            let mut loads = self.loaded[&host].iter().filter(|(at, _)| at == block).peekable();
+            let from = sources(function, *store);
+            loads.peek().is_some() && loads.all(|(_, load)| from.contains(load))
+        })
+    }
+}
+
+/// The ops from whose results an op computes.
+pub(crate) fn sources(function: &Function, op: OpId) -> BTreeSet<OpId> {
+    let body = &function.body;
+    let mut found = BTreeSet::new();
+    let mut work: Vec<Value> = body.ops[op].kind.operands().to_vec();
+    while let Some(value) = work.pop() {
+        if let Some(op) = body.defining_op(value).filter(|op| found.insert(*op)) {
+            work.extend(body.ops[op].kind.operands());
+        }
+    }
+    found
+}

@@ -1,0 +1,138 @@
+//! Which accesses to global memory tokens order after which others, and where that order needs a barrier.
+//!
+//! An access of a tile is made by all threads, each for its part. When a later access that a token orders after it may touch
+//! the same bytes from another thread, and one of the two writes, a barrier must stand between them. What the program calls by one name
+//! is elsewhere in each iteration of a loop, if it is computed there; what it calls by two names may be one memory, which a caller passes
+//! twice.
+
+use base::ir::{Body, Op as OpId, Operation};
+use base::{Arena, Region, Value};
+use core_dialect::core_ops::Core;
+use sched::iteration_distance::IterationDistance;
+use sched::token_order::{self, Orders};
+use sched::{Function, Op};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use tileas::effects::{GlobalAccess, Moved};
+use tileas::{Layout, LayoutId, Type};
+
+/// Where the program has come to.
+#[derive(Clone)]
+pub(crate) struct Ordering {
+    /// Layouts in which several threads hold the same element. One of them writes it, but all read it.
+    shared_layouts: Vec<bool>,
+    orders: Orders,
+    /// The accesses since all threads met.
+    since: BTreeSet<Before>,
+    /// The loops that were entered.
+    iterations: BTreeMap<OpId, Rc<IterationDistance>>,
+}
+
+/// An access that was made before.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Before {
+    op: OpId,
+    /// The loop, if it may have been in an earlier iteration of one that is not over.
+    iteration_of: Option<OpId>,
+}
+
+impl Ordering {
+    pub(crate) fn new(function: &Function, layouts: &Arena<LayoutId, Layout>) -> Ordering {
+        let shared = |layout: &Layout| layout.lane.contains(&0) || layout.warp.contains(&0);
+        let shared_layouts = layouts.values().map(shared).collect();
+        let orders = Orders::of(function, &token_order::accesses(function));
+        Ordering { shared_layouts, orders, since: BTreeSet::new(), iterations: BTreeMap::new() }
+    }
+
+    /// Whether an access must wait for other threads.
+    pub(crate) fn needs_barrier(&self, function: &Function, op: OpId) -> bool {
+        let body = &function.body;
+        let Some(now) = access(body, op) else { return false };
+        self.ordered_before(function, op).into_iter().any(|earlier| {
+            let before = access(body, earlier.op).expect("only accesses are recorded");
+            // One thread asks for all tma_copies to be stored, and waits for those that a token orders before.
+            let by_one = [earlier.op, op].into_iter().all(|op| token_order::is_tma_store(function, op));
+            let moves = earlier.iteration_of.is_some_and(|iteration_of| {
+                !self.are_apart(function, &now, iteration_of) && !common::fault_injected("sched.iterations")
+            });
+            !by_one && (before.writes || now.writes) && (moves || !self.same_threads(&before, &now))
+        })
+    }
+
+    /// The accesses since all threads met that a token orders an access after.
+    fn ordered_before(&self, function: &Function, op: OpId) -> Vec<Before> {
+        let effects = |op: OpId| function.body.ops[op].kind.effects().global.expect("it is an access");
+        let access = effects(op);
+        let all = access.token.and_then(|token| self.orders.in_any_iteration.get(&token)).into_iter().flatten();
+        let since = |op: &OpId| {
+            let op = *op;
+            self.since.range(Before { op, iteration_of: None }..).take_while(move |one| one.op == op)
+        };
+        let is_ordered =
+            |one: &&Before| one.iteration_of.is_some() || self.orders.order(function, (one.op, &effects(one.op)), &access);
+        let are_missed = |one: &&Before| {
+            common::fault_injected("sched.arrays") && !token_order::may_be_one_array(function, &effects(one.op), &access)
+        };
+        all.flat_map(since).filter(is_ordered).filter(|one| !are_missed(one)).copied().collect()
+    }
+
+    /// Whether every thread touches only what it touched before.
+    fn same_threads(&self, before: &OrderedAccess<'_>, now: &OrderedAccess<'_>) -> bool {
+        let alone = now.tile.layout().is_some_and(|layout| !self.shared_layouts[layout.0 as usize]);
+        alone && before.place == now.place && before.tile == now.tile
+    }
+
+    fn are_apart(&self, function: &Function, access: &OrderedAccess<'_>, iteration_of: OpId) -> bool {
+        let (base, index) = access.place.split_first().expect("an access has a base");
+        self.iterations[&iteration_of].are_apart(function, *base, index)
+    }
+
+    /// All threads have met: what came before is done.
+    pub(crate) fn barrier(&mut self) {
+        self.since.clear();
+    }
+
+    /// An op is over, and all that is inside.
+    pub(crate) fn record(&mut self, body: &Body<Op, Type>, op: OpId) {
+        self.since.extend(access(body, op).map(|_| Before { op, iteration_of: None }));
+        self.since.extend(inside(body, &body.ops[op].kind.regions()).map(|op| Before { op, iteration_of: None }));
+    }
+
+    /// Before the regions of an op are walked: what a loop does may have been done in an earlier iteration.
+    pub(crate) fn enter(&mut self, function: &Function, op: OpId) {
+        let body = &function.body;
+        if !matches!(body.ops[op].kind.core(), Some(Core::For { .. } | Core::Loop { .. })) {
+            return;
+        }
+        self.iterations.insert(op, Rc::new(IterationDistance::of(function, op)));
+        self.since.extend(inside(body, &body.ops[op].kind.regions()).map(|inner| Before { op: inner, iteration_of: Some(op) }));
+    }
+}
+
+/// The accesses in regions.
+fn inside(body: &Body<Op, Type>, regions: &[Region]) -> impl Iterator<Item = OpId> {
+    let ops = regions.iter().flat_map(|region| body.walk(*region));
+    ops.filter(|op| access(body, *op).is_some()).collect::<Vec<_>>().into_iter()
+}
+
+/// An access to global memory.
+struct OrderedAccess<'a> {
+    writes: bool,
+    /// The view or pointers, and the index.
+    place: Vec<Value>,
+    /// The type of the tile, which has its layout.
+    tile: &'a Type,
+}
+
+fn access(body: &Body<Op, Type>, op: OpId) -> Option<OrderedAccess<'_>> {
+    let node = &body.ops[op];
+    let GlobalAccess { access_kind, base, index, moved, .. } = node.kind.effects().global?;
+    let tile = match moved {
+        Moved::Result => *node.results.first()?,
+        Moved::Operand(value) => value,
+        // Which thread reads what has no type: it is taken to be another than the one that writes.
+        Moved::Buffer => base,
+    };
+    let place = std::iter::once(base).chain(index.iter().copied()).collect();
+    Some(OrderedAccess { writes: access_kind.writes(), place, tile: body.ty(tile) })
+}

@@ -1,0 +1,76 @@
+//! Which mmas of warp groups a pipelined loop leaves in flight from one iteration to the next; changes nothing.
+//!
+//! Their accumulators go from one iteration to the next and nowhere else, so that only the mma of the next iteration meets them, and
+//! their operands are in buffers that nothing but copies fills in the loop. What an iteration has read is then known to be free
+//! one iteration later.
+
+use crate::buffer_accesses::{Touch, touches};
+use base::ir::{Op as OpId, Operation};
+use base::{Block, Body};
+use sched::{Function, LoopSchedule, Op};
+use std::collections::BTreeSet;
+use tileas::{Buffer, MmaAtom, MmaOperand, Type};
+
+/// A mma that a loop leaves in flight.
+pub(crate) struct InFlightMma {
+    pub(crate) op: OpId,
+    /// The number of the value that it carries.
+    pub(crate) carried: usize,
+    pub(crate) reads: Vec<Buffer>,
+}
+
+/// The mmas of a loop's body.
+pub(crate) fn mmas(function: &Function, block: Block) -> Vec<InFlightMma> {
+    let body = &function.body;
+    let args = &body.blocks[block].args;
+    let Some(end) = body.terminator(block) else { return Vec::new() };
+    let nexts = body.ops[end].kind.operands();
+    let uses = |value| {
+        let everywhere = body.walk(function.region).into_iter().flat_map(|op| body.ops[op].kind.operands());
+        everywhere.filter(|other| *other == value).count()
+    };
+    let ops = &body.blocks[block].ops;
+    let inside = ops.iter().flat_map(|op| body.ops[*op].kind.regions()).flat_map(|region| body.walk(region));
+    let touched: Vec<Touch> = ops.iter().copied().chain(inside).flat_map(|op| touches(&body.ops[op].kind)).collect();
+    let mma = |&op: &OpId| {
+        let Op::Core(tileas::Op::Mma { lhs, rhs, acc: MmaOperand::Registers(acc), atom: MmaAtom::Group(_), .. }) =
+            &body.ops[op].kind
+        else {
+            return None;
+        };
+        let reads = vec![lhs.buffer()?, rhs.buffer()?];
+        if reads.iter().any(|buffer| touched.contains(&Touch::Write(*buffer))) {
+            return None;
+        }
+        let accumulators = body.result(op);
+        let carried = args.iter().skip(1).position(|arg| arg == acc)?;
+        let alone = nexts.get(carried) == Some(&accumulators) && uses(accumulators) == 1 && uses(*acc) == 1;
+        (has_full_accumulators(body, op) && alone).then_some(InFlightMma { op, carried, reads })
+    };
+    ops.iter().filter_map(mma).collect()
+}
+
+/// Whether an op is a mma of warp groups.
+pub(crate) fn is_by_groups(op: &Op) -> bool {
+    matches!(op, Op::Core(tileas::Op::Mma { atom: MmaAtom::Group(_), .. }))
+}
+
+/// Whether an op is a mma by warp groups that nothing need touch while it is made: halves are packed and taken apart.
+pub(crate) fn has_full_accumulators(body: &Body<Op, Type>, op: OpId) -> bool {
+    let kind = &body.ops[op].kind;
+    is_by_groups(kind) && body.ty(body.result(op)).elem().is_some_and(|elem| elem.bits() == 32)
+}
+
+/// Whether every copy to a buffer that such mmas read runs ahead: in its own iteration it would meet the mma before.
+pub(crate) fn is_possible(function: &Function, schedule: &LoopSchedule) -> bool {
+    let Some(block) = sched::loop_body(function, schedule.index) else { return false };
+    let (kept, ops, last) = (read(function, block), &function.body.blocks[block].ops, schedule.last_stage());
+    let fills =
+        |op: OpId| touches(&function.body.ops[op].kind).iter().any(|touch| matches!(touch, Touch::Copy(b) if kept.contains(b)));
+    schedule.entries.iter().all(|entry| entry.stage < last || ops.get(entry.op as usize).is_none_or(|op| !fills(*op)))
+}
+
+/// The buffers that such mmas read.
+pub(crate) fn read(function: &Function, block: Block) -> BTreeSet<Buffer> {
+    mmas(function, block).into_iter().flat_map(|mma| mma.reads).collect()
+}

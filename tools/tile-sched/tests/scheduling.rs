@@ -1,0 +1,174 @@
+//! A mma loop through the scheduler: what is decided, what a person may change, and what is refused.
+
+use base::ir::Operation;
+use base::{Envelope, File, Locations, Payload, Source};
+use sched::{Module, Op, Phase};
+use tile_sched::{PASSES, start};
+
+/// 32 x 32 x 32 tiles of f16, for sm_80.
+fn program() -> File<tileas::Module> {
+    File::read(include_bytes!("matmul.as"), "matmul.as").unwrap()
+}
+
+fn until(phase: Phase) -> File<Module> {
+    let mut file = start(&program(), "test");
+    go_on(&mut file, phase).unwrap();
+    file
+}
+
+fn go_on(file: &mut File<Module>, phase: Phase) -> base::diag::Result<()> {
+    let passes = PASSES.iter().take_while(|pass| pass.name != phase.name()).count();
+    PASSES[..=passes].iter().try_for_each(|pass| (pass.run)(file))
+}
+
+fn reparsed(file: &File<Module>) -> File<Module> {
+    let text = file.write(base::envelope::Form::Text).unwrap();
+    File::read(&text, "again").unwrap()
+}
+
+#[test]
+fn copies_run_ahead_and_the_product_bounds_the_interval() {
+    let file = until(Phase::Alloc);
+    let [schedule] = &file.payload.schedules[..] else { panic!("one loop has one schedule") };
+    assert!(schedule.interval >= schedule.resource_bound.max(schedule.recurrence_bound));
+    assert_eq!(schedule.entries.len(), 5, "two copies, two reads, a mma");
+    assert_eq!(schedule.last_stage(), 3, "the latency is many intervals, so copies run as far ahead as they may");
+    let depths: Vec<u32> = file.payload.functions[0].attrs.placements.values().map(|place| place.depth).collect();
+    assert_eq!(depths, [4, 4, 1]);
+}
+
+#[test]
+fn going_on_from_text_changes_nothing() {
+    for phase in [Phase::Analysis, Phase::Alloc] {
+        let file = until(phase);
+        let mut again = reparsed(&file);
+        assert_eq!(again.payload, file.payload);
+        go_on(&mut again, Phase::Materialize).unwrap();
+        assert_eq!(again.payload, until(Phase::Materialize).payload);
+    }
+}
+
+#[test]
+fn a_copy_may_be_moved_nearer_by_hand() {
+    let mut file = until(Phase::Analysis);
+    for entry in &mut file.payload.schedules[0].entries[..1] {
+        entry.stage += 2;
+    }
+    let mut file = reparsed(&file);
+    go_on(&mut file, Phase::Materialize).unwrap();
+    let depths: Vec<u32> = file.payload.functions[0].attrs.placements.values().map(|place| place.depth).collect();
+    assert_eq!(depths, [2, 4, 1]);
+    hazard_checked(&file).unwrap();
+}
+
+fn refused(edit: impl FnOnce(&mut Module)) -> String {
+    let mut file = until(Phase::Analysis);
+    edit(&mut file.payload);
+    let read = hazard_checked(&file);
+    read.and_then(|()| go_on(&mut file, Phase::Materialize)).unwrap_err().message
+}
+
+#[test]
+fn what_cannot_be_carried_out_is_refused_by_name() {
+    let message = refused(|module| {
+        let entries = &mut module.schedules[0].entries;
+        (entries[1].stage, entries[1].cycle) = (entries[0].stage, entries[0].cycle);
+    });
+    assert!(message.contains("op 0 (copy_view) and op 1 (copy_view) both need"), "{message}");
+    let message = refused(|module| module.schedules[0].entries[4].stage -= 1);
+    assert!(message.contains("op 4 (mma) is in stage 2, but computes in stage 3"), "{message}");
+    let message = refused(|module| _ = module.schedules[0].entries.pop());
+    assert!(message.contains("4 of 5 ops"), "{message}");
+    let message = refused(|module| module.schedules[0].entries[3].cycle = 0);
+    assert!(message.contains("op 3 (shared_load)") || message.contains("op 2 (shared_load)"), "{message}");
+}
+
+/// The program without the ops that `drop` picks.
+fn without(drop: impl Fn(&Op) -> bool) -> String {
+    let mut file = until(Phase::Materialize);
+    let body = &mut file.payload.functions[0].body;
+    let dropped: Vec<_> = body.ops.iter().filter(|(_, node)| drop(&node.kind)).map(|(op, _)| op).collect();
+    assert!(!dropped.is_empty());
+    body.blocks.values_mut().for_each(|block| block.ops.retain(|op| !dropped.contains(op)));
+    hazard_checked(&file).unwrap_err().message
+}
+
+/// The program as it is read from its text.
+fn reread(file: &File<Module>, envelope: &mut Envelope) -> base::diag::Result<Module> {
+    let text = file.payload.print(&file.envelope, Locations::Named);
+    Module::parse(Source { text: &text, name: "edited", first_line: 1, by_line: false }, envelope)
+}
+
+/// What every reader of the file says.
+fn hazard_checked(file: &File<Module>) -> base::diag::Result<()> {
+    let mut envelope = file.envelope.clone();
+    let payload = reread(file, &mut envelope)?;
+    payload.verify(&envelope)
+}
+
+#[test]
+fn the_judge_misses_waits_barriers_and_slots() {
+    let message = without(|op| matches!(op, Op::CopyWait { .. }));
+    assert!(message.contains("before its copy was waited for"), "{message}");
+    let message = without(|op| matches!(op, Op::Barrier { .. }));
+    assert!(message.contains("before a barrier after"), "{message}");
+    // Reads of the stage that is being filled.
+    let mut file = until(Phase::Materialize);
+    let body = &mut file.payload.functions[0].body;
+    for block in body.blocks.values() {
+        let accesses = block.ops.iter().flat_map(|op| body.ops[*op].kind.effects().buffers);
+        let filled = accesses.filter(|access| access.access_kind.writes()).find_map(|access| access.stage);
+        for op in &block.ops {
+            if let (Some(filled), Op::Core(program @ tileas::Op::SharedLoad { .. })) = (filled, &mut body.ops[*op].kind) {
+                program.stages_mut().into_iter().for_each(|(_, stage)| *stage = stage.and(Some(filled)));
+            }
+        }
+    }
+    let message = hazard_checked(&file).unwrap_err().message;
+    assert!(message.contains("stage"), "{message}");
+}
+
+/// A stage number or cycle near the end of its range would have the hazard_checker play, and the scheduler unroll, for ever.
+#[test]
+fn stages_and_cycles_have_limits() {
+    let message = refused(|module| module.schedules[0].entries[4].stage = u32::MAX);
+    assert!(message.contains("op 4 is in stage 4294967295; there are at most 64"), "{message}");
+    let message = refused(|module| module.schedules[0].entries.iter_mut().for_each(|entry| entry.stage += 3_000_000));
+    assert!(message.contains("op 0 is in stage 3000000"), "{message}");
+    let message = refused(|module| module.schedules[0].entries[4].cycle = u32::MAX - 1);
+    assert!(message.contains("op 4 starts in cycle 4294967294 of"), "{message}");
+}
+
+/// Rings that are filled ahead of their iteration have their memory to themselves, and stages enough.
+#[test]
+fn rings_over_each_other_or_too_short_are_refused_at_phase_alloc() {
+    let edited = |edit: fn(&mut Module)| {
+        let mut file = until(Phase::Alloc);
+        edit(&mut file.payload);
+        hazard_checked(&file).unwrap_err().message
+    };
+    let message = edited(|module| {
+        let places = &mut module.functions[0].attrs.placements;
+        places[tileas::Buffer(1)].offset = places[tileas::Buffer(0)].offset;
+    });
+    assert!(message.contains("its memory is used for something else meanwhile"), "{message}");
+    let message = edited(|module| module.functions[0].attrs.placements[tileas::Buffer(0)].depth -= 1);
+    assert!(message.contains("buffer0 has 3 stages, but is filled 3 iterations ahead and needs 4"), "{message}");
+}
+
+#[test]
+fn the_steady_state_waits_for_earlier_iterations_only() {
+    let file = until(Phase::Materialize);
+    let body = &file.payload.functions[0].body;
+    let waits = body.ops.values().filter_map(|node| match node.kind {
+        Op::CopyWait { pending } => Some(pending),
+        _ => None,
+    });
+    // Two groups an iteration, three iterations ahead, and those of the iteration to be read are done; the last wait is after both
+    // loops, before their memory is used for something else.
+    assert_eq!(waits.collect::<Vec<_>>(), [4, 4, 0]);
+    let barriers = |block: &base::ir::BlockNode| block.ops.iter().filter(|op| body.ops[**op].kind.mnemonic() == "barrier").count();
+    let loops = body.blocks.values().filter(|block| block.ops.iter().any(|op| body.ops[*op].kind.mnemonic() == "mma"));
+    assert_eq!(loops.map(barriers).collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(reread(&file, &mut file.envelope.clone()).unwrap(), file.payload);
+}

@@ -1,0 +1,103 @@
+//! Short if_conversion: branches over a few instructions, which the assembler turns into predicates of those instructions.
+//!
+//! PTX has `@p bra L; ...; L:` where the machine's code has `@!p` before each instruction. Nothing then ends at the branch: the
+//! assembler orders what is around it as one piece, so that for example loads under conditions are in flight together. What is
+//! skipped is issued all the same.
+//!
+//! A skip is one if all of it can have a predicate: no barrier, wait or way out, at most `MOST` instructions of the machine, and
+//! nobody else comes in. Inside there may be other if_conversion to the same place, as for conditions of two parts.
+
+use crate::cost::Cost;
+use crate::order::{Kind, kind};
+use simulator::program::{Op, Program};
+
+/// What NVIDIA's programming guide gave as the threshold for conditions that divide warps. The assembler has its own reasons today.
+const MOST: f64 = 7.0;
+
+/// Which branches are short if_conversion.
+pub(crate) fn if_conversion(program: &Program, costs: &[Cost]) -> Vec<bool> {
+    let mut if_conversion: Vec<bool> = (0..program.code.len()).map(|pc| short(program, costs, pc)).collect();
+    // A way in from elsewhere makes a skip a branch, which is a way in for others.
+    loop {
+        let mut entered = vec![0u32; program.code.len() + 1];
+        for (pc, instr) in program.code.iter().enumerate() {
+            match &instr.op {
+                Op::Branch { target } if !if_conversion[pc] => entered[*target as usize] += 1,
+                Op::BranchIndirect { targets, .. } => targets.iter().for_each(|&target| entered[target as usize] += 1),
+                _ => {}
+            }
+        }
+        for index in 0..entered.len() - 1 {
+            entered[index + 1] += entered[index];
+        }
+        let mut changed = false;
+        for pc in 0..program.code.len() {
+            if let Op::Branch { target } = program.code[pc].op
+                && if_conversion[pc]
+            {
+                // What is skipped lies behind the branch and before the target; the target itself begins no piece either.
+                let inside = &program.code[pc + 1..target as usize];
+                let whole = (pc + 1..target as usize).zip(inside).all(|(at, instr)| match instr.op {
+                    Op::Branch { target: other } => if_conversion[at] && other == target,
+                    _ => true,
+                });
+                if !whole || entered[target as usize] != entered[pc] {
+                    if_conversion[pc] = false;
+                    changed = true;
+                }
+            }
+        }
+        if !changed {
+            return if_conversion;
+        }
+    }
+}
+
+fn short(program: &Program, costs: &[Cost], pc: usize) -> bool {
+    let instr = &program.code[pc];
+    let Op::Branch { target } = instr.op else { return false };
+    let target = target as usize;
+    if instr.guard.is_none() || target <= pc + 1 || target >= program.code.len() {
+        return false;
+    }
+    let inside = pc + 1..target;
+    let can = |at: usize| match &program.code[at].op {
+        Op::Branch { target: other } => *other as usize == target && program.code[at].guard.is_some(),
+        op => !matches!(kind(op), Kind::Fence | Kind::End),
+    };
+    let issued = |at: usize| if matches!(program.code[at].op, Op::Branch { .. }) { 0.0 } else { costs[at].slots };
+    inside.len() <= 4 * MOST as usize && inside.clone().all(can) && inside.map(issued).sum::<f64>() <= MOST
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::code::Code;
+    use perf_model::Machine;
+
+    const HEAD: &str = ".version 8.8\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 a)\n{\n.reg .b64 %rd<4>;\n.reg .b32 %r<9>;\n.reg .pred %p<4>;\nld.param.u64 %rd1, [a];\nmov.u32 %r1, %tid.x;\nsetp.eq.u32 %p1, %r1, 3;\nsetp.eq.u32 %p2, %r1, 4;\n";
+
+    /// How many branches of a text are if_conversion.
+    fn count(body: &str) -> usize {
+        let text = format!("{HEAD}{body}\nst.global.u32 [%rd1], %r2;\nret;\n}}\n");
+        let module = ptx::parse(&text).expect("the text is PTX");
+        let program = simulator::decode(&module, None, simulator::Sizes::default()).expect("the text is a program");
+        let machine = Machine::named("h100-sxm").expect("a machine of this name is known");
+        Code::new(&program, &machine).if_conversion.iter().filter(|&&skip| skip).count()
+    }
+
+    #[test]
+    fn a_load_under_two_conditions_is_predicated() {
+        assert_eq!(count("@%p1 bra L;\n@%p2 bra L;\nld.global.u32 %r2, [%rd1];\nL:"), 2);
+    }
+
+    #[test]
+    fn a_loop_header_is_not_if_converted() {
+        assert_eq!(count("@%p1 bra L;\nadd.u32 %r2, %r2, 1;\nL:\nadd.u32 %r3, %r3, 1;\n@%p2 bra L;"), 0);
+    }
+
+    #[test]
+    fn a_barrier_and_long_code_keep_their_branch() {
+        assert_eq!(count("@%p1 bra L;\nbar.sync 0;\nL:"), 0);
+        assert_eq!(count(&format!("@%p1 bra L;\n{}L:", "mul.lo.u32 %r2, %r2, %r2;\n".repeat(9))), 0);
+    }
+}

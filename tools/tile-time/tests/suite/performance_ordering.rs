@@ -1,0 +1,164 @@
+//! What is publicly known to be performance_ordering something, in kernels that differ in that isolated: pairs of blocks, and an epilogue beside the
+//! mmas of the next tile. What compiled kernels show of it is in `tests/cli/performance_ordering.rs`.
+
+use crate::rates::{commit, each, near, wait};
+use crate::support::{Kernel, repeat};
+
+/// Where an mbarrier of a slot is: of data that is there, of stages that are free, of data of the other block of a pair.
+const FULL: usize = 0;
+const FREE: usize = 128;
+const PEER: usize = 256;
+
+fn inits(bars: impl Iterator<Item = usize>, arrivals: u32) -> String {
+    bars.map(|bar| format!("mbarrier.init.shared.b64 [%r1+{bar}], {arrivals};\n")).collect()
+}
+
+/// Tiles of 128 rows, or 256 of a pair, by 256 columns, 64 deep, through a multi_stage_buffer in 192 KiB of each block: isolated a block loads all columns of B, in a
+/// pair half of them, so that its stages are smaller and there are more of them.
+fn multi_stage_buffer(pair: bool, count: usize) -> Kernel {
+    let (group, rows, parts, stages) = if pair { (2, 256, 2, 6) } else { (1, 128, 3, 4) };
+    let again = |name: &str, tile: usize, bars: usize| wait(&format!("{name}{tile}"), bars + 8 * (tile % stages), tile / stages);
+    let fill = |tile: usize| {
+        let free = if tile >= stages { again("FREE", tile - stages, FREE) } else { String::new() };
+        let bar = FULL + 8 * (tile % stages);
+        let part = |part: usize| {
+            let (to, from) = (1024 + (tile % stages * parts + part) * 16384, (parts * tile + part) * 16384);
+            format!(
+                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1+{to}], [%rd1+{from}], 16384, [%r1+{bar}];\n"
+            )
+        };
+        let expect = format!("mbarrier.arrive.expect_tx.shared.b64 %rd9, [%r1+{bar}], {};\n", 16384 * parts);
+        free + &expect + &(0..parts).map(part).collect::<String>()
+    };
+    let mma_text = format!("tcgen05.mma.cta_group::{group}.kind::f16 [%r20], %rd8, %rd8, %r22, %p2;\n").repeat(4);
+    let multiply = |tile: usize| {
+        let there = again("FULL", tile, FULL);
+        let bar = FREE + 8 * (tile % stages);
+        if pair {
+            let done = "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%r5], %rs1;";
+            there + &again("PEER", tile, PEER) + &mma_text + &format!("add.s32 %r5, %r1, {bar};\n{done}\n")
+        } else {
+            there + &mma_text + &commit(bar)
+        }
+    };
+    // The second block of a pair tells the first what has come.
+    let tell = |tile: usize| {
+        let bar = PEER + 8 * (tile % stages);
+        again("THERE", tile, FULL) + &format!("mbarrier.arrive.shared::cluster.b64 _, [%r7+{bar}];\n")
+    };
+    let last = |name: &str| again(name, count - 1, FREE);
+    let second = if pair { format!("TELL:\n{}{}bra.uni DONE;\n", repeat(count, tell), last("TOLD")) } else { String::new() };
+    let body = format!(
+        "@%p4 bra FILL;\n{}{}{}bra.uni DONE;\n{second}FILL:\n{}DONE:\nbar.warp.sync -1;\nbarrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n\
+         @%p5 bra END;\ntcgen05.dealloc.cta_group::{group}.sync.aligned.b32 %r20, 256;\nEND:\n",
+        if pair { "@%p6 bra TELL;\n" } else { "" },
+        repeat(count, multiply),
+        last("LAST"),
+        repeat(count, fill)
+    );
+    let bars = (0..stages).flat_map(|slot| [FULL, FREE, PEER].map(|bar| bar + 8 * slot));
+    let before = format!(
+        ".reg .b16 %rs<2>;\nmov.b16 %rs1, 3;\nmov.u32 %r1, buffer;\nmov.u32 %r3, %tid.x;\nmov.u32 %r6, %cluster_ctarank;\nsetp.ne.s32 %p6, %r6, 0;\n\
+         mapa.shared::cluster.u32 %r7, %r1, 0;\nsetp.gt.u32 %p5, %r3, 31;\n@%p5 bra READY;\n\
+         tcgen05.alloc.cta_group::{group}.sync.aligned.shared::cta.b32 [%r1+512], 256;\nsetp.ne.s32 %p1, %r3, 0;\n@%p1 bra READY;\n{}READY:\n\
+         bar.warp.sync -1;\nbarrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\nld.shared.b32 %r20, [%r1+512];\nmov.b32 %r22, {};\n\
+         mov.b64 %rd8, 4611756662317416448;\nsetp.eq.s32 %p2, 0, 0;\nand.b32 %r4, %r3, 31;\nsetp.ne.s32 %p1, %r4, 0;\n@%p1 bra DONE;\n\
+         setp.eq.s32 %p4, %r3, 32;\n",
+        inits(bars, 1),
+        1 << 4 | (256 >> 3) << 17 | (rows >> 4) << 24
+    );
+    let kernel = Kernel::new("sm_100a", 64).before(&before).body(body).shared(1024 + 196_608).bytes(count * parts * 16384);
+    if pair { kernel.cluster(2).grid(2) } else { kernel }
+}
+
+/// A single block waits for the copy engine, whose work is rows: 384 of them for 512 cycles of mmas. A pair has 256.
+#[test]
+fn cta_pairs_outperform_single_ctas() {
+    let [isolated, pair] = [false, true].map(|pair| each("b200", |count| multi_stage_buffer(pair, count), (24, 72)));
+    assert!(pair < 0.9 * isolated, "{pair} cycles of a pair, {isolated} of one");
+}
+
+/// Tiles of 128 x 128 sums that one thread multiplies and four warps take up and store, with so many places for sums.
+fn persistent(places: usize, count: usize) -> Kernel {
+    let at = |name: &str, tile: usize, bars: usize, round: usize| wait(&format!("{name}{tile}"), bars + 8 * (tile % places), round);
+    let multiply = |tile: usize| {
+        let round = tile / places;
+        let free = if round > 0 { at("FREE", tile, FREE, round - 1) } else { String::new() };
+        let mma_text = format!(
+            "add.s32 %r21, %r20, {};\n{}",
+            128 * (tile % places),
+            "tcgen05.mma.cta_group::1.kind::f16 [%r21], %rd8, %rd8, %r22, %p2;\n".repeat(64)
+        );
+        free + &mma_text + &commit(FULL + 8 * (tile % places))
+    };
+    let store = |tile: usize| {
+        let load = |part: usize| {
+            let registers: Vec<String> = (24..40).map(|register| format!("%r{register}")).collect();
+            let stores: String =
+                (0..16).map(|index| format!("st.global.b32 [%rd2+{}], %r{};\n", 512 * (16 * part + index), 24 + index)).collect();
+            format!(
+                "tcgen05.ld.sync.aligned.32x32b.x16.b32 {{{}}}, [%r21+{}];\ntcgen05.wait::ld.sync.aligned;\n{stores}",
+                registers.join(", "),
+                16 * part
+            )
+        };
+        let there = at("FULL", tile, FULL, tile / places) + &format!("add.s32 %r21, %r23, {};\n", 128 * (tile % places));
+        there
+            + &(0..8).map(load).collect::<String>()
+            + &format!("mbarrier.arrive.shared.b64 %rd9, [%r1+{}];\n", FREE + 8 * (tile % places))
+    };
+    let before = format!(
+        "mov.u32 %r1, buffer;\nmov.u32 %r3, %tid.x;\nsetp.gt.u32 %p5, %r3, 31;\n@%p5 bra READY;\n\
+         tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1+512], 256;\nsetp.ne.s32 %p1, %r3, 0;\n@%p1 bra READY;\n{}{}READY:\n\
+         barrier.sync 0;\nld.shared.b32 %r20, [%r1+512];\nmov.b32 %r22, {};\nmov.b64 %rd8, 4611756662317416448;\nsetp.eq.s32 %p2, 0, 0;\n\
+         mul.wide.u32 %rd3, %r3, 4;\nadd.s64 %rd2, %rd1, %rd3;\nshr.u32 %r4, %r3, 5;\nshl.b32 %r4, %r4, 21;\nadd.s32 %r23, %r20, %r4;\n\
+         setp.eq.s32 %p4, %r3, 128;\nsetp.gt.u32 %p6, %r3, 128;\n@%p6 bra DONE;\n",
+        inits((0..places).map(|place| FULL + 8 * place), 1),
+        inits((0..places).map(|place| FREE + 8 * place), 128),
+        1 << 4 | (128 >> 3) << 17 | (128 >> 4) << 24
+    );
+    let body = format!(
+        "@%p4 bra MULTIPLY;\n{}bra.uni DONE;\nMULTIPLY:\n{}DONE:\nbarrier.sync 0;\n@%p5 bra END;\n\
+         tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r20, 256;\nEND:\n",
+        repeat(count, store),
+        repeat(count, multiply)
+    );
+    Kernel::new("sm_100a", 160).before(&before).body(body).bytes(128 * 128 * 4)
+}
+
+/// With one place for sums the mmas of a tile wait until those of the one before are taken up; with two the longer of both counts.
+#[test]
+fn an_overlapped_epilogue_outperforms_its_occupancy_loss() {
+    let [one, two] = [1, 2].map(|places| each("b200", |count| persistent(places, count), (4, 12)));
+    assert!(two < 0.85 * one, "{two} cycles of a tile with two stages, {one} with one");
+    assert!(two > 0.98 * 64.0 * 64.0, "{two} cycles, and the MMAs by themselves take 4096");
+}
+
+/// The softmax of a tile of 128 x 128 scores takes as long as its two mmas with 128 columns: 16384 exponentials, 16 in a clock, are
+/// 1024 cycles, and so are 16 mmas. Beside each other they take the time of one.
+#[test]
+fn exponentials_and_mmas_overlap() {
+    let kernel = |exponentials: usize, mmas: usize, count: usize| {
+        let before = format!(
+            "mov.u32 %r1, buffer;\nmov.u32 %r3, %tid.x;\nsetp.gt.u32 %p5, %r3, 31;\n@%p5 bra READY;\n\
+             tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1+512], 128;\nsetp.ne.s32 %p1, %r3, 0;\n@%p1 bra READY;\n\
+             mbarrier.init.shared.b64 [%r1], 1;\nREADY:\nbarrier.sync 0;\nld.shared.b32 %r20, [%r1+512];\nmov.b32 %r22, {};\n\
+             mov.b64 %rd8, 4611756662317416448;\nsetp.eq.s32 %p2, 0, 0;\nsetp.eq.s32 %p4, %r3, 128;\nsetp.gt.u32 %p6, %r3, 128;\n@%p6 bra DONE;\n",
+            1 << 4 | (128 >> 3) << 17 | (128 >> 4) << 24
+        );
+        let mma_text = "tcgen05.mma.cta_group::1.kind::f16 [%r20], %rd8, %rd8, %r22, %p2;\n";
+        let body = format!(
+            "@%p4 bra MULTIPLY;\n{}bra.uni DONE;\nMULTIPLY:\n{}{}{}DONE:\nbarrier.sync 0;\n@%p5 bra END;\n\
+             tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r20, 128;\nEND:\n",
+            repeat(count * exponentials, |index| format!("ex2.approx.ftz.f32 %f{}, %f1;", 2 + index % 32)),
+            mma_text.repeat(count * mmas),
+            commit(FULL),
+            wait("LAST", FULL, 0)
+        );
+        Kernel::new("sm_100a", 160).before(&before).body(body)
+    };
+    for (exponentials, mmas) in [(128, 0), (0, 16), (128, 16)] {
+        let cycles = each("b200", |count| kernel(exponentials, mmas, count), (4, 12));
+        near(&format!("{exponentials} exponentials of a thread, {mmas} mmas"), cycles, 1024.0, 0.03);
+    }
+}

@@ -1,0 +1,161 @@
+//! Many compilations in one run: `--out-dir DIR` with any number of inputs and targets, `--jobs N` at a time.
+
+use crate::compile;
+use crate::failure::{Stop, exit, style};
+use crate::pipeline::Pipeline;
+use base::diag::Style;
+use common::cl::{Parsed, dashed, parse_integer};
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// One compilation of several.
+pub(crate) struct Job {
+    pub(crate) input: String,
+    pub(crate) output: String,
+    /// The command line with this job's target and level in place of all.
+    pub(crate) parsed: Parsed,
+}
+
+/// The jobs that a command line asks for: inputs by targets by levels, each with an output of its own.
+pub(crate) fn jobs(parsed: &Parsed, folder: &str) -> Result<Vec<Job>, Stop> {
+    for (option, reason) in [
+        ("output-file", "names one output, and there may be several; --out-dir says where they go"),
+        ("MF", "names one depfile, and there may be several; -MD writes one beside each output"),
+        ("MT", "names one target, and there may be several"),
+        ("remarks-output-file", "names one file, and there may be several; each goes beside its output"),
+    ] {
+        if parsed.get(option).is_some() {
+            return Err(Stop::new(exit::USAGE, format!("{} {reason}", dashed(option))));
+        }
+    }
+    let configuration = |message| Stop::new(exit::CONFIGURATION, message);
+    let steps = Pipeline::load(parsed.get("pipeline")).and_then(|(pipeline, _)| pipeline.plan(parsed)).map_err(configuration)?;
+    let kind = match steps.last().map_or("cubin", |step| &step.writes) {
+        "host-object" => "o",
+        kind => kind,
+    };
+    let in_folder = |name: &str| Path::new(folder).join(name).to_string_lossy().into_owned();
+    let levels = distinct(parsed, "opt-level");
+    let mut jobs = Vec::new();
+    let mut taken: BTreeMap<String, &str> = BTreeMap::new();
+    for input in &parsed.positional {
+        let stem = Path::new(input).file_stem().unwrap_or_default().to_string_lossy();
+        for target in distinct(parsed, "gpu-name") {
+            for level in &levels {
+                let mut name = stem.to_string();
+                name.extend(target.map(|target| format!(".{target}")));
+                name.extend(level.filter(|_| levels.len() > 1).map(|level| format!(".O{level}")));
+                let output = in_folder(&format!("{name}.{kind}"));
+                if let Some(other) = taken.insert(output.clone(), input) {
+                    return Err(Stop::new(exit::USAGE, format!("'{other}' and '{input}' would both be written to '{output}'")));
+                }
+                let mut parsed = parsed.clone();
+                parsed.given.extend(target.map(|target| ("gpu-name", target.to_string())));
+                parsed.given.extend(level.map(|level| ("opt-level", level.to_string())));
+                parsed.given.push(("remarks-output-file", format!("{}.remarks.yaml", in_folder(&name))));
+                jobs.push(Job { input: input.clone(), output, parsed });
+            }
+        }
+    }
+    Ok(jobs)
+}
+
+/// The values given for an option, each once, or that none was.
+fn distinct<'a>(parsed: &'a Parsed, name: &'static str) -> Vec<Option<&'a str>> {
+    let mut values: Vec<Option<&str>> = Vec::new();
+    for value in parsed.all(name).map(Some) {
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    if values.is_empty() { vec![None] } else { values }
+}
+
+/// Runs all jobs. The exit code is that of the first that failed, in the order of the command line.
+pub(crate) fn compile(parsed: &Parsed, folder: &str) -> Result<String, Stop> {
+    let jobs = jobs(parsed, folder)?;
+    if !parsed.flag("dry-run") {
+        compile::make_folder(folder)?;
+    }
+    let workers = parsed.get("jobs").and_then(parse_integer).map_or_else(
+        || std::thread::available_parallelism().map_or(1, usize::from),
+        |jobs| usize::try_from(jobs).unwrap_or(1).max(1),
+    );
+    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let failures: Mutex<BTreeMap<usize, u8>> = Mutex::new(BTreeMap::new());
+    let style = style(parsed);
+    let terminal = style != Style::Json && std::io::stderr().is_terminal();
+    let progress = Progress { total: jobs.len(), style, terminal };
+    std::thread::scope(|scope| {
+        for _ in 0..workers.min(jobs.len()) {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(job) = jobs.get(index) else { break };
+                    let (text, code) = match compile::compile(&job.parsed, &job.input, &job.output) {
+                        Ok(text) => (text, exit::OK),
+                        Err(stop) => (stop.rendered(style), stop.code),
+                    };
+                    if code != exit::OK {
+                        failures.lock().expect("no worker panics").insert(index, code);
+                    }
+                    progress.show(done.fetch_add(1, Ordering::Relaxed) + 1, job, &text, code);
+                }
+            });
+        }
+    });
+    if progress.terminal {
+        crate::print(&mut std::io::stderr(), "\n");
+    }
+    let failures = failures.into_inner().expect("no worker panics");
+    match failures.first_key_value() {
+        None => Ok(String::new()),
+        Some((_, code)) => Err(Stop::new(*code, format!("{} of {} failed", failures.len(), jobs.len()))),
+    }
+}
+
+struct Progress {
+    total: usize,
+    style: Style,
+    terminal: bool,
+}
+
+impl Progress {
+    /// One line that is written over on a terminal, a line for each otherwise; messages of a job stay.
+    fn show(&self, done: usize, job: &Job, text: &str, code: u8) {
+        let shown = match self.style {
+            Style::Json => self.json(done, job, text, code),
+            Style::Human | Style::Reference => self.text(done, job, text, code),
+        };
+        crate::print(&mut std::io::stderr(), &shown);
+    }
+
+    /// A line for each object that the job printed, with its input, and one for its end.
+    fn json(&self, done: usize, job: &Job, text: &str, code: u8) -> String {
+        let named = |line: &str| match serde_json::from_str(line) {
+            Ok(serde_json::Value::Object(mut object)) => {
+                object.insert("input".into(), job.input.as_str().into());
+                serde_json::Value::Object(object)
+            }
+            _ => serde_json::json!({ "line": line, "input": job.input }),
+        };
+        let messages: String = text.lines().map(|line| format!("{}\n", named(line))).collect();
+        let end =
+            serde_json::json!({ "done": done, "of": self.total, "input": job.input, "output": job.output, "exit_code": code });
+        format!("{messages}{end}\n")
+    }
+
+    fn text(&self, done: usize, job: &Job, text: &str, code: u8) -> String {
+        let failed = if code == exit::OK { "" } else { " failed" };
+        let line = format!("[{done}/{}] {}{failed}", self.total, job.output);
+        let stage_output: String = text.lines().map(|line| format!("{}: {line}\n", job.input)).collect();
+        match (self.terminal, stage_output.is_empty()) {
+            (true, true) => format!("\r\x1b[K{line}"),
+            (true, false) => format!("\r\x1b[K{stage_output}{line}"),
+            (false, _) => format!("{stage_output}{line}\n"),
+        }
+    }
+}

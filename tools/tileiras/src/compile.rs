@@ -1,0 +1,344 @@
+//! One compilation: from a parsed command line to the output file and the exit code.
+
+use crate::cache::Cache;
+use crate::depfile;
+use crate::failure::{Stop, exit, plain_line, rendered, style};
+use crate::options::DECISIONS;
+use crate::pipeline::{Pipeline, Step};
+use crate::remarks::RemarkFilter;
+use crate::run::{End, Failure, JSON, Outcome, StageOutput, run};
+use base::diag::{Diagnostic, Severity, Style};
+use base::envelope::{Sniffed, sniff};
+use common::child::{self, MemoryFile};
+use common::cl::{Parsed, parse_integer};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// What was compiled, and what is to be shown of it.
+pub(crate) struct Compiled {
+    pub(crate) output: Vec<u8>,
+    /// For standard error.
+    pub(crate) text: String,
+    /// What of it is about the program, which a cache repeats.
+    pub(crate) warnings: String,
+}
+
+/// Compiles one input and writes the output. Gives what goes to standard error.
+pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<String, Stop> {
+    let (pipeline, _) = Pipeline::load(parsed.get("pipeline")).map_err(|message| Stop::new(exit::CONFIGURATION, message))?;
+    let steps = pipeline.plan(parsed).map_err(|message| Stop::new(exit::CONFIGURATION, message))?;
+    let source = Source::read(input)?;
+    check_input(parsed, &source, pipeline.needs_target(&steps))?;
+    if parsed.get("apply-controls").is_some_and(|path| !path.is_empty()) {
+        return Err(Stop::new(exit::CONFIGURATION, "--apply-controls is not supported on this platform"));
+    }
+    if let Some(library) = parsed.get("l") {
+        return Err(refuse_library(parsed, &steps, &source, library));
+    }
+    if parsed.flag("dry-run") {
+        return crate::answer_with(&shell_commands(&steps, input, output));
+    }
+    let depfile = depfile::of(parsed, &steps, input, output).map_err(|error| Stop::new(exit::USAGE, error.message))?;
+    let remarks = RemarkFilter::of(parsed)?;
+    let cache = if remarks.is_none() { Cache::of(parsed)? } else { None };
+    let entry = cache.as_ref().and_then(|cache| Some((cache, cache.key(&steps, &source.bytes)?)));
+    let found = entry.as_ref().and_then(|(cache, key)| cache.get(key));
+    let about_the_cache = match &entry {
+        Some((_, key)) if parsed.flag("verbose") => {
+            let line = format!("tileiras: cache: {} {}", if found.is_some() { "hit" } else { "miss" }, key.name());
+            plain_line(&line, style(parsed))
+        }
+        _ => String::new(),
+    };
+    let compiled = match found {
+        Some(compiled) => compiled,
+        None => {
+            let compiled = run_steps(parsed, &steps, &source, output, remarks.as_ref())?;
+            entry.inspect(|(cache, key)| cache.put(key, &compiled));
+            compiled
+        }
+    };
+    let validated = if parsed.flag("validate") { validate(parsed, &source)? } else { String::new() };
+    let compiled = Compiled { text: about_the_cache + &compiled.text + &validated, ..compiled };
+    // The depfile first: an output without one would look up to date.
+    let written = depfile.map_or(Ok(()), |depfile| depfile.write());
+    match written.and_then(|()| write_output(output, &compiled.output)) {
+        Ok(()) => Ok(compiled.text),
+        Err(error) => Err(Stop::after(compiled.text, exit::CONFIGURATION, error.message)),
+    }
+}
+
+/// Has `tile-validate` execute the stages. Gives what it says; that nothing can be diagnostics is no failure.
+fn validate(parsed: &Parsed, source: &Source) -> Result<String, Stop> {
+    let failed =
+        |error: std::io::Error| Stop::new(exit::CONFIGURATION, format!("cannot run tile-validate: {}", common::plain(&error)));
+    let input = MemoryFile::new("input", &source.bytes).map_err(failed)?;
+    let mut command = std::process::Command::new(crate::pipeline::tools_folder().join("tile-validate"));
+    command.arg(JSON).arg(format!("-O{}", parsed.get("opt-level").and_then(parse_integer).unwrap_or(3)));
+    command.arg(format!("--gpu-name={}", parsed.get("gpu-name").unwrap_or_default())).arg(input.path());
+    let decided = DECISIONS.iter().filter_map(|name| Some(format!("--{name}={}", parsed.get(name)?)));
+    command.args(decided);
+    let ended = child::output(&mut command, None).map_err(failed)?;
+    let stage_output = String::from_utf8_lossy(&ended.stderr);
+    let mut diagnostics: Vec<Diagnostic> = stage_output.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    match ended.status.code() {
+        Some(0) => return Ok(String::from_utf8_lossy(&ended.stdout).lines().map(|line| plain_line(line, style(parsed))).collect()),
+        // Not defined on what was tried, not supported, or not finished.
+        Some(2..=4) => diagnostics.iter_mut().for_each(|diagnostic| diagnostic.severity = Severity::Warning),
+        Some(_) if !diagnostics.is_empty() => {}
+        _ => return Err(Stop::new(exit::COMPILE, format!("tile-validate failed: {}", child::describe(ended.status)))),
+    }
+    let text = diagnostics.iter().map(|diagnostic| rendered(diagnostic, style(parsed))).collect();
+    if ended.status.code() == Some(1) { Err(Stop::silent(text, exit::COMPILE)) } else { Ok(text) }
+}
+
+/// Tile libraries are not linked. What is wrong with the input is stage_output first, then what is wrong with the library.
+fn refuse_library(parsed: &Parsed, steps: &[Step], source: &Source, library: &str) -> Stop {
+    let outcome = run(&steps[..1], &source.bytes, Some(source.path));
+    if let Some(failure) = &outcome.failed {
+        return explain(failure, steps, source, &outcome.stage_output, style(parsed), render(parsed, &outcome));
+    }
+    let why = match std::fs::read(library) {
+        _ if parsed.get("preview").is_none() => "libraries require the 'simt' preview feature".into(),
+        Err(_) => "failed to open tile library: No such file or directory".into(),
+        Ok(bytes) if !bytes.starts_with(b"\x7fELF") => {
+            "failed to open tile library: The file was not recognized as a valid object file".into()
+        }
+        Ok(_) => format!("linking with tile libraries is not supported: {library}"),
+    };
+    Stop::new(exit::COMPILE, why)
+}
+
+/// Makes a folder that an option names, and those it lies in.
+pub(crate) fn make_folder(path: &str) -> Result<(), Stop> {
+    let failed = |error| Stop::new(exit::CONFIGURATION, format!("cannot make folder '{path}': {}", common::plain(&error)));
+    std::fs::create_dir_all(path).map_err(failed)
+}
+
+fn write_output(output: &str, bytes: &[u8]) -> base::diag::Result<()> {
+    common::write_file((output != "-").then_some(Path::new(output)), bytes)
+}
+
+/// The checks that the reference makes before it compiles, in its order.
+fn check_input(parsed: &Parsed, source: &Source, needs_target: bool) -> Result<(), Stop> {
+    if needs_target && parsed.get("gpu-name").is_none() {
+        if style(parsed) != Style::Reference {
+            return Err(Stop::new(exit::CONFIGURATION, &common::options::no_target().message));
+        }
+        let (major, minor) = source.version;
+        let message = format!(
+            "GPU architecture sm_0 is not supported by this version of tileiras. You may need a newer toolchain that supports \
+             this architecture (bytecode in file is version {major}.{minor})."
+        );
+        return Err(Stop::new(exit::CONFIGURATION, message).note(&common::options::no_target().message));
+    }
+    let level = parsed.get("opt-level").and_then(parse_integer).unwrap_or(3);
+    if !(0..=3).contains(&level) {
+        return Err(Stop::new(exit::CONFIGURATION, format!("invalid optimization level: {level}")));
+    }
+    if parsed.flag("device-debug") && level != 0 {
+        let message =
+            "optimized debugging is currently not supported, change the optimization level to 0 or disable full debug info";
+        return Err(Stop::new(exit::CONFIGURATION, message));
+    }
+    Ok(())
+}
+
+/// The input, which is read once: what is compiled is what the cache knows it by, whatever becomes of the file meanwhile.
+pub(crate) struct Source<'a> {
+    pub(crate) path: &'a str,
+    pub(crate) bytes: Vec<u8>,
+    /// The version in its head.
+    version: (u8, u8),
+}
+
+impl<'a> Source<'a> {
+    fn read(path: &'a str) -> Result<Source<'a>, Stop> {
+        const HEAD: u64 = 10;
+        let unreadable = |reason: String| Stop::new(exit::USAGE, format!("unable to read input file '{path}': {reason}"));
+        let cannot = |error: std::io::Error| unreadable(common::plain(&error));
+        let mut file = std::fs::File::open(path).map_err(cannot)?;
+        let mut bytes = Vec::new();
+        file.by_ref().take(HEAD).read_to_end(&mut bytes).map_err(cannot)?;
+        let version = match bytes.strip_prefix(b"\x7fTileIR\0") {
+            // A byte that is missing is zero, as in the reader.
+            Some(version) => (version.first().copied().unwrap_or(0), version.get(1).copied().unwrap_or(0)),
+            None => {
+                let _ = file.take(base::codec::SIZE_LIMIT as u64).read_to_end(&mut bytes);
+                let hint = other_kind(&bytes).map_or(String::new(), |kind| format!(" ({kind})"));
+                let message = format!("input does not correspond to Tile IR bytecode{hint}");
+                return Err(Stop::new(exit::INPUT, message).in_input(path));
+            }
+        };
+        bytes.extend(common::read_at_most(file, path, base::codec::SIZE_LIMIT as u64).map_err(|error| unreadable(error.message))?);
+        Ok(Source { path, bytes, version })
+    }
+}
+
+/// What a file is that is no bytecode, where that is sure, and what to do with it.
+fn other_kind(bytes: &[u8]) -> Option<String> {
+    let kind = sniff(bytes);
+    let reader = match &kind {
+        _ if bytes.starts_with(b"ML\xefR") => return Some("it looks like MLIR bytecode instead".into()),
+        Sniffed::Stage { format, .. } => match format.as_str() {
+            "tileir" => "tile-lower-aa",
+            "tileaa" => "tile-lower-as",
+            "tileas" => "tile-sched",
+            "sched" => "tile-ptx",
+            _ => "tile-dump",
+        },
+        Sniffed::Ptx => "tile-link",
+        Sniffed::Elf => "tile-dump",
+        Sniffed::Bytecode | Sniffed::Text | Sniffed::Other => return None,
+    };
+    Some(format!("it is {}, which {reader} reads", kind.describe()))
+}
+
+/// Runs the plan; in one go, or stage by stage when what lies between is to be kept.
+fn run_steps(
+    parsed: &Parsed,
+    steps: &[Step],
+    source: &Source,
+    output: &str,
+    remarks: Option<&RemarkFilter>,
+) -> Result<Compiled, Stop> {
+    let start = Instant::now();
+    let mut outcome = match (parsed.get("save-temps"), remarks) {
+        (Some(kept), _) => {
+            if !kept.is_empty() {
+                make_folder(kept)?;
+            }
+            run_in_groups(steps, source, Some(&temporary_stem(parsed, kept, source.path, output)), remarks)?
+        }
+        (None, Some(_)) => run_in_groups(steps, source, None, remarks)?,
+        (None, None) => run(steps, &source.bytes, Some(source.path)),
+    };
+    if parsed.flag("time") {
+        let wall = start.elapsed().as_secs_f64() * 1e3;
+        outcome.stage_output.push(StageOutput::Times { tool: "tileiras".into(), times: vec![("all stages".into(), wall)] });
+    }
+    let text = render(parsed, &outcome);
+    match outcome.failed {
+        None => {
+            let kept = outcome.stage_output.iter().filter(|stage_output| matches!(stage_output, StageOutput::Diagnostic(_)));
+            let warnings = kept.map(|stage_output| rendered_output(stage_output, style(parsed))).collect();
+            Ok(Compiled { output: outcome.output, text, warnings })
+        }
+        Some(failure) => Err(explain(&failure, steps, source, &outcome.stage_output, style(parsed), text)),
+    }
+}
+
+/// Runs the stages in groups, so that the files between can be kept where `stem` says. The last file with a log is that before
+/// the cubin, so that is where the remarks are taken from.
+fn run_in_groups(steps: &[Step], source: &Source, stem: Option<&Path>, remarks: Option<&RemarkFilter>) -> Result<Outcome, Stop> {
+    let mut all = Outcome::default();
+    let mut done = 0;
+    let groups = steps.split_inclusive(|step| stem.is_some() || step.writes == "ptx");
+    for (index, group) in groups.enumerate() {
+        let one = if index == 0 { run(group, &source.bytes, Some(source.path)) } else { run(group, &all.output, None) };
+        let failed = one.failed.map(|failure| Failure { index: done + failure.index, ..failure });
+        all = Outcome { output: one.output, failed, stage_output: all.stage_output.into_iter().chain(one.stage_output).collect() };
+        done += group.len();
+        if all.failed.is_some() {
+            break;
+        }
+        let last = group.last().expect("a group has a stage");
+        if let Some(stem) = stem {
+            let path = stem.with_added_extension(&last.writes);
+            common::write_file(Some(&path), &all.output).map_err(|error| Stop::new(exit::CONFIGURATION, error.message))?;
+        }
+        let has_log = last.writes == "ptx" || steps.last() == Some(last);
+        remarks.filter(|_| has_log).map_or(Ok(()), |remarks| remarks.show(&all.output))?;
+    }
+    Ok(all)
+}
+
+/// Where the files of `--save-temps` go, without their extension: in the folder given, or beside the output. They are named after
+/// the input; of several compilations each after its output, since these differ.
+fn temporary_stem(parsed: &Parsed, folder: &str, input: &str, output: &str) -> PathBuf {
+    let source = if parsed.get("out-dir").is_some() { output } else { input };
+    let name = Path::new(source).file_stem().unwrap_or_default();
+    match folder {
+        "" => Path::new(output).with_file_name(name),
+        folder => Path::new(folder).join(name),
+    }
+}
+
+/// What the stages stage_output, in the form asked for.
+fn render(parsed: &Parsed, outcome: &Outcome) -> String {
+    outcome.stage_output.iter().map(|stage_output| rendered_output(stage_output, style(parsed))).collect()
+}
+
+fn rendered_output(stage_output: &StageOutput, style: Style) -> String {
+    match stage_output {
+        StageOutput::Diagnostic(diagnostic) => rendered(diagnostic, style),
+        StageOutput::Line(line) => plain_line(line, style),
+        StageOutput::Times { tool, times } if style == Style::Json => {
+            format!("{}\n", serde_json::json!({ "tool": tool, "times": times }))
+        }
+        StageOutput::Times { tool, times } => {
+            let rows: String = times.iter().map(|(step, time)| format!("{tool:14} {step:24} {time:9.3} ms\n")).collect();
+            let total: f64 = times.iter().filter(|(step, _)| step != "wait").map(|(_, time)| time).sum();
+            rows + &format!("{tool:14} {:24} {total:9.3} ms\n", "total")
+        }
+    }
+}
+
+/// The end of a failed run: what the first stage refuses is the input's fault, all later failures are one kind.
+fn explain(
+    failure: &Failure,
+    steps: &[Step],
+    source: &Source,
+    stage_output: &[StageOutput],
+    style: Style,
+    mut text: String,
+) -> Stop {
+    let explained = stage_output
+        .iter()
+        .any(|stage_output| matches!(stage_output, StageOutput::Diagnostic(diagnostic) if diagnostic.severity == Severity::Error));
+    if !explained {
+        let cause = Diagnostic::io("DRI006", format!("{} failed: {}", failure.tool, failure.status));
+        text += &rendered(&cause, style);
+    }
+    if failure.end == End::Fault
+        && let Some(folder) = crate::crash_dir::keep(steps, failure.index, source, &failure.status)
+    {
+        let mut note = Diagnostic::io(
+            "BUG001",
+            format!("this is a bug of {}; reproduce it with: sh {}/command", failure.tool, folder.display()),
+        );
+        note.severity = Severity::Note;
+        text += &rendered(&note, style);
+    }
+    if failure.index == 0 && matches!(failure.end, End::Code(1 | 3)) {
+        return Stop::silent(text, exit::INPUT);
+    }
+    // The reference's form ends with what the reference says of every such end; a person or a program has been diagnostics the cause.
+    if style != Style::Reference {
+        return Stop::silent(text, exit::COMPILE);
+    }
+    Stop::after(text, exit::COMPILE, "failed to compile Tile IR program")
+}
+
+/// The plan as a shell would run it.
+fn shell_commands(steps: &[Step], input: &str, output: &str) -> String {
+    let mut line = String::new();
+    for (index, step) in steps.iter().enumerate() {
+        let arguments = step.arguments.iter().filter(|argument| *argument != JSON);
+        let args: Vec<String> = std::iter::once(&step.arg).chain(arguments).map(|arg| quote(arg)).collect();
+        line += if index == 0 { "" } else { " | " };
+        line += &args.join(" ");
+        if index == 0 {
+            line += &format!(" {}", quote(&crate::run::as_file(input).to_string_lossy()));
+        }
+    }
+    let output = if output == "-" { PathBuf::from(output) } else { crate::run::as_file(output) };
+    format!("{line} -o {}\n", quote(&output.to_string_lossy()))
+}
+
+/// A arg that a shell reads back as it is.
+pub(crate) fn quote(arg: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:+,%@".contains(c);
+    if !arg.is_empty() && arg.chars().all(plain) { arg.into() } else { format!("'{}'", arg.replace('\'', r"'\''")) }
+}

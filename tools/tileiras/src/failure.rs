@@ -1,0 +1,111 @@
+//! How a run that fails ends: with the reference's exit code, and with a message in the form that `--error-format` asks for.
+
+use base::diag::{Diagnostic, Place, Style};
+use common::cl::Parsed;
+use std::fmt::Display;
+
+/// Exit codes of the reference.
+pub(crate) mod exit {
+    pub(crate) const OK: u8 = 0;
+    pub(crate) const USAGE: u8 = 1;
+    pub(crate) const CONFIGURATION: u8 = 2;
+    pub(crate) const INPUT: u8 = 3;
+    pub(crate) const COMPILE: u8 = 5;
+}
+
+/// A run that ends with this code, after these args on standard error.
+#[derive(Debug)]
+pub(crate) struct Stop {
+    pub(crate) code: u8,
+    /// What was said before, in the form asked for.
+    text: String,
+    error: Option<Box<Diagnostic>>,
+    /// What the reference does not say of it.
+    note: Option<String>,
+}
+
+impl Stop {
+    pub(crate) fn new(code: u8, message: impl Display) -> Stop {
+        Stop::after(String::new(), code, message)
+    }
+
+    /// After what was said already.
+    pub(crate) fn after(text: String, code: u8, message: impl Display) -> Stop {
+        let name = match code {
+            exit::USAGE => "DRI001",
+            exit::INPUT => "DRI003",
+            exit::COMPILE => "DRI005",
+            _ => "DRI002",
+        };
+        Stop { code, text, error: Some(Diagnostic::usage(name, message.to_string())), note: None }
+    }
+
+    /// Adds a line that the reference does not print.
+    pub(crate) fn note(self, note: &str) -> Stop {
+        Stop { note: Some(note.into()), ..self }
+    }
+
+    /// The input that the error is about.
+    pub(crate) fn in_input(self, path: &str) -> Stop {
+        Stop { error: self.error.map(|error| error.in_input(path, None)), ..self }
+    }
+
+    /// With nothing to add.
+    pub(crate) fn silent(text: String, code: u8) -> Stop {
+        Stop { code, text, error: None, note: None }
+    }
+
+    /// The mistakes of a command line. The reference's form has them as the reference writes them.
+    pub(crate) fn misused(program: &str, mistakes: &[String], style: Style) -> Stop {
+        if style == Style::Reference {
+            return Stop::silent(mistakes.iter().map(|line| format!("{line}\n")).collect(), exit::USAGE);
+        }
+        let start = format!("{}: ", common::cl::file_name(program));
+        let mut errors: Vec<Box<Diagnostic>> = Vec::new();
+        for line in mistakes.iter().map(|line| line.strip_prefix(&start).unwrap_or(line).trim_end()) {
+            match errors.pop() {
+                Some(error) if line.starts_with("Did you mean") => errors.push(error.note(line)),
+                before => errors.extend(before.into_iter().chain([Diagnostic::usage("CLI008", line)])),
+            }
+        }
+        Stop::silent(errors.iter().map(|error| rendered(error, style)).collect(), exit::USAGE)
+    }
+
+    /// All that is to be said, in a form.
+    pub(crate) fn rendered(&self, style: Style) -> String {
+        let error = self.error.as_ref().map_or(String::new(), |error| rendered(error, style));
+        let note = self.note.as_ref().map_or(String::new(), |note| format!("note: {note}\n"));
+        self.text.clone() + &error + &note
+    }
+}
+
+/// The form of messages that a command line asks for.
+pub(crate) fn style(parsed: &Parsed) -> Style {
+    match parsed.get("error-format") {
+        Some("human") => Style::Human,
+        Some("json") => Style::Json,
+        _ => Style::Reference,
+    }
+}
+
+pub(crate) fn rendered(diagnostic: &Diagnostic, style: Style) -> String {
+    let text = match style {
+        // Clients get one form of the message.
+        Style::Json => Diagnostic { reference: Vec::new(), ..diagnostic.clone() }.render(style, json),
+        _ => diagnostic.render(style, json),
+    };
+    match &diagnostic.place {
+        // The reference does not name the input.
+        Some(Place::Input { file, .. }) if style == Style::Reference => format!("{text}note: in {file}\n"),
+        _ => text,
+    }
+}
+
+fn json(diagnostic: &Diagnostic) -> String {
+    serde_json::to_string(diagnostic).expect("a diagnostic is plain data")
+}
+
+/// A line of plain text; in JSON, where every line is an object, as `{"line": ...}`.
+pub(crate) fn plain_line(line: &str, style: Style) -> String {
+    if style == Style::Json { format!("{}\n", serde_json::json!({ "line": line })) } else { format!("{line}\n") }
+}
