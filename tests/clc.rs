@@ -109,7 +109,7 @@ fn answers_lie_apart() {
     let of = |text: &str, bytes: u32| edited(text, line, &format!("  shared_bytes: {bytes},"));
     let broken = [
         (of(&text, bytes - 8), "from a multiple of 16"),
-        (of(&text, bytes - 16), "something else lies where the answers of launch control are"),
+        (of(&text, bytes - 16), "something else lies where the clc_responses of launch control are"),
         (edited(&self::text(EXECUTIONS[4]), "//!tile target sm_120", "//!tile target sm_89"), "takes over others"),
     ];
     for (text, message) in broken {
@@ -127,8 +127,8 @@ fn stolen_blocks_are_requested_per_iteration() {
   %one = constant(1) : i32
   %all = clc_block_count : i32
   for(lower: %zero, upper: %all, step: %one) {
-    (%round: i32)
-    %x = clc_block_id(round: %round, axis: 0) : i32
+    (%iteration: i32)
+    %x = clc_block_id(iteration: %iteration, axis: 0) : i32
     continue
   }
   return
@@ -136,7 +136,7 @@ fn stolen_blocks_are_requested_per_iteration() {
 ";
     let again = "  for(lower: %zero, upper: %all, step: %one) {\n    (%other: i32)\n    continue\n  }\n  return\n";
     let nested =
-        "    (%round: i32)\n    for(lower: %zero, upper: %all, step: %one) {\n      (%other: i32)\n      continue\n    }\n";
+        "    (%iteration: i32)\n    for(lower: %zero, upper: %all, step: %one) {\n      (%other: i32)\n      continue\n    }\n";
     let refused = |from: &str, to: &str, message: &str| {
         let text = format!("{HEAD}{}", edited(BODY, from, to));
         let reported = File::<tileaa::Module>::read(text.as_bytes(), "case").err().map(|error| error.message).unwrap_or_default();
@@ -146,10 +146,10 @@ fn stolen_blocks_are_requested_per_iteration() {
     refused("lower: %zero", "lower: %one", "counted from 0 in ones");
     refused("step: %one", "step: %all", "counted from 0 in ones");
     refused("upper: %all", "upper: %one", "that no round is about");
-    refused("round: %round", "round: %one", "that no round is about");
+    refused("iteration: %iteration", "iteration: %one", "that no round is about");
     refused("axis: 0", "axis: 3", "the grid has three axes");
     refused("  return\n", again, "there are two loops");
-    refused("    (%round: i32)\n", nested, "and nothing else");
+    refused("    (%iteration: i32)\n", nested, "and nothing else");
     refused("    continue\n", "    %more = binary(kind: xor, lhs: %all, rhs: %one) : i32\n    continue\n", "and nothing else");
 }
 

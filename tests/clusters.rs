@@ -59,8 +59,8 @@ fn the_hazard_checker_executes_all_ctas() {
         let number = |word: &str| table.split_once(word).and_then(|(_, rest)| rest.split([',', ')']).next()?.parse::<u32>().ok());
         let empty = number("empty: ").expect("the table says how many arrivals free a slot");
         let broken = [
-            (edited(&text, &format!("empty: {empty}"), &format!("empty: {}", empty / 2)), "free a slot of pipeline0"),
-            (edited(&text, &format!(", multicast: [{together}]"), ""), "free a slot of pipeline0"),
+            (edited(&text, &format!("empty: {empty}"), &format!("empty: {}", empty / 2)), "free a stage of pipeline0"),
+            (edited(&text, &format!(", multicast: [{together}]"), ""), "free a stage of pipeline0"),
         ];
         for (text, message) in broken {
             let reported = hazard_checked(&text).err().unwrap_or_default();

@@ -82,7 +82,7 @@ const FAULTS: &[(&str, &str, &str, &str)] = &[
     ("ptx.shift", "a shift to the right keeps the sign", "numbers", "sm_80"),
     ("ptx.sides", "all lanes of a group get what the first has", "reduce_sides", "sm_80"),
     ("ptx.slice", "a slice begins at its place", "slices", "sm_80"),
-    ("ptx.slot", "each access is to its own slot", "matmul_f16", "sm_80"),
+    ("ptx.stage", "each access is to its own slot", "matmul_f16", "sm_80"),
     ("ptx.step", "tiles of a view are as far apart as it says", "views", "sm_80"),
     ("ptx.table", "each element of a constant has its own value", "slices", "sm_80"),
     ("ptx.wait", "what is copied is waited for", "matmul_f16", "sm_80"),
@@ -97,12 +97,12 @@ const FAULTS: &[(&str, &str, &str, &str)] = &[
     ("sched.fence", "matrix units see what threads wrote behind a fence", "groups_bytes", "sm_90"),
     ("sched.flight", "products in flight are waited for before their operands change", "both_ways", "sm_90"),
     ("sched.follower", "each agent waits for the operands that it multiplies with", "attention_latent", "sm_100"),
-    ("sched.lives", "buffers that are in use together do not overlap", "matmul_f16", "sm_80"),
+    ("sched.liveness", "buffers that are in use together do not overlap", "matmul_f16", "sm_80"),
     ("sched.multicast", "what blocks bring each other is free when all have left it", "cluster_tiles", "sm_90"),
     ("sched.order", "a barrier stands where a token orders accesses of different threads", "order", "sm_80"),
     ("sched.prologue", "the first copies are for the first iterations", "matmul_f16", "sm_80"),
     ("sched.release", "what has been read may be filled again", "groups_e4m3", "sm_100"),
-    ("sched.rounds", "what a token orders after an earlier round of a loop waits for other threads", "stores_in_order", "sm_80"),
+    ("sched.iterations", "what a token orders after an earlier round of a loop waits for other threads", "stores_in_order", "sm_80"),
     ("sched.wait", "a copy is waited for before it is read", "matmul_f16", "sm_80"),
 ];
 

@@ -1,6 +1,6 @@
 //! Executes the cases of `tests/run` on the file of every stage and on the PTX; all must leave the expected memory.
 //!
-//! `scripts/make-examples` makes the cases from `scripts/case_kernels.py`; those with a `kernel.tile` were written by hand, for what
+//! `scripts/make-examples` makes the cases from `scripts/kernels.py`; those with a `kernel.tile` were written by hand, for what
 //! `tile-fuzz` found.
 
 use base::ir::Operation;

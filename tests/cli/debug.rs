@@ -30,7 +30,7 @@ fn an_editor_debugs_a_matmul() {
         schema.display(),
         kernel.display(),
         case.join("launch.json").display(),
-        root().join("scripts/case_kernels.py").canonicalize().unwrap().display(),
+        root().join("scripts/kernels.py").canonicalize().unwrap().display(),
     );
     let ran = shell(folder.path(), &line);
     assert!(ran.code == Some(0) && ran.text().ends_with("debugged\n"), "{}{}", ran.text(), ran.stderr);

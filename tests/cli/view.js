@@ -62,7 +62,7 @@ function check() {
   for (const [index, [name]] of TABS.entries()) {
     document.getElementById(`tab-${name}`).click();
     const canvas = drawing.querySelector("canvas");
-    saw.tabs[name] = { text: drawing.textContent, boxes: drawing.querySelectorAll("svg .box").length, pipelines: drawing.querySelectorAll("svg .pipe").length, colours: canvas ? colours(canvas) : 0, selected: tab === index };
+    saw.tabs[name] = { text: drawing.textContent, boxes: drawing.querySelectorAll("svg .box").length, pipelines: drawing.querySelectorAll("svg .pipeline").length, colours: canvas ? colours(canvas) : 0, selected: tab === index };
   }
   document.getElementById("tab-layouts").click();
   const canvas = document.getElementById("layout-canvas"), box = canvas?.getBoundingClientRect();

@@ -19,7 +19,7 @@ pub const LINE: &str = "//!tile ";
 
 /// Whether a line is a comment of which the envelope knows nothing.
 fn is_comment(line: &str) -> bool {
-    line.starts_with("//") && !line.starts_with(LINE)
+    line.starts_with("//") && !line.starts_with("//!")
 }
 
 /// What a file says about itself besides its payload.

@@ -138,8 +138,8 @@ fn a_load_in_pieces_could_as_well_be_made_at_once() {
             .replace("//!tile sched 7 materialize", "//!tile sched 7 alloc"),
     ];
     let wanted = [
-        "something between a load in pieces and its mma waits",
-        "something else uses",
+        "an op between a per-K-step load and its MMA waits",
+        "another op uses a per-K-step load",
         "only `ldmatrix` reads in pieces",
         "no load is made in pieces in phase alloc",
     ];

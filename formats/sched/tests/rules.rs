@@ -73,7 +73,7 @@ fn rounds_that_cannot_begin_early_are_refused() {
         (
             "async_fence @0\n      pipeline_release",
             "barrier(id: 1, threads: 128) @0\n      pipeline_release",
-            "something stands between its mma",
+            "an op stands between its MMA",
         ),
         (
             "pipeline_wait(pipeline: 0, stage: %19",
@@ -88,7 +88,7 @@ fn rounds_that_cannot_begin_early_are_refused() {
         (
             "continue(values: [%23",
             "%90 = binary(kind: add_f(rounding: nearest_even, ftz: false), lhs: %23, rhs: %23) : tile<128x128xf32, #0> @0\n      continue(values: [%90",
-            "something stands between its mma",
+            "an op stands between its MMA",
         ),
     ];
     refused(include_str!("prefetched_fragments.sched"), &cases);

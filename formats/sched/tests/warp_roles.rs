@@ -80,7 +80,7 @@ fn what_is_filled_somebody_waits_for() {
         "(offset: 0, depth: 1), (offset: 8320, depth: 1)], shared_bytes: 10368",
     );
     refused(&[
-        (told, "pipeline1 is filled 1 times, and 0 of them are taken by agent0"),
+        (told, "pipeline1 is filled 1 times, and 0 of them are taken by warp_role0"),
         (copied, "copy_view: nothing waits for the copy"),
     ]);
 }
@@ -140,10 +140,10 @@ fn memory_of_a_pipe_is_its_own_while_it_is_used() {
 #[test]
 fn agents_share_out_the_block() {
     refused(&[
-        (edited(COPIES, "first_warp: 4, warps: 1", "first_warp: 3, warps: 1"), "agent1 has warps of another warp_role"),
+        (edited(COPIES, "first_warp: 4, warps: 1", "first_warp: 3, warps: 1"), "warp_role1 has warps of another warp_role"),
         (
             edited(COPIES, "first_warp: 4, warps: 1", "first_warp: 5, warps: 1"),
-            "agent1 has warps that the block of 5 does not have",
+            "warp_role1 has warps that the block of 5 does not have",
         ),
         (edited(COPIES, "\"load\"", "\"compute\""), "has no name of its own"),
         (

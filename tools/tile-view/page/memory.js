@@ -38,7 +38,7 @@ class MemoryDrawing {
       element("line", { x1: x(part.ops[0]), x2: x(part.ops[0]), y1: 0, y2: height - 16, class: "rule" }),
       this.named(part.warp_role === null ? "all warps" : of.warp_roles[part.warp_role].name, x(part.ops[0]) + 4, x(part.ops[1] + 1))));
     const labels = [0, all].map((at, last) => element("text", { class: "faint", x: left - 6, y: last ? height - 18 : top + 12, "text-anchor": "end" }, String(at)));
-    const axis = element("text", { class: "faint", x: left, y: height - 2 }, `first op to last of ${of.ops}${of.warp_roles.length ? "; warp_roles run at the same time" : ""}; ${size} ${unit}`);
+    const axis = element("text", { class: "faint", x: left, y: height - 2 }, `first op to last of ${of.ops}${of.warp_roles.length ? "; warp roles run at the same time" : ""}; ${size} ${unit}`);
     return element("svg", { id: `${space}-map`, width, height }, warp_roles, boxes, labels, axis);
   }
 

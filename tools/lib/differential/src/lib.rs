@@ -6,6 +6,9 @@ use numerics::Scalar;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// All checks but `padding`. Reason: every stage loads zeros for undetermined padding, so its results are comparable.
+const CHECKS: &str = "--check=memory,init,token,race,assume,facts,divide,order";
+
 /// Memory that is compared at the end.
 #[derive(Clone, Debug)]
 pub struct Output {
@@ -100,7 +103,7 @@ impl Bench {
         let path = |name: &str| folder.join(name).to_string_lossy().into_owned();
         let (tile, aa, atoms, sched, ptx) = (path("k.tile"), path("k.aa"), path("k.as"), path("k.sched"), path("k.ptx"));
         let placed = path("placed.sched");
-        let printed = match self.execute("tile-run", &["--check"], &tile, folder, "tile")? {
+        let printed = match self.execute("tile-run", &[CHECKS], &tile, folder, "tile")? {
             Ran::Done(printed) => printed,
             Ran::Failed(outcome) => return Ok(outcome),
         };
