@@ -1,9 +1,11 @@
-//! The order of instructions in blocks that keep more values alive than a thread has registers.
+//! Purpose: reorders blocks whose register pressure exceeds the registers of a thread.
+//! Requires: blocks after LLVM's passes.
+//! Establishes: pure instructions directly before their first use, where that lowers the pressure or the number of reloads.
+//! Preserves: the order of memory accesses and other side effects. A block without a gain keeps its order.
+//! See also: LLVM `MachineScheduler`, register-pressure heuristics.
 //!
-//! The emitters write a tile's registers one op after the other, so that large tiles are alive as a whole between two ops, and
-//! ptxas, which keeps to that order by and large, spills them all and takes minutes over it. Here what only computes is moved to
-//! where it is needed, element by element. Accesses to memory and whatever else has effects stay in their order. A block of
-//! which that neither keeps less alive nor uses values sooner again stays as it is.
+//! Reason: the emitters write all registers of one op before the next op, so a large tile is live as a unit. ptxas mostly keeps
+//! that order, spills the tile and takes minutes.
 
 use crate::block_dag::{Straight, leaving};
 use base::diag::{Diagnostic, Result};
@@ -13,13 +15,13 @@ use inkwell::llvm_sys::prelude::LLVMValueRef;
 use inkwell::module::Module;
 use std::collections::HashSet;
 
-/// Registers that are alive at a time, from which on a block is put in another order: well beyond what any thread has, since ptxas
-/// finds a good order for what nearly fits.
+/// The pass reorders a block above this pressure. The limit exceeds the registers of any thread, since ptxas orders smaller blocks
+/// well.
 const MANY: u64 = 384;
-/// Those from which on ptxas takes minutes, whatever the order.
+/// Above this pressure ptxas takes minutes in any order.
 const MOST: u64 = 8 << 10;
 
-/// Orders the blocks that need it; refuses a program that keeps too much alive nevertheless.
+/// Orders the blocks with high pressure, and rejects a program whose pressure stays too high.
 pub(crate) fn run(module: &Module<'_>, builder: &Builder<'_>) -> Result<()> {
     for function in module.get_functions() {
         let long = |block: &BasicBlock<'_>| block.get_instructions().nth(MANY as usize).is_some();
@@ -41,7 +43,7 @@ pub(crate) fn run(module: &Module<'_>, builder: &Builder<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Orders a block and gives the registers that are alive at a time in it.
+/// Orders a block and returns its peak register pressure.
 fn order<'c>(block: BasicBlock<'c>, leaving: &HashSet<LLVMValueRef>, builder: &Builder<'c>) -> u64 {
     let straight = Straight::of(block, leaving);
     let given: Vec<usize> = (0..straight.instructions.len()).collect();
@@ -59,14 +61,14 @@ fn order<'c>(block: BasicBlock<'c>, leaving: &HashSet<LLVMValueRef>, builder: &B
     after
 }
 
-/// What has effects in its order, and before each only what it needs and is not there yet. Results for other blocks are last.
+/// Side effects in their order, each preceded by the operands it still needs. Values used by other blocks come last.
 pub(crate) fn by_need(straight: &Straight<'_>) -> Vec<usize> {
     let count = straight.instructions.len();
     let anchors: Vec<usize> = (0..count).filter(|number| !straight.computes[*number]).collect();
     let (end, anchors) = anchors.split_last().expect("a block ends in a terminator");
     let (mut order, mut placed) = (Vec::with_capacity(count), vec![false; count]);
     for &number in anchors.iter().chain(&(0..count).collect::<Vec<_>>()).filter(|number| *number != end).chain([end]) {
-        // Operands first, without recursion, since chains are as long as programs.
+        // Operands first. The stack is explicit because dependence chains are as long as programs.
         let mut work = vec![(number, 0)];
         while let Some((number, operand)) = work.pop() {
             if placed[number] {

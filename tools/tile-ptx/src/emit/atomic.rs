@@ -1,4 +1,4 @@
-//! Atomic read-modify-write and compare-and-swap, as inline assembly: LLVM drops their order and scope.
+//! Atomic read-modify-write and compare-and-swap as inline assembly. Reason: LLVM drops their memory order and scope.
 
 use super::Emitter;
 use super::access_runs::{qualifiers, space_suffix};
