@@ -1,9 +1,10 @@
-//! The structural verifier of [`crate::ir::Body`]: what must hold before anything may index freely.
+//! The structural verifier of [`crate::ir::Body`]: the invariants that indexing relies on.
 
 use crate::entity::Entity;
 use crate::ir::{Block, Body, Def, Op, Operation, Region, Value};
 
-/// Walks the tree with an explicit stack, marking what is reached; a value is visible after its definition until its block ends.
+/// Walks the tree with an explicit stack and marks reachable entities. A value is visible from its definition to the end of its
+/// block.
 pub(crate) fn structure<O: Operation, T>(body: &Body<O, T>, root: Region) -> Result<(), String> {
     handles_in_range(body, root)?;
     let mut walk = Walk {
@@ -62,7 +63,7 @@ struct Walk<'a, O, T> {
     visible: Vec<bool>,
 }
 
-/// A block being walked: its position, what became visible in it, and what will be once the op just met is left.
+/// A block during the walk: its position, its visible definitions, and the pending results of the current op.
 struct Frame {
     block: Block,
     next: usize,
@@ -89,7 +90,7 @@ impl<O: Operation, T> Walk<'_, O, T> {
             frame.next += 1;
             let last = frame.next == ops.len();
             let node = &self.body.ops[op];
-            // Results become visible when the walk is back in this frame, so an op's own regions cannot use them.
+            // Results become visible when the walk returns to this frame, so an op's own regions cannot use them.
             frame.pending = node.results.to_vec();
             self.check(op, last)?;
             for region in node.kind.regions().into_iter().rev() {

@@ -174,7 +174,7 @@ impl<'c> Emitter<'c, '_> {
     /// Waits for the response: whether there is another tile block, and its index.
     fn response(&self, iteration: IntValue<'c>) -> (IntValue<'c>, [IntValue<'c>; 3]) {
         let ir = self.ir;
-        let memory = clc_responses::memory(self.function).expect("the function has a loop over tile blocks that are taken");
+        let memory = clc_responses::memory(self.function).expect("the function has a CLC loop over tile blocks");
         let (response, barriers) = self.places(memory, self.stage(iteration));
         self.wait_at(barriers, 0, self.phase(iteration), "");
         let word = ir.context.i32_type().into();

@@ -149,7 +149,7 @@ impl<'c> Emitter<'c, '_> {
 
     /// The prefetched fragments of the next iteration, at the end of this one.
     pub(super) fn read_for_next(&mut self) -> Option<[Vec<Val<'c>>; 2]> {
-        self.early.take().map(|iterations| iterations.next.expect("its last mmas are made"))
+        self.early.take().map(|iterations| iterations.next.expect("its last MMAs are emitted"))
     }
 }
 
