@@ -1,4 +1,4 @@
-//! Attributes as bytes.
+//! Writes attributes.
 
 use super::preview_out::write_preview;
 use super::writer::{signed_varint, string, varint};
@@ -9,7 +9,7 @@ use crate::types::{Attribute, StringId, Type};
 use base::entity::Entity;
 use numerics::Scalar;
 
-/// Depth is bounded by the reader, so this may recurse.
+/// The reader bounds the depth, so this function may recurse.
 pub(super) fn write_attribute(out: &mut Vec<u8>, module: &Module, attribute: &Attribute) {
     match attribute {
         Attribute::Integer { ty, bits } => {
