@@ -1,11 +1,11 @@
-//! Text to tokens. `.cta_group::1` and `.m16n8k16` are one token each, and so is the text between `.source_begin` and
-//! `.source_end`, which is not PTX.
+//! Splits text into tokens. `.cta_group::1` and `.m16n8k16` are one token each. The text between `.source_begin` and `.source_end`,
+//! which is not PTX, is one token too.
 
 use base::diag::{Diagnostic, Place, Result};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Token<'a> {
-    /// An identifier, `%r1` and `$L__BB0_1` included.
+    /// An identifier, including `%r1` and `$L__BB0_1`.
     Word(&'a str),
     /// `.name`, without the dot.
     Dot(&'a str),
@@ -24,7 +24,7 @@ pub(crate) struct Lexer<'a> {
     text: &'a str,
     at: usize,
     line: u32,
-    /// Where the last token starts.
+    /// The start of the last token.
     start: usize,
     start_line: u32,
 }
@@ -33,11 +33,11 @@ impl<'a> Lexer<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
         Lexer { text, at: 0, line: 1, start: 0, start_line: 1 }
     }
-    /// The line on which the last token starts.
+    /// The line of the last token's start.
     pub(crate) fn token_line(&self) -> u32 {
         self.start_line
     }
-    /// The byte at which the last token starts.
+    /// The byte offset of the last token's start.
     pub(crate) fn position(&self) -> usize {
         self.start
     }

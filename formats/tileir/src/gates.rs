@@ -5,7 +5,6 @@
 //!
 //! A new version is a row in [`crate::version`], a row here per addition, and rows or gated fields in the op table. Only code that
 //! reads, writes and prints new constructs changes.
-//! the code that must change is the code that reads, writes and prints a new kind of thing.
 
 use crate::enums::WireEnum;
 use crate::ops::Opcode;
