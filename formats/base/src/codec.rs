@@ -16,7 +16,7 @@ pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
 /// Decodes a value that occupies all of `bytes`.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     let (value, used) = bincode::serde::decode_from_slice(bytes, config()).map_err(|error| error.to_string())?;
-    if used == bytes.len() { Ok(value) } else { Err(format!("{} bytes are left over", bytes.len() - used)) }
+    if used == bytes.len() { Ok(value) } else { Err(format!("{} bytes remain after the payload", bytes.len() - used)) }
 }
 
 pub fn to_ron<T: Serialize>(value: &T) -> String {

@@ -205,7 +205,7 @@ impl Envelope {
 
     /// The target. Files from `tile-lower-as` on have one; their verifiers check it.
     pub fn target(&self) -> Result<Target> {
-        self.target.ok_or_else(|| Diagnostic::invalid("ENV005", "the file names no target"))
+        self.target.ok_or_else(|| Diagnostic::invalid("ENV005", "the file has no target"))
     }
 
     /// The envelope as comment lines.
@@ -297,7 +297,7 @@ impl Envelope {
                 "input" => envelope.input_hash = value.into(),
                 "function" => functions.push(codec::from_ron(value).map_err(|error| fail(&error))?),
                 "log" => {
-                    let entry: LogLine = crate::text::from_text(value).ok_or_else(|| fail(&"not an entry of the log"))?;
+                    let entry: LogLine = crate::text::from_text(value).ok_or_else(|| fail(&"not a log entry"))?;
                     envelope.log.push(entry.entry(&functions).ok_or_else(|| fail(&"no function has this number"))?);
                 }
                 "name" => {
@@ -540,7 +540,7 @@ fn other_format<P: Payload>(found: &str, message: String) -> Box<Diagnostic> {
     let tools = |range: std::ops::RangeInclusive<usize>| PIPELINE[range].iter().map(|(_, tool)| *tool).collect::<Vec<_>>();
     match found.cmp(&wanted) {
         Ordering::Less => error.note(format!("run {} first", tools(found + 1..=wanted).join(", then "))),
-        Ordering::Equal => error.note(format!("write it again with this version of {}", PIPELINE[wanted].1)),
+        Ordering::Equal => error.note(format!("regenerate it with this version of {}", PIPELINE[wanted].1)),
         Ordering::Greater => error.note(format!("{} reads it", PIPELINE.get(found + 1).map_or("tile-link", |(_, tool)| tool))),
     }
 }

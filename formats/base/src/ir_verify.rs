@@ -103,7 +103,7 @@ impl<O: Operation, T> Walk<'_, O, T> {
     fn check(&mut self, op: Op, last: bool) -> Result<(), String> {
         let kind = &self.body.ops[op].kind;
         if std::mem::replace(&mut self.op_seen[op.index()], true) {
-            return Err(format!("{op} ({}) is in more than one place", kind.mnemonic()));
+            return Err(format!("{op} ({}) has more than one parent", kind.mnemonic()));
         }
         let mut hidden = None;
         kind.for_each_operand(&mut |value| {
@@ -122,11 +122,11 @@ impl<O: Operation, T> Walk<'_, O, T> {
 
     fn enter(&mut self, region: Region, stack: &mut Vec<Frame>) -> Result<(), String> {
         if std::mem::replace(&mut self.region_seen[region.index()], true) {
-            return Err(format!("{region} is in more than one place"));
+            return Err(format!("{region} has more than one parent"));
         }
         for &block in self.body.regions[region].blocks.iter().rev() {
             if std::mem::replace(&mut self.block_seen[block.index()], true) {
-                return Err(format!("{block} is in more than one place"));
+                return Err(format!("{block} has more than one parent"));
             }
             stack.push(Frame { block, next: 0, defined: Vec::new(), pending: self.body.blocks[block].args.clone() });
         }

@@ -28,7 +28,7 @@ pub fn is_fatbin(bytes: &[u8]) -> bool {
 
 /// The PTX modules in a container, in file order; empty if it has none.
 pub fn ptx(bytes: &[u8], name: &str) -> Result<Vec<Ptx>> {
-    let damaged = |what: String| Diagnostic::invalid("CUB004", format!("the PTX in {name} does not read: {what}"));
+    let damaged = |what: String| Diagnostic::invalid("CUB004", format!("cannot read the PTX in {name}: {what}"));
     if is_fatbin(bytes) {
         return of_fatbins(bytes).map_err(damaged);
     }
@@ -67,7 +67,7 @@ fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
 /// The PTX of consecutive fatbins, as a linker concatenates them.
 fn of_fatbins(mut bytes: &[u8]) -> Result<Vec<Ptx>, String> {
     let mut all = Vec::new();
-    let cut = || "its fatbin is not complete".to_string();
+    let cut = || "its fatbin is incomplete".to_string();
     while let Some(at) = bytes.windows(4).step_by(4).position(|word| word == MAGIC.to_le_bytes()) {
         let start = 4 * at;
         let header = number::<2>(bytes, start + 6).ok_or_else(cut)? as usize;
@@ -81,7 +81,7 @@ fn of_fatbins(mut bytes: &[u8]) -> Result<Vec<Ptx>, String> {
 }
 
 fn of_entries(mut body: &[u8], all: &mut Vec<Ptx>) -> Result<(), String> {
-    let cut = || "an entry of its fatbin is not complete".to_string();
+    let cut = || "an entry of its fatbin is incomplete".to_string();
     while body.len() >= 0x40 {
         let field = |at| number::<4>(body, at).ok_or_else(cut);
         let (kind, header) = (number::<2>(body, 0).ok_or_else(cut)? as u16, field(4)? as usize);

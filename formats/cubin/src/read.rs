@@ -69,7 +69,7 @@ pub fn read(bytes: &[u8], name: &str) -> Result<Cubin> {
     let endian = header.endian().map_err(bad)?;
     let machine = header.e_machine(endian);
     if machine != elf::EM_CUDA {
-        return Err(Diagnostic::invalid("CUB001", format!("{name} is an ELF file for another machine than a GPU")));
+        return Err(Diagnostic::invalid("CUB001", format!("{name} is an ELF file, but not for a GPU")));
     }
     let table = header.sections(endian, bytes).map_err(bad)?;
     let mut sections = Vec::new();
@@ -220,7 +220,7 @@ pub fn print(cubin: &Cubin) -> String {
 }
 
 fn or_unknown(text: &str) -> &str {
-    if text.is_empty() { "an unknown one" } else { text }
+    if text.is_empty() { "(unknown)" } else { text }
 }
 
 #[cfg(test)]
@@ -248,7 +248,7 @@ mod tests {
             section(".nv.host", &[], 100),
         ];
         let text = print(&describe(&sections, |index| (index == 1).then_some("k")));
-        let expected = "cubin for an unknown one, by an unknown one\nkernel k\n  registers 14  stack 16  shared 4096  code 640\n  threads 128 1 1\n  language TILEIR\n  parameters 2 in 12 bytes\n      0  offset    0  size 8\n      1  offset    8  size 4\nhost object 100 bytes\n";
+        let expected = "cubin for (unknown), by (unknown)\nkernel k\n  registers 14  stack 16  shared 4096  code 640\n  threads 128 1 1\n  language TILEIR\n  parameters 2 in 12 bytes\n      0  offset    0  size 8\n      1  offset    8  size 4\nhost object 100 bytes\n";
         assert_eq!(text, expected);
     }
 

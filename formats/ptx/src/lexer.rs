@@ -108,7 +108,7 @@ impl<'a> Lexer<'a> {
                 self.at += 1;
                 Token::Punctuation(byte)
             }
-            _ => return Err(self.error(start, "this character has no place in PTX")),
+            _ => return Err(self.error(start, "this character is invalid in PTX")),
         })
     }
 
@@ -125,7 +125,7 @@ impl<'a> Lexer<'a> {
 
     fn source(&mut self) -> Result<Token<'a>> {
         const END: &str = ".source_end";
-        let length = self.text[self.at..].find(END).ok_or_else(|| self.error(self.at, "there is no .source_end"))?;
+        let length = self.text[self.at..].find(END).ok_or_else(|| self.error(self.at, ".source_end is missing"))?;
         let text = self.advance_over(self.at + length);
         self.at += END.len();
         Ok(Token::Source(text))

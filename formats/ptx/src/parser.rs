@@ -106,7 +106,7 @@ impl<'a> Parser<'a> {
     fn count(&mut self) -> Result<u64> {
         match self.integer()? {
             value if value >= 0 => Ok(value as u64),
-            _ => self.error("a number that is not negative is needed here"),
+            _ => self.error("expected a non-negative number"),
         }
     }
     fn small(&mut self, limit: i64, what: &str) -> Result<u32> {
@@ -256,7 +256,7 @@ impl<'a> Parser<'a> {
             return Ok(None);
         }
         let align = self.small(1 << 30, "an alignment")?;
-        if align.is_power_of_two() { Ok(Some(align)) } else { self.error("an alignment is a power of two") }
+        if align.is_power_of_two() { Ok(Some(align)) } else { self.error("an alignment must be a power of two") }
     }
 
     /// A declaration of one or more variables, `;` included.
@@ -421,7 +421,7 @@ impl<'a> Parser<'a> {
     fn block(&mut self) -> Result<Vec<Statement>> {
         self.depth += 1;
         if self.depth > DEPTH_LIMIT {
-            return self.error("blocks nest too deep");
+            return self.error("blocks are nested too deeply");
         }
         let mut statements = Vec::new();
         while !self.accept(b'}')? {
@@ -543,7 +543,7 @@ impl<'a> Parser<'a> {
     fn operand(&mut self) -> Result<Operand> {
         self.depth += 1;
         if self.depth > DEPTH_LIMIT {
-            return self.error("operands nest too deep");
+            return self.error("operands are nested too deeply");
         }
         let operand = self.simple_operand()?;
         let operand = match self.accept(b'|')? {

@@ -31,7 +31,7 @@ impl Recipe {
     /// Parses the text after a line's key.
     pub fn parse(text: &str) -> Result<Recipe> {
         ron::from_str(text)
-            .map_err(|error| Diagnostic::invalid("PTX021", format!("a recipe of a tensor map does not parse: {error}")))
+            .map_err(|error| Diagnostic::invalid("PTX021", format!("cannot parse the recipe of a tensor map: {error}")))
     }
     /// The recipes in the lines of an envelope.
     pub fn all<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<Vec<Recipe>> {

@@ -189,15 +189,15 @@ impl Map {
         self.check(params.len()).map_err(wrong)?;
         let base = self.base.eval(params) as u64;
         if !base.is_multiple_of(16) {
-            return Err(wrong(format!("its address {base:#x} is no multiple of 16")));
+            return Err(wrong(format!("its address {base:#x} is not a multiple of 16")));
         }
         let values = |exprs: &[Expr]| exprs.iter().map(|expr| expr.eval(params) as u64).collect::<Vec<_>>();
         if let Some(dim) = values(&self.dims).into_iter().find(|dim| !(1..=1 << 32).contains(dim)) {
-            return Err(wrong(format!("a dimension of {dim} elements")));
+            return Err(wrong(format!("a dimension has {dim} elements")));
         }
         let stride = values(&self.strides).into_iter().find(|stride| !stride.is_multiple_of(16) || *stride >= 1 << 36);
         if let Some(stride) = stride {
-            return Err(wrong(format!("a stride of {stride} bytes")));
+            return Err(wrong(format!("a stride is {stride} bytes")));
         }
         let mut bytes = [0; BYTES];
         for (chunk, word) in bytes.chunks_exact_mut(8).zip(self.words()) {

@@ -73,7 +73,7 @@ impl Module {
     }
     /// Element and shape of a tile. Panics on another type; the verifier guarantees tiles where this is called.
     pub fn tile(&self, ty: TypeId) -> (Element, &[i64]) {
-        self.types[ty].tile().expect("the verifier holds that this is a tile")
+        self.types[ty].tile().expect("the verifier ensures that this is a tile")
     }
     /// The elements of a constant of type `ty`, as bits.
     pub fn elements(&self, id: ConstantId, ty: TypeId) -> impl ExactSizeIterator<Item = u64> + use<'_> {

@@ -122,10 +122,7 @@ pub(crate) struct Assembly {
 }
 
 /// The inline assembly that an instruction calls, if any.
-#[allow(
-    unsafe_code,
-    reason = "inkwell has no way to look at assembly but to print the instruction, which numbers the whole function"
-)]
+#[allow(unsafe_code, reason = "inkwell exposes inline assembly only by printing the instruction, which numbers the whole function")]
 pub(crate) fn assembly(instruction: InstructionValue<'_>) -> Option<Assembly> {
     if instruction.get_opcode() != Code::Call {
         return None;

@@ -20,7 +20,7 @@ use numerics::arith::Overflow;
 
 pub(crate) type Val<'c> = BasicValueEnum<'c>;
 
-const BUG: &str = "the emitter gives the builder values that fit";
+const BUG: &str = "the emitter passes matching types to the builder";
 
 /// LLVM address spaces of NVPTX.
 pub(crate) const GLOBAL: u16 = 1;
@@ -175,7 +175,7 @@ impl<'c> Ir<'c> {
     pub(crate) fn opaque_address(&self, variable: GlobalValue<'c>) -> IntValue<'c> {
         let address = self.builder.build_ptr_to_int(variable.as_pointer_value(), self.i32(), "").expect(BUG);
         let copy = self.asm(Some(self.i32().into()), "mov.b32 $0, $1;", "=r,r", &[address.into()], false);
-        copy.expect("the assembly gives a value").into_int_value()
+        copy.expect("the assembly returns a value").into_int_value()
     }
     pub(crate) fn int_to_ptr(&self, int: IntValue<'c>, space: u16) -> PointerValue<'c> {
         let ty = self.context.ptr_type(AddressSpace::from(space));
@@ -324,7 +324,7 @@ impl<'c> Ir<'c> {
     }
     /// Calls an intrinsic that returns a value.
     pub(crate) fn intrinsic_value(&self, name: &str, types: &[BasicTypeEnum<'c>], args: &[Val<'c>]) -> Val<'c> {
-        self.intrinsic(name, types, args).expect("the intrinsic gives a value")
+        self.intrinsic(name, types, args).expect("the intrinsic returns a value")
     }
     pub(crate) fn call(&self, function: FunctionValue<'c>, args: &[Val<'c>]) -> Option<Val<'c>> {
         let args: Vec<BasicMetadataValueEnum<'c>> = args.iter().map(|arg| (*arg).into()).collect();
@@ -344,7 +344,7 @@ impl<'c> Ir<'c> {
         }
         let all = self.context.struct_type(results, false);
         let value =
-            self.asm(Some(all.into()), text, constraints, args, effects).expect("the assembly gives values").into_struct_value();
+            self.asm(Some(all.into()), text, constraints, args, effects).expect("the assembly returns values").into_struct_value();
         (0..results.len() as u32).map(|i| self.builder.build_extract_value(value, i, "").expect(BUG)).collect()
     }
     /// Inline assembly. `effects` marks an access to memory, which must keep its position.

@@ -60,7 +60,7 @@ fn check_name(what: &str, name: &str) -> Result<()> {
     if starts && name.chars().skip(1).all(follows) {
         return Ok(());
     }
-    let message = format!("the name of {what} {name:?} cannot be written in PTX, where names have letters, digits, '_' and '$'");
+    let message = format!("the name of {what} {name:?} is invalid in PTX, which allows letters, digits, '_' and '$'");
     Err(Diagnostic::unsupported("PX007", message))
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn link(module: &Module<'_>) -> Result<()> {
         function.add_attribute(AttributeLoc::Function, inline);
     }
     match functions(module).find(|function| name(function).starts_with(PREFIX) && function.as_global_value().is_declaration()) {
-        Some(missing) => Err(broken(&format!("it has no function '{}'", name(&missing)))),
+        Some(missing) => Err(broken(&format!("the function '{}' is missing", name(&missing)))),
         None => Ok(()),
     }
 }

@@ -34,8 +34,8 @@ pub(crate) fn run(module: &Module<'_>, builder: &Builder<'_>) -> Result<()> {
         if alive > MOST {
             let name = function.get_name().to_string_lossy();
             let message = format!(
-                "the code of '{name}' is too large: it keeps about {alive} registers of each thread in use at a time, and with more \
-                 than {MOST} it would be compiled for minutes; smaller tiles need less"
+                "the code of '{name}' is too large: about {alive} registers per thread are live at once, and ptxas takes \
+                 minutes above {MOST}; use smaller tiles"
             );
             return Err(Diagnostic::unsupported("PX009", message));
         }

@@ -36,7 +36,7 @@ pub(crate) fn machine(target: Target, opt_level: u32) -> Result<TargetMachine> {
         .and_then(|llvm| {
             llvm.create_target_machine(&triple, target.llvm_processor, "+ptx90", level, RelocMode::Default, CodeModel::Default)
         })
-        .ok_or_else(|| Diagnostic::unsupported("PX002", format!("LLVM has no machine for {target}")))
+        .ok_or_else(|| Diagnostic::unsupported("PX002", format!("LLVM has no target machine for {target}")))
 }
 
 /// Registers the target with 32-bit shared-memory addresses, which halve the address registers. LLVM's load-store vectorizer is
@@ -134,7 +134,7 @@ fn set_options(options: &[&CStr]) {
 pub(crate) fn run(program: &sched::Module, module: &Module<'_>, machine: &TargetMachine, opt_level: u32) -> Result<()> {
     module
         .verify()
-        .map_err(|error| Diagnostic::invalid("PX003", format!("LLVM refuses what was emitted: {}", error.to_string())))?;
+        .map_err(|error| Diagnostic::invalid("PX003", format!("LLVM rejects the emitted module: {}", error.to_string())))?;
     let shape = Shape::of(program, module);
     set_options(&shape.back_end_options());
     let passes = match shape.many_loops {
@@ -150,7 +150,7 @@ pub(crate) fn run(program: &sched::Module, module: &Module<'_>, machine: &Target
 pub(crate) fn print(module: &Module<'_>, machine: &TargetMachine) -> Result<String> {
     let buffer = machine
         .write_to_memory_buffer(module, FileType::Assembly)
-        .map_err(|error| Diagnostic::invalid("PX003", format!("LLVM prints no PTX: {}", error.to_string())))?;
+        .map_err(|error| Diagnostic::invalid("PX003", format!("LLVM cannot print PTX: {}", error.to_string())))?;
     let text = buffer.as_slice();
     Ok(String::from_utf8_lossy(text.strip_suffix(&[0]).unwrap_or(text)).into_owned())
 }

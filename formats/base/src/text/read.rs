@@ -240,7 +240,7 @@ impl<'t> Reader<'t> {
                 c => out.push(c),
             }
         }
-        self.fail("the string has no end")
+        self.fail("the string is not closed")
     }
     fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
         if self.depth == MAX_DEPTH {
@@ -298,7 +298,7 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'_> {
     }
 
     fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
-        self.fail("the text form does not describe itself")
+        self.fail("the text form is not self-describing")
     }
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.word() {
@@ -308,10 +308,10 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'_> {
         }
     }
     fn deserialize_f32<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
-        self.fail("floats are kept as bits")
+        self.fail("floats are stored as bits")
     }
     fn deserialize_f64<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
-        self.fail("floats are kept as bits")
+        self.fail("floats are stored as bits")
     }
     fn deserialize_char<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         let text = self.string()?;
@@ -424,7 +424,7 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'_> {
             return self.nested(|reader| visitor.visit_enum(Variant { reader, name: transparent }));
         }
         self.fail(match nearest(word, also.iter().copied()) {
-            Some(nearest) => format!("'{word}' is not known here; did you mean '{nearest}'?"),
+            Some(nearest) => format!("'{word}' is unknown here; did you mean '{nearest}'?"),
             None => format!("'{word}' is not one of {}", also.join(", ")),
         })
     }
@@ -503,7 +503,7 @@ impl<'de> de::MapAccess<'de> for &mut Fields<'_, '_> {
             let Some(field) = self.fields.iter().copied().find(|field| *field == word) else {
                 let meant = did_you_mean(word, self.fields.iter().copied());
                 let known = match self.fields {
-                    [] => "none is known here".into(),
+                    [] => "it has no fields".into(),
                     [one] => format!("the only field is {one}"),
                     [rest @ .., last] => format!("the fields are {} and {last}", rest.join(", ")),
                 };

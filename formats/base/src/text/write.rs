@@ -131,10 +131,10 @@ impl<'a> ser::Serializer for &'a mut Writer {
         self.push(v)
     }
     fn serialize_f32(self, _: f32) -> Result<(), Error> {
-        Err(Error("floats are kept as bits".into()))
+        Err(Error("floats are stored as bits".into()))
     }
     fn serialize_f64(self, _: f64) -> Result<(), Error> {
-        Err(Error("floats are kept as bits".into()))
+        Err(Error("floats are stored as bits".into()))
     }
     fn serialize_char(self, v: char) -> Result<(), Error> {
         self.serialize_str(v.encode_utf8(&mut [0; 4]))

@@ -33,7 +33,7 @@ pub(super) struct FunctionRecord<'a> {
     hints: Option<Attribute>,
     arg_attrs: Box<[Dictionary]>,
     body: &'a [u8],
-    /// What it says when there is no body.
+    /// The declaration of a function without a body.
     external: Option<ExternRecord>,
 }
 

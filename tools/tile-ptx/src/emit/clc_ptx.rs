@@ -44,7 +44,7 @@ const TO_EMPTY: u32 = STAGES * PipelineInfo::BARRIER;
 impl<'c> Emitter<'c, '_> {
     pub(super) fn clc_block_id(&mut self, iteration: Value, axis: u32, result: Value) {
         let taken =
-            self.taken.filter(|taken| taken.iteration == iteration).expect("the verifier holds that this is in an iteration");
+            self.taken.filter(|taken| taken.iteration == iteration).expect("the verifier checks that this is in an iteration");
         self.set(result, vec![taken.index[axis as usize].into()]);
     }
 
@@ -59,7 +59,7 @@ impl<'c> Emitter<'c, '_> {
         let before = ir.here();
         ir.go(start.block);
         ir.builder.position_at_end(start.block);
-        let index = own.map(|_| ir.builder.build_phi(ir.context.i32_type(), "").expect("the block has only begun"));
+        let index = own.map(|_| ir.builder.build_phi(ir.context.i32_type(), "").expect("the builder is at the start of a block"));
         index.iter().zip(own).for_each(|(phi, own)| phi.add_incoming(&[(&own, before)]));
         self.bind(&args, &start);
         let taken = ClcLoop { iteration: args[0], index: index.map(|phi| phi.as_basic_value().into_int_value()) };

@@ -105,7 +105,7 @@ impl<'c> Emitter<'c, '_> {
                 self.for_op([*lower, *upper, *step], init, *unsigned, *body, results)
             }
             Core::Loop { init, body } => self.loop_op(init, *body, results),
-            _ => unreachable!("only ops with regions come here"),
+            _ => unreachable!("called for ops with regions only"),
         }
     }
 
@@ -143,7 +143,7 @@ impl<'c> Emitter<'c, '_> {
     fn carry(&self, target: &mut Target<'c>, values: &[Val<'c>]) {
         let back = self.ir.here();
         self.ir.builder.position_at_end(target.block);
-        let phi = |value: &Val<'c>| self.ir.builder.build_phi(value.get_type(), "").expect("the block has phis alone");
+        let phi = |value: &Val<'c>| self.ir.builder.build_phi(value.get_type(), "").expect("the block has only phis");
         target.arriving.push(Arriving { phis: values.iter().map(phi).collect(), words_of: None });
         self.ir.builder.position_at_end(back);
     }
@@ -392,10 +392,10 @@ impl<'c> Emitter<'c, '_> {
                         next.arrive(ir, &values);
                         ir.go(next.block);
                     }
-                    FrameKind::If => unreachable!("ifs are passed over"),
+                    FrameKind::If => unreachable!("the search skips ifs"),
                 }
             }
-            _ => unreachable!("only ops that leave come here"),
+            _ => unreachable!("called for terminators only"),
         }
     }
 }

@@ -15,7 +15,7 @@ use tileas::{Buffer, CopyAtom, Layout, Type};
 impl<'c> Emitter<'c, '_> {
     pub(super) fn copy_view(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
         let tileas::Op::CopyView { view, index, order, in_bounds, whole, buffer, layout, atom, versioned, .. } = program else {
-            unreachable!("only copies come here")
+            unreachable!("called for copies only")
         };
         let CopyAtom::Async { bytes } = atom else { return Err(self.unsupported(op)) };
         let Type::View(ty) = self.ty(*view) else { unreachable!("the operand is a view") };

@@ -56,7 +56,7 @@ impl<'c> Emitter<'c, '_> {
             return base;
         }
         let there = ir.asm(Some(ir.i32().into()), "mapa.shared::cluster.u32 $0, $1, 0;", "=r,r", &[base.into()], false);
-        there.expect("the assembly gives a value").into_int_value()
+        there.expect("the assembly returns a value").into_int_value()
     }
 
     /// Arrives at a stage's barrier, in both CTAs of a pair, when all MMAs issued by this thread are complete.

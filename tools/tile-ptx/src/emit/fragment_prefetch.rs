@@ -42,7 +42,7 @@ impl<'c> Emitter<'c, '_> {
         if !first_fragments::is_said(self.function, block) {
             return None;
         }
-        let plan = first_fragments::of(self.function, block).expect("the verifier holds that waits can be early");
+        let plan = first_fragments::of(self.function, block).expect("the verifier checks that waits can be early");
         let args = self.function.body.blocks[block].args.clone();
         Some(PrefetchedIterations { plan, groups: Default::default(), words: Default::default(), next: None, bounds, args })
     }
@@ -80,7 +80,7 @@ impl<'c> Emitter<'c, '_> {
             ..
         }) = &self.function.body.ops[mma].kind
         else {
-            unreachable!("mmas of fragments begin early")
+            unreachable!("only MMAs on fragments have a prefetch")
         };
         let atoms = self.atoms_of_step(atom, [*lhs, *rhs, *acc], 0);
         let groups = |side: usize, operand| {
@@ -110,7 +110,7 @@ impl<'c> Emitter<'c, '_> {
     /// Ends an iteration except for its last MMAs, and prefetches for the next one, if any.
     pub(super) fn begin_next_iteration(&mut self) -> Result<()> {
         let ir = self.ir;
-        let mut iterations = self.early.take().expect("called in iterations that begin early");
+        let mut iterations = self.early.take().expect("called in loops with fragment prefetch");
         for op in iterations.plan.after.clone() {
             self.op(op)?;
         }
@@ -156,7 +156,7 @@ impl<'c> Emitter<'c, '_> {
 impl<'c> PrefetchedIterations<'c> {
     /// Takes the prefetched words from the end of the loop-carried values.
     pub(super) fn with_words(self, mut carried: Vec<Vec<Val<'c>>>) -> Self {
-        let [rhs, lhs] = [(); 2].map(|()| carried.pop().expect("a loop carries what is read early"));
+        let [rhs, lhs] = [(); 2].map(|()| carried.pop().expect("a loop carries its prefetched words"));
         PrefetchedIterations { words: [lhs, rhs], ..self }
     }
 }

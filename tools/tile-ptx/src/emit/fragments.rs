@@ -72,7 +72,7 @@ impl<'c> Emitter<'c, '_> {
     /// The addresses of a load that is emitted per K step.
     pub(super) fn read_per_k_step(&mut self, load: OpId) -> MatrixRead<'c> {
         let sched::Op::Core(tileas::Op::SharedLoad { buffer, atom, .. }) = &self.function.body.ops[load].kind else {
-            unreachable!("only loads are in pieces")
+            unreachable!("only loads are emitted per K step")
         };
         let shape = match atom {
             CopyAtom::Matrix { trans } => Shape::Halfwords { trans: *trans },
@@ -133,7 +133,7 @@ impl<'c> Emitter<'c, '_> {
             Shape::Halfwords { trans } => (info.matrices(&layout, trans), 2, 1),
             Shape::Bytes => (info.byte_matrices(&layout), 1, 2),
         };
-        let matrices = matrices.expect("the verifier holds that the atom fits");
+        let matrices = matrices.expect("the verifier checks that the atom fits");
         let matrix_bits = matrices.others.len().min(most);
         // The addresses have a layout of their own: lanes are rows, then matrices.
         let (together, after) = matrices.others.split_at(matrix_bits);

@@ -428,7 +428,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
     pub(crate) fn get(&self, value: Value) -> &[Val<'c>] {
         match &self.values[value.0 as usize] {
             Some(Lowered::Registers(registers)) => registers,
-            _ => unreachable!("the verifier holds that {value} is a tile or scalar and defined"),
+            _ => unreachable!("the verifier checks that {value} is a tile or scalar and defined"),
         }
     }
     pub(crate) fn scalar(&self, value: Value) -> Val<'c> {

@@ -45,7 +45,7 @@ impl<'c> Emitter<'c, '_> {
                 self.multicast_store(op, &window, *tile, write.reduction())?;
                 self.set_token(results[0]);
             }
-            _ => unreachable!("only accesses to multicast memory come here"),
+            _ => unreachable!("called for accesses to multicast memory only"),
         }
         Ok(())
     }

@@ -40,7 +40,7 @@ impl Vectors {
 impl<'c> Emitter<'c, '_> {
     /// Emits an op on register pairs of its operands.
     pub(super) fn in_pairs(&mut self, op: &tileas::Op, result: Value) {
-        let packed = Packed::of(op).expect("the verifier holds that pairs have the operation");
+        let packed = Packed::of(op).expect("the verifier checks that pairs have the operation");
         let (operands, count) = (op.operands(), self.layout(result).registers());
         let mut registers = Vec::with_capacity(count);
         for first in (0..count).step_by(2) {

@@ -29,7 +29,7 @@ impl<'c> Emitter<'c, '_> {
                     })
                     .collect()
             }
-            _ => unreachable!("only pointer arithmetic comes here"),
+            _ => unreachable!("called for pointer arithmetic only"),
         };
         self.set(result, registers);
     }
@@ -73,7 +73,7 @@ impl<'c> Emitter<'c, '_> {
                 }
                 self.set_token(results[0]);
             }
-            _ => unreachable!("only pointer accesses come here"),
+            _ => unreachable!("called for pointer accesses only"),
         }
     }
 }

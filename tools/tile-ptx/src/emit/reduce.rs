@@ -22,7 +22,7 @@ impl<'c> Emitter<'c, '_> {
         match program {
             tileas::Op::ReduceRegisters { operands, dim, body } => self.reduce_registers(operands, *dim, *body, results),
             tileas::Op::ReduceLanes { operands, dim, body } => self.reduce_lanes(operands, *dim, *body, results),
-            _ => unreachable!("only reductions come here"),
+            _ => unreachable!("called for reductions only"),
         }
     }
 

@@ -152,5 +152,5 @@ impl<'c> Emitter<'c, '_> {
 
 /// The offset of an element in a buffer, in elements.
 fn offset_of(offsets: &[u32], element: u32) -> u32 {
-    solve(offsets, element).expect("the verifier holds that every element has an offset") as u32
+    solve(offsets, element).expect("the verifier checks that every element has an offset") as u32
 }

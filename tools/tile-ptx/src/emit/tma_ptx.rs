@@ -45,7 +45,7 @@ pub(super) fn operands(first: usize, count: usize) -> String {
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn tma_load(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
-        let tileas::Op::TmaLoad { view, index, buffer, map, .. } = program else { unreachable!("only TMA loads come here") };
+        let tileas::Op::TmaLoad { view, index, buffer, map, .. } = program else { unreachable!("called for TMA loads only") };
         let Some((pipeline, info)) = self.function.attrs.pipeline_of(*buffer) else { return Err(self.unsupported(op)) };
         let Some(mut tile) = self.tma_copy(*view, index, *buffer, *map) else { return Err(self.unsupported(op)) };
         let full = self.full_barrier(pipeline, *buffer);
@@ -83,7 +83,7 @@ impl<'c> Emitter<'c, '_> {
     /// The first warp issues the stores and waits until they have read the buffer.
     pub(super) fn tma_store(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
         let tileas::Op::TmaStore { view, index, buffer, map, mode, waits, .. } = program else {
-            unreachable!("only TMA stores come here")
+            unreachable!("called for TMA stores only")
         };
         let (kind, how) = match mode {
             None => ("async", String::new()),
@@ -166,7 +166,7 @@ impl<'c> Emitter<'c, '_> {
 
     fn map_address(&self, tile: &TmaCopy<'c>) -> Val<'c> {
         let text = format!("mov.b64 $0, {};\n\tcvta.param.u64 $0, $0;", tile.parameter);
-        self.ir.asm(Some(self.ir.i64().into()), &text, "=l", &[], false).expect("the assembly gives an address")
+        self.ir.asm(Some(self.ir.i64().into()), &text, "=l", &[], false).expect("the assembly returns an address")
     }
 
     /// The coordinates of each TMA copy.
@@ -194,7 +194,7 @@ impl<'c> Emitter<'c, '_> {
             return None;
         }
         let one = self.ir.asm(Some(self.ir.context.bool_type().into()), "elect.sync _|$0, 0xffffffff;", "=b", &[], true);
-        Some(one.expect("the assembly gives a value").into_int_value())
+        Some(one.expect("the assembly returns a value").into_int_value())
     }
 
     /// Emits an instruction for the elected lane only; `text` receives the number of its first operand.

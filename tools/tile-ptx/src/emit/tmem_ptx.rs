@@ -63,7 +63,7 @@ impl Scales<'_> {
     fn at(&self, [row, column]: [u32; 2], step: u32) -> [Spot; 2] {
         let block = step / self.block;
         let elements = [row * self.of_a.shape[2] + block, block * self.of_b.shape[2] + column];
-        let spot = |(info, element): (&BufferInfo, u32)| info.spot(element).expect("the verifier holds that it lies as scales do");
+        let spot = |(info, element): (&BufferInfo, u32)| info.spot(element).expect("the verifier checks the positions of scales");
         let mut both = [self.of_a, self.of_b].into_iter().zip(elements).map(spot);
         std::array::from_fn(|_| both.next().expect("there are two"))
     }
@@ -152,7 +152,7 @@ impl<'c> Emitter<'c, '_> {
         let base = self.shared_base.expect("the TMEM base address is in shared memory");
         let text = format!("ld.shared.b32 $0, [$1+{}];", tensor.address);
         let start =
-            self.ir.asm(Some(self.ir.i32().into()), &text, "=r,r", &[base.into()], true).expect("the assembly gives a value");
+            self.ir.asm(Some(self.ir.i32().into()), &text, "=r,r", &[base.into()], true).expect("the assembly returns a value");
         Some(start.into_int_value())
     }
 
@@ -160,7 +160,7 @@ impl<'c> Emitter<'c, '_> {
     pub(super) fn give_back_tensor_memory(&self) {
         let Some(tensor) = self.function.attrs.tensor else { return };
         self.guarded(Some(self.first_warp()), &[], |e| {
-            let start = e.tensor_memory_start().expect("the function has columns");
+            let start = e.tensor_memory_start().expect("the function has TMEM columns");
             e.instruction_alone("bar.warp.sync 0xffffffff;");
             let text = format!("tcgen05.dealloc.cta_group::{}.sync.aligned.b32 $0, {};", e.group(), tensor.columns);
             e.ir.asm(None, &text, "r", &[start.into()], true);
@@ -286,7 +286,7 @@ impl<'c> Emitter<'c, '_> {
         if info.space == Space::Tensor {
             return Operands { start: self.tensor_address(buffer), place: Found::Tensor(info.clone()), across: false };
         }
-        let matrix = Matrix::of(info, operand, transposed).expect("the verifier holds that a descriptor can express its position");
+        let matrix = Matrix::of(info, operand, transposed).expect("the verifier checks that a descriptor can express its position");
         let start = ir.add(self.buffer_start(buffer), ir.const32(self.function.attrs.placements[buffer].offset));
         let units = ir.and(ir.shr(start, ir.const32(UNIT_BITS), false), ir.const32(ADDRESS_BITS));
         let start = ir.or(ir.resize(units, ir.i64(), false), ir.const64(matrix.tensor_descriptor()));
@@ -299,7 +299,7 @@ impl<'c> Emitter<'c, '_> {
         let ir = self.ir;
         let (elem, layout) = (self.elem(result), self.layout(result));
         let info = &self.function.attrs.program.buffers[buffer];
-        let part = TmemSlice::of(&info.shape, self.ty(result).shape(), from).expect("the verifier holds that there is this part");
+        let part = TmemSlice::of(&info.shape, self.ty(result).shape(), from).expect("the verifier checks that the slice exists");
         let address = self.lanes_address(buffer, &part, &layout);
         let moves = moves(info, &part, atom, &layout, self.most_registers());
         let mut words: BTreeMap<u32, Val<'c>> = BTreeMap::new();
@@ -336,7 +336,7 @@ impl<'c> Emitter<'c, '_> {
         let ir = self.ir;
         let (elem, layout) = (self.elem(x), self.layout(x));
         let info = &self.function.attrs.program.buffers[buffer];
-        let part = TmemSlice::of(&info.shape, self.ty(x).shape(), from).expect("the verifier holds that there is this part");
+        let part = TmemSlice::of(&info.shape, self.ty(x).shape(), from).expect("the verifier checks that the slice exists");
         let address = self.lanes_address(buffer, &part, &layout);
         let mut parts: BTreeMap<u32, BTreeMap<u32, Val<'c>>> = BTreeMap::new();
         for (register, value) in self.get(x).iter().enumerate() {
@@ -371,8 +371,8 @@ impl<'c> Emitter<'c, '_> {
         let ir = self.ir;
         let info = &self.function.attrs.program.buffers[buffer];
         let (own, factors) = (self.layout(by), self.get(by).to_vec());
-        let (layout, _) = atom.whole_and_rows(info, own.warp.len()).expect("the verifier holds that the atom reaches all");
-        let part = TmemSlice::of(&info.shape, &info.shape, 0).expect("all of a buffer is a part of it");
+        let (layout, _) = atom.whole_and_rows(info, own.warp.len()).expect("the verifier checks that the atom reaches all");
+        let part = TmemSlice::of(&info.shape, &info.shape, 0).expect("a buffer is a slice of itself");
         let column_bits = info.shape.last().map_or(0, |columns| columns.trailing_zeros());
         let by_row: BTreeMap<u32, Val<'c>> =
             factors.iter().enumerate().map(|(register, factor)| (apply(&own.register, register as u32), *factor)).collect();
@@ -464,13 +464,13 @@ impl Operands<'_> {
 }
 
 fn column_of(info: &BufferInfo, element: u32) -> u32 {
-    info.spot(element).expect("the verifier holds that every element has a place").column
+    info.spot(element).expect("the verifier checks that every element has a position").column
 }
 
 /// The TMEM word of a register in a warp's first thread, as an address, and the element's position in the word.
 fn word_of(info: &BufferInfo, part: &TmemSlice, layout: &Layout, register: u32) -> (u32, u32) {
     let element = part.element(apply(&layout.register, register));
-    let spot = info.spot(element).expect("the verifier holds that every element has a place");
+    let spot = info.spot(element).expect("the verifier checks that every element has a position");
     (spot.lane * LANE + spot.column, spot.part)
 }
 

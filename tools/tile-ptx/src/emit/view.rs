@@ -58,14 +58,14 @@ impl<'c> Emitter<'c, '_> {
                     self.set(*result, vec![count.into()]);
                 }
             }
-            _ => unreachable!("only ops on views come here"),
+            _ => unreachable!("called for ops on views only"),
         }
     }
 
     pub(super) fn memory(&self, value: Value) -> StridedMemory<'c> {
         match &self.values[value.0 as usize] {
             Some(Lowered::Memory(memory)) => memory.clone(),
-            _ => unreachable!("the verifier holds that {value} is a memref or view"),
+            _ => unreachable!("the verifier checks that {value} is a memref or view"),
         }
     }
 

@@ -242,7 +242,7 @@ impl<'c> Emitter<'c, '_> {
         ir.go(again);
         ir.builder.position_at_end(again);
         let over = ir.asm(Some(ir.context.bool_type().into()), text, letters, args, true);
-        ir.branch(over.expect("the assembly gives a value").into_int_value(), done, again);
+        ir.branch(over.expect("the assembly returns a value").into_int_value(), done, again);
         ir.builder.position_at_end(done);
     }
 

@@ -144,7 +144,7 @@ impl<'c> Emitter<'c, '_> {
     fn in_place(&self, buffer: Buffer, operand: Operand, transposed: bool, groups: impl Fn(&Matrix) -> Vec<u32>) -> InPlace<'c> {
         let ir = self.ir;
         let info = &self.function.attrs.program.buffers[buffer];
-        let matrix = Matrix::of(info, operand, transposed).expect("the verifier holds that a descriptor can express its position");
+        let matrix = Matrix::of(info, operand, transposed).expect("the verifier checks that a descriptor can express its position");
         let fixed = ir.const32(self.function.attrs.placements[buffer].offset);
         let bases: Vec<u32> = [0; 7].into_iter().chain(groups(&matrix)).collect();
         let start = ir.add(ir.add(self.buffer_start(buffer), fixed), self.linear(self.thread, &bases));
