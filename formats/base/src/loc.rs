@@ -101,7 +101,7 @@ impl DebugInfo {
 
     /// Deduplicates the tables. Returns the new tables and the new id of every old location.
     pub fn each_once(&self) -> (DebugInfo, Vec<Loc>) {
-        let (mut names, mut scopes, mut locs) = (Once::default(), Once::default(), Once::default());
+        let (mut names, mut scopes, mut locs) = (Dedup::default(), Dedup::default(), Dedup::default());
         self.names.iter().for_each(|(_, name)| names.add(name.clone()));
         for (_, scope) in self.scopes.iter() {
             let (name_of, scope_of) = (|name: &Name| names.of(*name), |scope: &Scope| scopes.of(*scope));
@@ -194,19 +194,19 @@ impl DebugInfo {
 }
 
 /// A table under deduplication, and the new id of each old entry.
-struct Once<K, V> {
+struct Dedup<K, V> {
     known: HashMap<V, K>,
     table: Arena<K, V>,
     of: Vec<K>,
 }
 
-impl<K: Entity, V> Default for Once<K, V> {
+impl<K: Entity, V> Default for Dedup<K, V> {
     fn default() -> Self {
-        Once { known: HashMap::new(), table: Arena::new(), of: Vec::new() }
+        Dedup { known: HashMap::new(), table: Arena::new(), of: Vec::new() }
     }
 }
 
-impl<K: Entity, V: Clone + Eq + Hash> Once<K, V> {
+impl<K: Entity, V: Clone + Eq + Hash> Dedup<K, V> {
     fn add(&mut self, value: V) {
         let id = *self.known.entry(value.clone()).or_insert_with(|| self.table.push(value));
         self.of.push(id);

@@ -257,7 +257,7 @@ mod tests {
     /// Between two neighbours, a quarter rounds down, a half to even and three quarters up; directed modes round in their
     /// direction.
     #[test]
-    fn neighbours_round_as_asked() {
+    fn neighbours_round_in_the_requested_direction() {
         for ty in small() {
             for bits in 0..largest(ty) {
                 let (low, high) = (decode(ty, bits), decode(ty, bits + 1));

@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 const REACH: usize = 256;
 
 /// The instructions of a block by number, each with the numbers of its operands.
-pub(crate) struct Straight<'c> {
+pub(crate) struct BlockDag<'c> {
     pub(crate) instructions: Vec<InstructionValue<'c>>,
     pub(crate) uses: Vec<Vec<usize>>,
     /// Whether the instruction has no side effect and depends on its operands only.
@@ -26,8 +26,8 @@ pub(crate) struct Straight<'c> {
     pub(crate) leaves: Vec<bool>,
 }
 
-impl<'c> Straight<'c> {
-    pub(crate) fn of(block: BasicBlock<'c>, leaving: &HashSet<LLVMValueRef>) -> Straight<'c> {
+impl<'c> BlockDag<'c> {
+    pub(crate) fn of(block: BasicBlock<'c>, leaving: &HashSet<LLVMValueRef>) -> BlockDag<'c> {
         let instructions: Vec<InstructionValue<'c>> = block.get_instructions().collect();
         let numbers: HashMap<_, usize> = instructions.iter().enumerate().map(|(n, one)| (one.as_value_ref(), n)).collect();
         let used = |one: &InstructionValue<'c>| match one.get_opcode() {
@@ -35,7 +35,7 @@ impl<'c> Straight<'c> {
             Code::Phi => Vec::new(),
             _ => operands(*one).filter_map(|made| numbers.get(&made.as_value_ref()).copied()).collect(),
         };
-        Straight {
+        BlockDag {
             uses: instructions.iter().map(used).collect(),
             computes: instructions.iter().map(|one| only_computes(*one)).collect(),
             registers: instructions.iter().map(|one| if is_offset(*one) { 0 } else { registers(one.get_type()) }).collect(),

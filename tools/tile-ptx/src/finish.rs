@@ -26,7 +26,7 @@ pub(crate) fn finish(ptx: &str, module: &sched::Module, envelope: &Envelope, pro
     }
     let line_table_only = envelope.options.flag("lineinfo") && !envelope.options.flag("device-debug");
     let ptx = if line_table_only { Cow::Owned(crate::debug_info::without_sections(ptx)) } else { Cow::Borrowed(ptx) };
-    for line in ptx_peephole::turned(&ptx) {
+    for line in ptx_peephole::simplify_branches(&ptx) {
         edit_line(&line, target, &mut out);
     }
     Ok(out)

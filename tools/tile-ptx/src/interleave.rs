@@ -1,13 +1,13 @@
 //! Purpose: reorders pure instructions of long blocks so that the execution units work in parallel.
 //! Requires: blocks after LLVM's passes and [`crate::list_schedule`], in an order that ptxas can allocate.
-//! Establishes: an order with a shorter estimated time for one warp and at most `FEW_MORE` more live registers.
+//! Establishes: an order with a shorter estimated time for one warp and at most `EXTRA_REGISTERS` more live registers.
 //! Preserves: the order of instructions with side effects, and each value's dependences.
 //! See also: LLVM `MachineScheduler`.
 //!
 //! Reason: the emitters write all registers of one op before the next op. The exponentials of a tile then keep the special function
 //! unit busy while the float units idle.
 
-use crate::block_dag::{Straight, assembly, leaving};
+use crate::block_dag::{BlockDag, assembly, leaving};
 use crate::list_schedule::by_need;
 use base::Target;
 use inkwell::basic_block::BasicBlock;
@@ -19,26 +19,26 @@ use inkwell::values::{CallSiteValue, InstructionOpcode as Code, InstructionValue
 use perf_model::Rates;
 use std::collections::{BTreeSet, HashSet};
 
-/// The pass handles blocks with more than `LONG` and at most `TOO_LONG` instructions: shorter ones gain little, longer ones take
-/// too long.
-const LONG: usize = 64;
-const TOO_LONG: usize = 16 << 10;
+/// The pass handles blocks with more than `MIN_INSTRUCTIONS` and at most `MAX_INSTRUCTIONS` instructions. Shorter blocks gain
+/// little, longer ones take too long.
+const MIN_INSTRUCTIONS: usize = 64;
+const MAX_INSTRUCTIONS: usize = 16 << 10;
 /// Number of ready instructions that the scheduler ranks: a smaller window keeps fewer registers live.
-const MANY: usize = 128;
-const FEW: usize = 32;
+const WIDE_WINDOW: usize = 128;
+const NARROW_WINDOW: usize = 32;
 /// An instruction with at least this many followers comes first.
-const AWAITED: usize = 8;
+const MANY_FOLLOWERS: usize = 8;
 /// Tolerated increase of the peak register pressure, because the scheduler has no lookahead.
-const FEW_MORE: u64 = 4;
+const EXTRA_REGISTERS: u64 = 4;
 /// Registers above the minimum pressure, for values in flight.
-const SPARE: u64 = 32;
-/// The pass reorders a block only if that saves at least 1/`WORTH` of its cycles.
-const WORTH: u64 = 32;
+const IN_FLIGHT_REGISTERS: u64 = 32;
+/// The pass reorders a block only if that saves at least 1/`MIN_GAIN_DIVISOR` of its cycles.
+const MIN_GAIN_DIVISOR: u64 = 32;
 /// Cycles during which other instructions are preferred to a wait.
-const WAIT: u64 = 64;
+const WAIT_DELAY: u64 = 64;
 /// Lanes of a warp, and sub-partitions of an SM; a warp uses the units of one sub-partition.
 const LANES: u64 = 32;
-const PARTS: u64 = 4;
+const SUB_PARTITIONS: u64 = 4;
 
 /// The execution unit that an instruction occupies.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub(crate) fn run(module: &Module<'_>, target: Target, builder: &Builder<'_>) {
     let rates = perf_model::rates(target);
     for function in module.get_functions() {
         let has = |block: &BasicBlock<'_>, count| block.get_instructions().nth(count).is_some();
-        let long = |block: &BasicBlock<'_>| has(block, LONG) && !has(block, TOO_LONG);
+        let long = |block: &BasicBlock<'_>| has(block, MIN_INSTRUCTIONS) && !has(block, MAX_INSTRUCTIONS);
         let blocks: Vec<BasicBlock<'_>> = function.get_basic_blocks().into_iter().filter(long).collect();
         if blocks.is_empty() {
             continue;
@@ -83,19 +83,19 @@ pub(crate) fn run(module: &Module<'_>, target: Target, builder: &Builder<'_>) {
 
 /// Applies the first candidate order that is profitable, if any.
 fn interleave<'c>(block: BasicBlock<'c>, leaving: &HashSet<LLVMValueRef>, rates: &Rates, builder: &Builder<'c>) {
-    let straight = Straight::of(block, leaving);
+    let straight = BlockDag::of(block, leaving);
     let plan = InterleavePlan::of(&straight, rates);
     let given: Vec<usize> = (0..straight.instructions.len()).collect();
     let before = plan.cycles(&given);
-    if plan.min_cycles() + before / WORTH >= before {
+    if plan.min_cycles() + before / MIN_GAIN_DIVISOR >= before {
         return;
     }
     let alive = straight.alive(&given);
     let by_need = by_need(&straight);
-    let most = alive.min(straight.alive(&by_need) + SPARE);
-    for (base, looked_at) in [(&given, MANY), (&by_need, FEW)] {
-        let (order, cycles) = plan.best(base, looked_at, most);
-        if cycles + before / WORTH < before && straight.alive(&order) <= alive + FEW_MORE {
+    let most = alive.min(straight.alive(&by_need) + IN_FLIGHT_REGISTERS);
+    for (base, window) in [(&given, WIDE_WINDOW), (&by_need, NARROW_WINDOW)] {
+        let (order, cycles) = plan.best(base, window, most);
+        if cycles + before / MIN_GAIN_DIVISOR < before && straight.alive(&order) <= alive + EXTRA_REGISTERS {
             return straight.put(&order, block, builder);
         }
     }
@@ -103,7 +103,7 @@ fn interleave<'c>(block: BasicBlock<'c>, leaving: &HashSet<LLVMValueRef>, rates:
 
 /// The scheduling graph of a block, with costs per execution unit.
 struct InterleavePlan<'s, 'c> {
-    straight: &'s Straight<'c>,
+    straight: &'s BlockDag<'c>,
     costs: Vec<Cost>,
     /// The operands of each instruction, and its predecessors: the operands and, for a side effect, the previous side effect.
     used: Vec<Vec<usize>>,
@@ -144,7 +144,7 @@ impl Clock {
 }
 
 impl<'s, 'c> InterleavePlan<'s, 'c> {
-    fn of(straight: &'s Straight<'c>, rates: &Rates) -> InterleavePlan<'s, 'c> {
+    fn of(straight: &'s BlockDag<'c>, rates: &Rates) -> InterleavePlan<'s, 'c> {
         let count = straight.instructions.len();
         let names: Vec<Option<String>> = straight.instructions.iter().map(|one| named(*one)).collect();
         let used: Vec<Vec<usize>> = straight.uses.iter().map(|used| distinct(used)).collect();
@@ -181,8 +181,8 @@ impl<'s, 'c> InterleavePlan<'s, 'c> {
         busy.into_iter().max().unwrap_or(0).max(issued)
     }
 
-    /// An order close to `base`: each step takes the best-ranked of the first `looked_at` ready instructions.
-    fn best(&self, base: &[usize], looked_at: usize, most: u64) -> (Vec<usize>, u64) {
+    /// An order close to `base`: each step takes the best-ranked of the first `window` ready instructions.
+    fn best(&self, base: &[usize], window: usize, most: u64) -> (Vec<usize>, u64) {
         let count = self.costs.len();
         let mut place = vec![0; count];
         base.iter().enumerate().for_each(|(at, number)| place[*number] = at);
@@ -190,7 +190,7 @@ impl<'s, 'c> InterleavePlan<'s, 'c> {
         // Ready instructions, by position in `base`.
         let mut candidates: BTreeSet<usize> = (0..count).filter(|at| waiting[base[*at]] == 0).collect();
         let (mut list, mut order) = (List::new(self, most), Vec::with_capacity(count));
-        while let Some(at) = candidates.iter().take(looked_at).copied().min_by_key(|at| (list.rank(base[*at]), *at)) {
+        while let Some(at) = candidates.iter().take(window).copied().min_by_key(|at| (list.rank(base[*at]), *at)) {
             candidates.remove(&at);
             list.add(base[at]);
             order.push(base[at]);
@@ -218,7 +218,7 @@ struct List<'p, 's, 'c> {
     left: [u64; 5],
     /// Issued instructions so far, and the number issued before each one in the original order.
     issued: usize,
-    stood: Vec<usize>,
+    original_index: Vec<usize>,
 }
 
 impl<'p, 's, 'c> List<'p, 's, 'c> {
@@ -228,26 +228,26 @@ impl<'p, 's, 'c> List<'p, 's, 'c> {
         plan.used.iter().flatten().for_each(|one| users[*one] += 1);
         plan.costs.iter().for_each(|cost| left[cost.unit as usize] += cost.busy);
         let before = |before: &mut usize, cost: &Cost| Some(std::mem::replace(before, *before + cost.issued()));
-        let stood = plan.costs.iter().scan(0, before).collect();
-        List { plan, clock: Clock::new(count), alive: 0, most, users, left, issued: 0, stood }
+        let original_index = plan.costs.iter().scan(0, before).collect();
+        List { plan, clock: Clock::new(count), alive: 0, most, users, left, issued: 0, original_index }
     }
 
     /// The scheduling priority, smallest first. It compares register excess, issue cycle, number of followers, and the remaining
     /// work of the unit.
     fn rank(&self, number: usize) -> (u64, u64, bool, u64) {
         let cost = self.plan.costs[number];
-        let (made, over) = self.registers(number);
-        let grows = made.saturating_sub(over);
+        let (defined, freed) = self.registers(number);
+        let grows = defined.saturating_sub(freed);
         // A side effect, above all a load, is not delayed past its original position to save registers.
-        let is_due = !self.plan.straight.computes[number] && self.stood[number] <= self.issued;
+        let is_due = !self.plan.straight.computes[number] && self.original_index[number] <= self.issued;
         let excess = if self.alive + grows > self.most && !is_due { grows } else { 0 };
-        let few = self.plan.followers[number].len() < AWAITED;
+        let few = self.plan.followers[number].len() < MANY_FOLLOWERS;
         (excess, self.clock.start(number, cost) + cost.held_back, few, u64::MAX - self.left[cost.unit as usize])
     }
 
     fn add(&mut self, number: usize) {
-        let (made, over) = self.registers(number);
-        self.alive = (self.alive + made).saturating_sub(over);
+        let (defined, freed) = self.registers(number);
+        self.alive = (self.alive + defined).saturating_sub(freed);
         self.plan.used[number].iter().for_each(|used| self.users[*used] -= 1);
         let cost = self.plan.costs[number];
         self.clock.issue(number, cost, &self.plan.followers[number]);
@@ -274,7 +274,7 @@ fn distinct(numbers: &[usize]) -> Vec<usize> {
 fn cost(instruction: InstructionValue<'_>, name: Option<&str>, computes: bool, rates: &Rates) -> Cost {
     let lanes = |rate: u32, unit: Unit| Cost {
         unit,
-        busy: (LANES * PARTS / u64::from(rate).max(1)).max(1),
+        busy: (LANES * SUB_PARTITIONS / u64::from(rate).max(1)).max(1),
         latency: u64::from(rates.arithmetic_latency),
         held_back: 0,
     };
@@ -295,7 +295,7 @@ fn cost(instruction: InstructionValue<'_>, name: Option<&str>, computes: bool, r
             Some(name) if ["rcp", "div", "sqrt", "tanh", "lg2", "sin", "cos"].iter().any(|part| name.contains(part)) => {
                 special(rates.special)
             }
-            Some(name) if name.contains("wait") => Cost { held_back: WAIT, ..other(rates.shared_latency) },
+            Some(name) if name.contains("wait") => Cost { held_back: WAIT_DELAY, ..other(rates.shared_latency) },
             Some(_) if computes => integer,
             Some(_) | None => other(rates.shared_latency),
         },

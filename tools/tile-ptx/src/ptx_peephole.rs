@@ -10,7 +10,7 @@
 use std::collections::{HashMap, HashSet};
 
 /// The lines after both rewrites.
-pub(crate) fn turned(ptx: &str) -> Vec<String> {
+pub(crate) fn simplify_branches(ptx: &str) -> Vec<String> {
     let lines: Vec<&str> = ptx.lines().collect();
     let functions = lines.split_inclusive(|line| *line == "}");
     functions.flat_map(|function| back_by_condition(without_opposites(function))).collect()
@@ -97,33 +97,33 @@ fn predicates(line: &str) -> impl Iterator<Item = (usize, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::turned;
+    use super::simplify_branches;
 
     #[test]
-    fn loops_go_round_by_the_conditional_jump() {
+    fn the_conditional_branch_is_the_back_edge() {
         let ptx = "$L__BB0_1:\n\tadd.s32 \t%r1, %r1, 1;\n\t@%p1 bra \t$L__BB0_2;\n\tbra.uni \t$L__BB0_1;\n$L__BB0_2:";
         let back =
             ptx.replace("@%p1 bra \t$L__BB0_2", "@!%p1 bra \t$L__BB0_1").replace("bra.uni \t$L__BB0_1", "bra.uni \t$L__BB0_2");
-        assert_eq!(turned(ptx).join("\n"), back);
+        assert_eq!(simplify_branches(ptx).join("\n"), back);
     }
 
     #[test]
-    fn other_jumps_stay() {
+    fn other_branches_stay() {
         let ptx = "$L__BB0_1:\n\t@%p1 bra \t$L__BB0_1;\n\tbra.uni \t$L__BB0_3;\n$L__BB0_2:\n\tbra.uni \t$L__BB0_2;\n$L__BB0_3:";
-        assert_eq!(turned(ptx).join("\n"), ptx);
+        assert_eq!(simplify_branches(ptx).join("\n"), ptx);
     }
 
     #[test]
-    fn no_opposite_is_made_for_jumps_alone() {
+    fn branches_alone_need_no_negated_predicate() {
         let ptx = "\tsetp.eq.b32 \t%p1, %r1, 0;\n\tnot.pred \t%p2, %p1;\n\t@%p2 bra \t$L__BB0_1;\n$L__BB0_1:";
-        assert_eq!(turned(ptx).join("\n"), "\tsetp.eq.b32 \t%p1, %r1, 0;\n\t@!%p1 bra \t$L__BB0_1;\n$L__BB0_1:");
+        assert_eq!(simplify_branches(ptx).join("\n"), "\tsetp.eq.b32 \t%p1, %r1, 0;\n\t@!%p1 bra \t$L__BB0_1;\n$L__BB0_1:");
     }
 
     #[test]
-    fn an_opposite_that_is_used_otherwise_stays() {
+    fn a_negated_predicate_with_other_uses_stays() {
         let used = "\tsetp.eq.b32 \t%p1, %r1, 0;\n\tnot.pred \t%p2, %p1;\n\tselp.b32 \t%r2, 1, 0, %p2;\n\t@%p2 bra \t$L__BB0_1;\n$L__BB0_1:";
         let written =
             "\tnot.pred \t%p2, %p1;\n\tmov.pred \t%p1, %p3;\n\tsetp.eq.b32 \t%p1, %r1, 0;\n\t@%p2 bra \t$L__BB0_1;\n$L__BB0_1:";
-        assert_eq!([used, written].map(|ptx| turned(ptx).join("\n")), [used, written]);
+        assert_eq!([used, written].map(|ptx| simplify_branches(ptx).join("\n")), [used, written]);
     }
 }

@@ -4,9 +4,11 @@
 //! offsets. Types and debug records are therefore decoded on use, and a broken unused record does no harm.
 //! Errors have the words of NVIDIA's reader ([`error`]), because client tools parse them.
 //!
-//! Invariant: reading is linear in time and memory. The reader therefore rejects more than NVIDIA's: types of rank above
-//! [`MAX_RANK`], attributes nested deeper than [`MAX_DEPTH`], strings or type records that overlap to more than [`EXPANSION`] times
-//! the file's size, and more entry parameters than the file has bytes.
+//! Invariant: reading is linear in time and memory. The reader therefore rejects more than NVIDIA's:
+//! - types of rank above [`MAX_RANK`],
+//! - attributes nested deeper than [`MAX_DEPTH`],
+//! - strings or type records that overlap to more than [`EXPANSION`] times the file's size,
+//! - more entry parameters than the file has bytes.
 
 mod attributes;
 mod attributes_out;

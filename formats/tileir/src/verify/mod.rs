@@ -1,7 +1,8 @@
 //! The rules of a whole program, in NVIDIA's order and wording.
 //!
-//! For each op, outermost first, the verifier checks the number of results, the parent, the predicates of operands and results, the
-//! rules of the op table, and the op's own rule ([`ops`]). After the op's regions it checks the rules about them ([`regions`]).
+//! The verifier visits ops outermost first. For each op it checks the number of results, the parent, and the predicates of operands
+//! and results. The rules of the op table and the op's own rule follow ([`ops`]), and after the op's regions the rules about them
+//! ([`regions`]).
 //! Then it checks a function's debug scopes ([`debug`]), and finally the program's symbols. It stops at the first violation.
 
 mod debug;

@@ -32,7 +32,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// The thread that issues this role's MMAs, waits for their operands and commits them.
-    pub(super) fn multiplying_thread(&self) -> IntValue<'c> {
+    pub(super) fn mma_thread(&self) -> IntValue<'c> {
         self.both(Some(self.first_thread()), self.leads()).expect("there is a first thread")
     }
 
@@ -69,7 +69,7 @@ impl<'c> Emitter<'c, '_> {
             true => (format!("{commit}.multicast::cluster.b64 [$0+{offset}], $1;"), "r,h", vec![address.into(), self.all_ctas()]),
             false => (format!("{commit}.b64 [$0+{offset}];"), "r", vec![address.into()]),
         };
-        self.guarded(Some(self.multiplying_thread()), &[], |e| {
+        self.guarded(Some(self.mma_thread()), &[], |e| {
             e.ir.asm(None, &text, letters, &args, true);
             Vec::new()
         });

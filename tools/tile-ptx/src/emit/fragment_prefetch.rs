@@ -101,7 +101,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// Whether the prefetch already emitted an op.
-    pub(super) fn is_done_early(&self, op: OpId) -> bool {
+    pub(super) fn is_prefetched(&self, op: OpId) -> bool {
         self.early.as_ref().is_some_and(|iterations| {
             iterations.plan.waits.contains(&op) || iterations.next.is_some() && iterations.plan.after.contains(&op)
         })

@@ -329,7 +329,7 @@ impl<'c> Emitter<'c, '_> {
 
     /// The number of consecutive multiply-add MMAs from an op on that share one loop along K, so that shared operands are loaded
     /// once. No MMA of the loop accumulates into the result of another.
-    pub(super) fn beside(&self, ops: &[OpId]) -> usize {
+    pub(super) fn batched_mma_count(&self, ops: &[OpId]) -> usize {
         let of = |op: &OpId| match &self.function.body.ops[*op].kind {
             sched::Op::Core(tileas::Op::Mma { lhs, rhs, acc, atom: MmaAtom::MultiplyAdd(atom), .. }) => {
                 Some(([lhs, rhs].map(|place| place.buffer()), acc.registers()?, atom.k))

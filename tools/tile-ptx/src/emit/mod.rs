@@ -192,8 +192,8 @@ impl<'c, 'a> Emitter<'c, 'a> {
             if let Some(lines) = self.lines {
                 lines.enter(self.ir, self.function.body.ops[op].loc);
             }
-            let (together, rest) = ops.split_at(self.beside(ops));
-            if self.is_done_early(op) {
+            let (together, rest) = ops.split_at(self.batched_mma_count(ops));
+            if self.is_prefetched(op) {
                 ops = rest;
                 continue;
             }
@@ -248,7 +248,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
                 Ok(())
             }
             Op::Free { ptrs } => {
-                self.give_back(ptrs);
+                self.free_heap(ptrs);
                 Ok(())
             }
             Op::PrintLock {} => {

@@ -58,17 +58,18 @@ impl<'c> Emitter<'c, '_> {
         let row = |group| (0..1usize << along.len()).map(|i| scatter(group, &kept) | scatter(i, &along)).collect();
         let rows: Vec<Vec<usize>> = (0..1usize << kept.len()).map(row).collect();
         let mut out = vec![Vec::new(); operands.len()];
-        let beside = kept.first() == Some(&0);
+        let adjacent_rows = kept.first() == Some(&0);
         match packed {
-            Some(packed) if beside || along.len() > 1 => {
+            Some(packed) if adjacent_rows || along.len() > 1 => {
                 let values = self.get(operands[0]).to_vec();
-                for row in rows.iter().step_by(if beside { 2 } else { 1 }) {
-                    let pairs = row.iter().step_by(if beside { 1 } else { 2 });
+                for row in rows.iter().step_by(if adjacent_rows { 2 } else { 1 }) {
+                    let pairs = row.iter().step_by(if adjacent_rows { 1 } else { 2 });
                     let pairs = pairs.map(|first| self.ir.pack(&values[*first..first + 2])).collect();
-                    let pair =
-                        in_tree(pairs, apart && beside, 2, &mut |a: &Val<'c>, b| Ok(self.packed_arithmetic(packed, &[*a, *b])))?;
+                    let pair = in_tree(pairs, apart && adjacent_rows, 2, &mut |a: &Val<'c>, b| {
+                        Ok(self.packed_arithmetic(packed, &[*a, *b]))
+                    })?;
                     let pair = self.ir.unpack(pair, 2);
-                    match beside {
+                    match adjacent_rows {
                         true => out[0].extend(pair),
                         false => out[0].extend(self.combine(body, &pair[..1], &pair[1..])?),
                     }

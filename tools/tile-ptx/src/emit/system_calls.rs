@@ -55,7 +55,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// Frees the heap memory that the first thread allocated.
-    pub(super) fn give_back(&self, ptrs: &[Value]) {
+    pub(super) fn free_heap(&self, ptrs: &[Value]) {
         let ir = self.ir;
         let leaving: Vec<Val<'c>> = ptrs.iter().map(|ptr| ir.ptr_to_int(self.scalar(*ptr).into_pointer_value()).into()).collect();
         self.guarded(Some(self.first_thread()), &[], |e| {

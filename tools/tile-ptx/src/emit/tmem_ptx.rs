@@ -1,9 +1,9 @@
 //! Tensor memory (TMEM) and `tcgen05`.
-//! The first warp of the CTA allocates and frees TMEM, the first thread of a warp role issues its MMAs, and warps load and store
-//! the lanes that they can access.
+//! The first warp of the CTA allocates and frees TMEM. The first thread of a warp role issues its MMAs; warps load and store the
+//! lanes that they can access.
 //!
-//! Each load and store is followed by its wait. Barriers and pipelines order TMEM accesses too, so `tcgen05.fence` precedes and
-//! follows them.
+//! A wait follows each load and store. Barriers and pipelines order TMEM accesses too, so `tcgen05.fence` precedes and follows
+//! them.
 
 use super::Emitter;
 use super::tma_ptx::operands;
@@ -82,7 +82,7 @@ struct Move {
 
 impl<'c> Emitter<'c, '_> {
     /// Allocates the function's TMEM columns. The address is available after the next CTA barrier.
-    pub(super) fn take_tensor_memory(&self) {
+    pub(super) fn allocate_tensor_memory(&self) {
         let Some(tensor) = self.function.attrs.tensor else { return };
         let base = self.shared_base.expect("the TMEM base address is in shared memory");
         let group = self.group();
@@ -99,7 +99,7 @@ impl<'c> Emitter<'c, '_> {
     /// Whether TMEM is allocated before all warp roles: without roles, in a CTA pair (both CTAs must allocate first), and if a role
     /// loads an initial accumulator. In the last case TMA copies issued earlier would overtake that load.
     /// Otherwise only the roles that access TMEM wait for the allocation.
-    pub(super) fn takes_tensor_memory_first(&self) -> bool {
+    pub(super) fn allocates_tensor_memory_first(&self) -> bool {
         let FunctionAttrs { warp_roles, program, .. } = &self.function.attrs;
         let loads = |(_, body): (WarpRole, Region)| {
             let mut ops = self.function.body.walk(body).into_iter().take_while(|op| !self.is_of_tensor_memory(*op));
@@ -122,12 +122,12 @@ impl<'c> Emitter<'c, '_> {
     /// it.
     pub(super) fn share_tensor_memory(&mut self, warp_role: WarpRole) {
         let attrs = &self.function.attrs;
-        if attrs.tensor.is_none() || self.takes_tensor_memory_first() || warp_role != WarpRole(0) && !self.fences_tensor {
+        if attrs.tensor.is_none() || self.allocates_tensor_memory_first() || warp_role != WarpRole(0) && !self.fences_tensor {
             return;
         }
         let warp = 32;
         if warp_role == WarpRole(0) {
-            self.take_tensor_memory();
+            self.allocate_tensor_memory();
             self.guarded(Some(self.first_warp()), &[], |e| {
                 for (other, _) in self.roles_of_tensor_memory().filter(|(other, _)| *other != warp_role) {
                     let args = [other.barrier(), attrs.warp_roles[other].threads() + warp].map(|arg| e.ir.const32(arg).into());
@@ -157,7 +157,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// Frees the TMEM columns; all threads are done with them.
-    pub(super) fn give_back_tensor_memory(&self) {
+    pub(super) fn free_tensor_memory(&self) {
         let Some(tensor) = self.function.attrs.tensor else { return };
         self.guarded(Some(self.first_warp()), &[], |e| {
             let start = e.tensor_memory_start().expect("the function has TMEM columns");
@@ -226,7 +226,7 @@ impl<'c> Emitter<'c, '_> {
         };
         let [rows, columns] = instruction_extents([m, n]);
         let group = self.group();
-        self.guarded(Some(self.multiplying_thread()), &[], |e| {
+        self.guarded(Some(self.mma_thread()), &[], |e| {
             let (a, b) = (e.operand(lhs, left, Operand::A), e.operand(rhs, right, Operand::B));
             let elems = [(left, *signed_lhs), (right, *signed_rhs)].map(|(buffer, signed)| (buffers[buffer].elem.carrier(), signed));
             let form = atom.descriptor(elems, [a.across, b.across], [rows * group, columns]);

@@ -50,7 +50,7 @@ impl<'c> Emitter<'c, '_> {
             // The other threads would run the loops of the role without effect.
             let (alone, others) = (ir.block(self.kernel, "alone"), ir.block(self.kernel, "others"));
             let of_leader = self.is_of_leader(body);
-            ir.branch(if of_leader { self.multiplying_thread() } else { self.first_thread() }, alone, others);
+            ir.branch(if of_leader { self.mma_thread() } else { self.first_thread() }, alone, others);
             self.is_leader = of_leader;
             ir.builder.position_at_end(others);
             self.end_thread();
@@ -104,9 +104,9 @@ impl<'c> Emitter<'c, '_> {
             return;
         }
         let ir = self.ir;
-        let first = self.takes_tensor_memory_first();
+        let first = self.allocates_tensor_memory_first();
         if first {
-            self.take_tensor_memory();
+            self.allocate_tensor_memory();
         }
         for info in function.attrs.pipelines.values() {
             // One thread per barrier, as far as there are threads: first the full barriers, then the empty ones.
@@ -154,7 +154,7 @@ impl<'c> Emitter<'c, '_> {
             false => _ = ir.intrinsic("llvm.nvvm.barrier.cta.sync.all", &[], &[ir.const32(0).into()]),
         }
         self.tensor_fence(false);
-        self.give_back_tensor_memory();
+        self.free_tensor_memory();
         ir.builder.build_return(None).expect("the builder is in a block");
     }
 
@@ -200,8 +200,8 @@ impl<'c> Emitter<'c, '_> {
         // Only the issuing warp waits for an empty TMA stage, and only the issuing thread for a stage of a `tcgen05` MMA.
         let alone = match side {
             Side::Empty if info.fill == Fill::Tma => self.filling_warp(stage.map(|stage| self.scalar(stage).into_int_value())),
-            Side::Empty => info.fills_alone().then(|| self.multiplying_thread()),
-            Side::Full => info.drains_alone().then(|| self.multiplying_thread()),
+            Side::Empty => info.fills_alone().then(|| self.mma_thread()),
+            Side::Full => info.drains_alone().then(|| self.mma_thread()),
         };
         self.guarded(alone, &[], |e| {
             e.wait_for_phase(info, stage, phase, side);
