@@ -1,8 +1,8 @@
-//! The one place that knows how a payload becomes bytes or RON. Swapping the binary codec means changing this file.
+//! Encodes payloads as bytes or RON. This is the only module that names the codec crates.
 
 use serde::{Serialize, de::DeserializeOwned};
 
-/// No file of the pipeline is larger; a length field that says so is a broken file.
+/// No stage file exceeds this size; a larger length field means a damaged file.
 pub const SIZE_LIMIT: usize = 1 << 30;
 
 fn config() -> impl bincode::config::Config {
@@ -10,13 +10,13 @@ fn config() -> impl bincode::config::Config {
 }
 
 pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
-    bincode::serde::encode_to_vec(value, config()).expect("encoding into memory fails only for types serde cannot express")
+    bincode::serde::encode_to_vec(value, config()).expect("encoding into memory fails only for types that serde cannot express")
 }
 
-/// Decodes a value that must take up all of `bytes`.
+/// Decodes a value that occupies all of `bytes`.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     let (value, used) = bincode::serde::decode_from_slice(bytes, config()).map_err(|error| error.to_string())?;
-    if used == bytes.len() { Ok(value) } else { Err(format!("{} bytes are left over", bytes.len() - used)) }
+    if used == bytes.len() { Ok(value) } else { Err(format!("{} bytes remain after the payload", bytes.len() - used)) }
 }
 
 pub fn to_ron<T: Serialize>(value: &T) -> String {

@@ -1,7 +1,7 @@
-//! Diagnostics as data, and the one place that turns them into words.
+//! Diagnostics as data, and their only renderer.
 //!
-//! Messages are lower case and have no full stop. Where a diagnostic points is a source position, an entity of the file (`%7`)
-//! or a byte offset, whichever the finder knows.
+//! Messages are lower case and have no full stop. A diagnostic points at a source position, an entity of the file (`%7`) or a byte
+//! offset.
 
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -15,17 +15,17 @@ pub enum Severity {
     Note,
 }
 
-/// What kind of failure an error is; it decides the exit code of the tool that reports it.
+/// The class of an error; it decides the exit code of the tool that reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// The input is wrong: exit code 1.
+    /// The input is invalid: exit code 1.
     Invalid,
-    /// The command line is wrong in a way that shows only once the input is read: exit code 2.
+    /// The command line is wrong, which only the input reveals: exit code 2.
     Usage,
-    /// The input is right but this op, type or target is not handled: exit code 3.
+    /// The input is valid, but the tool does not support this op, type or target: exit code 3.
     Unsupported,
-    /// A file could not be read or written, or a child process failed: exit code 4.
+    /// A file cannot be read or written, or a child process failed: exit code 4.
     Io,
 }
 
@@ -36,11 +36,11 @@ pub enum Place {
         file: String,
         line: u32,
         column: u32,
-        /// The location as the reference writes it, with debug scopes and calls; empty for a plain one.
+        /// The location in NVIDIA's notation, with debug scopes and calls; empty for a plain location.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         in_full: String,
     },
-    /// A line of a text form, with the line itself for the caret.
+    /// A line of a text form, including its text for the caret.
     Text {
         file: String,
         line: u32,
@@ -48,7 +48,7 @@ pub enum Place {
         excerpt: String,
     },
     Entity(String),
-    /// A file that is not text, and the byte where that is known.
+    /// A binary file, and the byte offset if known.
     Input {
         file: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,26 +60,26 @@ pub enum Place {
 pub struct Diagnostic {
     pub severity: Severity,
     pub kind: Kind,
-    /// Stable and short, such as `AA012`; `tileiras --explain` knows it.
+    /// A short, stable code such as `AA012`; `tileiras --explain` documents it.
     pub code: String,
     pub message: String,
     pub place: Option<Place>,
     pub notes: Vec<String>,
-    /// The lines of [`Style::Reference`], where the reference words the failure differently.
+    /// The lines of [`Style::Reference`], if NVIDIA's tileiras words the failure differently.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reference: Vec<String>,
 }
 
-/// What a reader, verifier or pass returns when it refuses.
+/// The result of a reader, verifier or pass.
 pub type Result<T, E = Box<Diagnostic>> = std::result::Result<T, E>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// For people: `error[AA012]: message`, then the place and the notes.
+    /// For people: `error[AA012]: message`, then the position and the notes.
     Human,
-    /// One JSON object a line, for the driver.
+    /// One JSON object per line, for the driver.
     Json,
-    /// As the reference prints: `error: message` or `loc("file":line:column): error: message`.
+    /// NVIDIA's form: `error: message` or `loc("file":line:column): error: message`.
     Reference,
 }
 
@@ -111,11 +111,11 @@ impl Diagnostic {
         self.place = Some(place);
         self
     }
-    /// Points at a file that is not text, and at a byte of it where that is known.
+    /// Points at a binary file, and at a byte offset if known.
     pub fn in_input(self: Box<Self>, file: impl Into<String>, offset: Option<u64>) -> Box<Self> {
         self.at(Place::Input { file: file.into(), offset })
     }
-    /// Points at the source position of `loc`, when it has one and no place was set before.
+    /// Points at the source position of `loc`, if it has one and the diagnostic has no position yet.
     pub fn at_loc(self: Box<Self>, debug: &crate::DebugInfo, loc: crate::Loc) -> Box<Self> {
         match debug.position(loc) {
             Some((file, line, column)) if self.place.is_none() => {
@@ -138,7 +138,7 @@ impl Diagnostic {
         }
     }
 
-    /// The diagnostic as text, with a newline at the end.
+    /// The diagnostic as text, ending in a newline.
     pub fn render(&self, style: Style, json: impl Fn(&Diagnostic) -> String) -> String {
         match style {
             Style::Json => json(self) + "\n",

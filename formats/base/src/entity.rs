@@ -1,4 +1,4 @@
-//! Ids and the arenas they index. An id is a `u32` newtype that prints with a sigil, `%7` or `^2`, as the text forms show it.
+//! Ids and the arenas they index. An id is a `u32` newtype and prints with a sigil, such as `%7` or `^2`, as in the text forms.
 
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
@@ -41,7 +41,7 @@ macro_rules! entity {
     };
 }
 
-/// A vector that is indexed by its own id type and never shrinks, so an id stays valid.
+/// A vector indexed by its own id type. It never shrinks, so ids stay valid.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Arena<K, V> {

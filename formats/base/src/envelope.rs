@@ -1,9 +1,10 @@
-//! The file envelope: what a stage file says about itself, and its three forms.
+//! The file envelope: the metadata of a stage file, and its three forms.
 //!
-//! Binary: [`MAGIC`], the length and BLAKE3 hash of the rest, then the envelope and the payload, so a cut or damaged file is
-//! known as such. RON: the line `//!tile ron FORMAT VERSION PHASE`, then `(envelope, payload)`. Text: lines that start
-//! with `//!tile`, the first naming format, version and phase, then the format's own text, then such lines again for the log and
-//! the tables of locations. All of them together head a `.ptx` file.
+//! Binary: [`MAGIC`], length and BLAKE3 hash of the rest, then envelope and payload. Readers therefore detect truncation and
+//! damage.
+//! RON: the line `//!tile ron FORMAT VERSION PHASE`, then `(envelope, payload)`.
+//! Text: lines that start with `//!tile`, the first with format, version and phase; then the format's own text; then more such
+//! lines with the log and the location tables. A `.ptx` file starts with all of these lines.
 
 use crate::diag::{Diagnostic, Place, Result};
 use crate::{DebugInfo, Loc, Target, codec};
@@ -11,45 +12,45 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// The first bytes of a binary stage file. 0x93 keeps it from looking like text.
+/// The first bytes of a binary stage file. 0x93 distinguishes it from text.
 pub const MAGIC: [u8; 8] = *b"\x93TILEWK\n";
 const HEADER: usize = MAGIC.len() + 8 + 32;
-/// What lines of a text file about itself begin with, the first too. Other comment lines may precede them.
+/// The prefix of envelope lines in a text file, the first line included. Other comment lines may precede them.
 pub const LINE: &str = "//!tile ";
 
-/// Whether a line is a comment of which the envelope knows nothing.
+/// Whether a line is a comment outside the envelope.
 fn is_comment(line: &str) -> bool {
     line.starts_with("//") && !line.starts_with("//!")
 }
 
-/// What a file says about itself besides its payload.
+/// The metadata of a file, besides its payload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Envelope {
     pub format: String,
     pub version: u32,
-    /// How far the file's own tool got; only grows within one format.
+    /// The last completed phase of the file's tool; it only advances within a format.
     pub phase: String,
-    /// Set by `tile-lower-as`; earlier files do not depend on it.
+    /// Set by `tile-lower-as`; earlier stages are independent of the target.
     pub target: Option<Target>,
     pub options: Options,
-    /// Tool and version that wrote the file.
+    /// Name and version of the tool that wrote the file.
     pub producer: String,
-    /// BLAKE3 of what the first stage read, in hex.
+    /// BLAKE3 of the first stage's input, in hex.
     pub input_hash: String,
     pub log: Vec<LogEntry>,
     pub debug: DebugInfo,
 }
 
-/// Options given to the first stage that needs them; later stages accept only the same value.
+/// Options recorded by the first stage that needs them; later stages accept only the same values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Options(pub BTreeMap<String, String>);
 
-/// A decision of a pass, kept for remarks: what was done, or why it was not.
+/// A decision of a pass, for remarks: an applied optimisation, or the reason against it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LogEntry {
     pub pass: String,
     pub outcome: Outcome,
-    /// A short name for the kind of decision, such as `Vectorized`.
+    /// A short name of the decision, such as `Vectorized`.
     pub name: String,
     pub category: Category,
     pub message: String,
@@ -57,7 +58,7 @@ pub struct LogEntry {
     pub loc: Loc,
 }
 
-/// A log entry in the text form: its function is a number of a table.
+/// A log entry in the text form: the function is an index into a table.
 #[derive(Serialize, Deserialize)]
 struct LogLine {
     pass: String,
@@ -81,7 +82,7 @@ impl LogLine {
 pub enum Outcome {
     Passed,
     Missed,
-    /// Something that could have been done was declined, for the reason in the message.
+    /// A declined optimisation; the message gives the reason.
     Declined,
     Analysis,
 }
@@ -93,37 +94,37 @@ pub enum Category {
     Other,
 }
 
-/// Whether the text form names the locations in the file's table.
+/// Whether the text form refers to the location table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Locations {
     Named,
-    /// Only comments tell source lines; the text reads back without locations.
+    /// Only comments show source lines; a reader gets no locations.
     Left,
 }
 
-/// The content of one kind of file.
+/// The content of one file format.
 pub trait Payload: Serialize + DeserializeOwned {
     /// The name in the envelope, such as `tileaa`.
     const FORMAT: &'static str;
-    /// Raised when a file of the older form can no longer be read.
+    /// Raised when the current code cannot read older files.
     const VERSION: u32;
-    /// What must hold for a consumer to index freely; run when a file is read and before it is written.
+    /// Checks the invariants that consumers index by. It runs after reading and before writing.
     fn verify(&self, envelope: &Envelope) -> Result<()>;
-    /// The readable form, without the lines of the envelope.
+    /// The text form, without envelope lines.
     fn print(&self, envelope: &Envelope, locations: Locations) -> String;
-    /// Reads what `print` wrote. The envelope may be completed, for forms that carry part of it themselves.
+    /// Parses the output of `print`. It may complete the envelope, for forms that contain parts of it.
     fn parse(source: Source<'_>, envelope: &mut Envelope) -> Result<Self>;
 }
 
-/// The program of a file in the text form.
+/// The program text of a file.
 #[derive(Clone, Copy)]
 pub struct Source<'t> {
     pub text: &'t str,
     /// The file's name, for diagnostics.
     pub name: &'t str,
-    /// The number that the text's first line has in the file.
+    /// The line number of the text's first line in the file.
     pub first_line: u32,
-    /// Ops get the number of their line for a location, whatever the text says.
+    /// Ops receive their line number as location, regardless of locations in the text.
     pub by_line: bool,
 }
 
@@ -141,14 +142,14 @@ pub enum Form {
     Text,
 }
 
-/// What the first bytes of a file say it is.
+/// The kind of a file, from its first bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sniffed {
     Stage {
         format: String,
         form: Form,
     },
-    /// Tile IR bytecode with NVIDIA's magic.
+    /// Tile IR bytecode with NVIDIA's magic number.
     Bytecode,
     Ptx,
     Elf,
@@ -160,7 +161,7 @@ impl Options {
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
-    /// Records an option; one that an earlier stage was given must be the same.
+    /// Records an option. A value recorded by an earlier stage must be equal.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         match self.0.get(name) {
             Some(earlier) if earlier != value => Err(Diagnostic::usage(
@@ -173,7 +174,7 @@ impl Options {
             }
         }
     }
-    /// The optimisation level; 3 when none was given.
+    /// The optimisation level; the default is 3.
     pub fn opt_level(&self) -> u32 {
         self.get("opt-level").and_then(|level| level.parse().ok()).unwrap_or(3)
     }
@@ -197,14 +198,14 @@ impl Envelope {
         }
     }
 
-    /// The envelope of the next stage's file: everything is passed on but what names the format.
+    /// The envelope of the next stage's file. It keeps everything except format, version, phase and producer.
     pub fn next<P: Payload>(&self, phase: &str, producer: &str) -> Envelope {
         Envelope { format: P::FORMAT.into(), version: P::VERSION, phase: phase.into(), producer: producer.into(), ..self.clone() }
     }
 
-    /// The target; files from `tile-lower-as` on have one, which their verifiers check.
+    /// The target. Files from `tile-lower-as` on have one; their verifiers check it.
     pub fn target(&self) -> Result<Target> {
-        self.target.ok_or_else(|| Diagnostic::invalid("ENV005", "the file names no target"))
+        self.target.ok_or_else(|| Diagnostic::invalid("ENV005", "the file has no target"))
     }
 
     /// The envelope as comment lines.
@@ -212,7 +213,7 @@ impl Envelope {
         self.head_lines() + &self.table_lines()
     }
 
-    /// What the file is and how it was made.
+    /// The format and origin of the file.
     fn head_lines(&self) -> String {
         let mut out = format!("{LINE}{} {} {}\n", self.format, self.version, self.phase);
         let mut line = |key: &str, value: String| out.push_str(&format!("{LINE}{key} {value}\n"));
@@ -227,7 +228,7 @@ impl Envelope {
         out
     }
 
-    /// The log of the passes and the tables of locations. A function that the log speaks of is named once.
+    /// The pass log and the location tables. A table names each function of the log once.
     fn table_lines(&self) -> String {
         let mut out = String::new();
         let mut line = |key: &str, value: String| out.push_str(&format!("{LINE}{key} {value}\n"));
@@ -255,7 +256,7 @@ impl Envelope {
         out
     }
 
-    /// Reads envelope lines; lines with a key it does not know are handed back, as (key, value), for the format.
+    /// Reads envelope lines. Returns lines with unknown keys as (key, value) pairs, for the format.
     pub fn from_lines(text: &str, name: &str) -> Result<(Envelope, Vec<(String, String)>)> {
         let bad = |number: usize, line: &str, message: String| {
             let place = Place::Text { file: name.into(), line: number as u32 + 1, column: 1, excerpt: line.into() };
@@ -296,7 +297,7 @@ impl Envelope {
                 "input" => envelope.input_hash = value.into(),
                 "function" => functions.push(codec::from_ron(value).map_err(|error| fail(&error))?),
                 "log" => {
-                    let entry: LogLine = crate::text::from_text(value).ok_or_else(|| fail(&"not an entry of the log"))?;
+                    let entry: LogLine = crate::text::from_text(value).ok_or_else(|| fail(&"not a log entry"))?;
                     envelope.log.push(entry.entry(&functions).ok_or_else(|| fail(&"no function has this number"))?);
                 }
                 "name" => {
@@ -314,14 +315,14 @@ impl Envelope {
         Ok((envelope, rest))
     }
 
-    /// Whether each word that the text form has on a line as it is comes back from there the same.
+    /// Whether every word that the text form writes verbatim reads back equal.
     fn fits_lines(&self) -> bool {
         let names = || self.options.0.keys();
         let mut words = [&self.phase, &self.producer, &self.input_hash].into_iter().chain(names()).chain(self.options.0.values());
         !words.any(|word| word.contains(char::is_control)) && !self.phase.contains(' ') && !names().any(|name| name.contains('='))
     }
 
-    /// That the file is of format `P` and of a version this code reads.
+    /// Checks that the file has format `P` and a readable version.
     pub fn expect<P: Payload>(&self, name: &str) -> Result<()> {
         let wanted = format!("{} v{}", P::FORMAT, P::VERSION);
         if self.format != P::FORMAT || self.version != P::VERSION {
@@ -329,7 +330,7 @@ impl Envelope {
             return Err(other_format::<P>(&self.format, message));
         }
         if !self.fits_lines() {
-            let message = "phase, producer, input or an option has characters that no line of the text form can hold";
+            let message = "phase, producer, input or an option contains characters that the text form cannot express";
             return Err(Diagnostic::invalid("ENV003", message));
         }
         self.debug.verify().map_err(|message| Diagnostic::invalid("ENV003", message))?;
@@ -341,7 +342,7 @@ impl Envelope {
     }
 }
 
-/// RON on one line, without making `line` above generic.
+/// RON on one line; the trait keeps `line` above from being generic.
 mod erased {
     pub(super) trait Ron {
         fn flat(&self) -> String;
@@ -354,7 +355,7 @@ mod erased {
 }
 
 impl<P: Payload> File<P> {
-    /// Reads a file in any of its forms and verifies it.
+    /// Reads a file in any form and verifies it.
     pub fn read(bytes: &[u8], name: &str) -> Result<File<P>> {
         let file = Self::read_unverified(bytes, name)?;
         file.payload.verify(&file.envelope).map_err(|error| match sniff(bytes) {
@@ -385,7 +386,7 @@ impl<P: Payload> File<P> {
             }
             Sniffed::Stage { form: Form::Text, .. } => {
                 let text = utf8(bytes, name)?;
-                // The tables stand behind the program, where they are comments to its reader.
+                // The tables follow the program, whose parser skips them as comments.
                 let (mut envelope, unknown) = Envelope::from_lines(text, name)?;
                 envelope.expect::<P>(name)?;
                 if let Some((key, _)) = unknown.first() {
@@ -406,7 +407,7 @@ impl<P: Payload> File<P> {
         }
     }
 
-    /// Verifies the file and gives its bytes in `form`.
+    /// Verifies the file and returns its bytes in `form`.
     pub fn write(&self, form: Form) -> Result<Vec<u8>> {
         self.payload.verify(&self.envelope)?;
         Ok(match form {
@@ -433,14 +434,14 @@ impl<P: Payload> File<P> {
         })
     }
 
-    /// The text form without log and locations, for reading: it reads back, but its locations are unknown then.
+    /// The text form without log and locations, for people. It reads back, with unknown locations.
     pub fn bare(&self) -> Result<String> {
         self.payload.verify(&self.envelope)?;
         Ok(self.envelope.head_lines() + &self.payload.print(&self.envelope, Locations::Left))
     }
 }
 
-/// The envelope of a binary file and its payload's bytes, with length and hash checked.
+/// The envelope and payload bytes of a binary file, after the length and hash checks.
 pub fn open_binary<'a>(bytes: &'a [u8], name: &str) -> Result<(Envelope, &'a [u8])> {
     let bad = |message: String| Diagnostic::invalid("ENV002", format!("{name}: {message}"));
     let header = bytes.get(..HEADER).ok_or_else(|| bad(format!("the file ends after {} bytes, inside its header", bytes.len())))?;
@@ -448,21 +449,21 @@ pub fn open_binary<'a>(bytes: &'a [u8], name: &str) -> Result<(Envelope, &'a [u8
     let rest = &bytes[HEADER..];
     if rest.len() as u64 != length {
         return Err(bad(format!(
-            "the file has {} bytes after its header where it says {length}; it was cut or damaged",
+            "the file has {} bytes after its header, which states {length}; it is truncated or damaged",
             rest.len()
         )));
     }
     if blake3::hash(rest).as_bytes() != &header[16..] {
-        return Err(bad("the file's hash does not match its content; it was damaged".into()));
+        return Err(bad("the file's hash does not match its content; it is damaged".into()));
     }
     let size = rest.get(..4).map(|b| u32::from_le_bytes(b.try_into().expect("four bytes")) as usize);
-    let envelope = size.and_then(|size| rest.get(4..4 + size)).ok_or_else(|| bad("the envelope is cut".into()))?;
+    let envelope = size.and_then(|size| rest.get(4..4 + size)).ok_or_else(|| bad("the envelope is truncated".into()))?;
     let payload = &rest[4 + envelope.len()..];
     let envelope = codec::decode(envelope).map_err(|error| bad(format!("the envelope does not decode: {error}")))?;
     Ok((envelope, payload))
 }
 
-/// Whether a file is empty, or binary and shorter than it says: what a reader finds in a pipe whose writer failed.
+/// Whether a file is empty, or binary and truncated. A reader finds such a file in a pipe whose writer failed.
 pub fn is_cut(bytes: &[u8]) -> bool {
     if bytes.len() < HEADER {
         return MAGIC.starts_with(&bytes[..bytes.len().min(MAGIC.len())]) || bytes.starts_with(&MAGIC);
@@ -485,7 +486,7 @@ pub fn sniff(bytes: &[u8]) -> Sniffed {
     let head = &bytes[..bytes.len().min(4096)];
     let text = match std::str::from_utf8(head) {
         Ok(text) => text,
-        // A multi-byte character may be cut at the end of the sample.
+        // The sample may end inside a multi-byte character.
         Err(error) if error.error_len().is_none() => std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default(),
         Err(_) => return Sniffed::Other,
     };
@@ -521,7 +522,7 @@ impl Sniffed {
     }
 }
 
-/// The formats in the order of the pipeline, each with the tool that writes it.
+/// The formats in pipeline order, each with the tool that writes it.
 const PIPELINE: [(&str, &str); 6] = [
     ("bytecode", ""),
     ("tileir", "tile-read"),
@@ -531,7 +532,7 @@ const PIPELINE: [(&str, &str); 6] = [
     ("ptx", "tile-ptx"),
 ];
 
-/// The refusal of a file of another format or version, with the tool that goes on from there.
+/// The error for a file of another format or version, with the tool that converts it.
 fn other_format<P: Payload>(found: &str, message: String) -> Box<Diagnostic> {
     let error = Diagnostic::invalid("ENV001", message);
     let place = |name: &str| PIPELINE.iter().position(|(format, _)| *format == name);
@@ -539,20 +540,21 @@ fn other_format<P: Payload>(found: &str, message: String) -> Box<Diagnostic> {
     let tools = |range: std::ops::RangeInclusive<usize>| PIPELINE[range].iter().map(|(_, tool)| *tool).collect::<Vec<_>>();
     match found.cmp(&wanted) {
         Ordering::Less => error.note(format!("run {} first", tools(found + 1..=wanted).join(", then "))),
-        Ordering::Equal => error.note(format!("write it again with this version of {}", PIPELINE[wanted].1)),
+        Ordering::Equal => error.note(format!("regenerate it with this version of {}", PIPELINE[wanted].1)),
         Ordering::Greater => error.note(format!("{} reads it", PIPELINE.get(found + 1).map_or("tile-link", |(_, tool)| tool))),
     }
 }
 
-/// What follows the first lines of the envelope.
+/// The text after the first envelope lines.
 fn source<'t>(text: &'t str, name: &'t str) -> Source<'t> {
     let head: usize = text.split_inclusive('\n').take_while(|line| line.starts_with(LINE) || is_comment(line)).map(str::len).sum();
     let first_line = text[..head].lines().count() as u32 + 1;
     Source { text: &text[head..], name, first_line, by_line: false }
 }
 
-/// An error of a verifier with its place in the text form, which somebody may have edited. Verifiers know locations of the user's
-/// source only, so the text is read and verified once more with its own lines for locations.
+/// Adds the position in the text form to a verifier's error, since a person may have edited the file.
+/// Verifiers know only locations of the user's source. This function therefore parses and verifies the text again, with its line
+/// numbers as locations.
 fn in_text<P: Payload>(error: Box<Diagnostic>, bytes: &[u8], name: &str) -> Box<Diagnostic> {
     let again = || {
         let text = utf8(bytes, name).ok()?;
@@ -562,7 +564,7 @@ fn in_text<P: Payload>(error: Box<Diagnostic>, bytes: &[u8], name: &str) -> Box<
         let found = payload.verify(&envelope).err().filter(|found| found.message == error.message)?;
         let Some(Place::Source { file, line, .. }) = found.place else { return None };
         if file != name {
-            // A location of the text's own.
+            // A location of the text itself.
             return None;
         }
         let excerpt = text.lines().nth((line as usize).checked_sub(1)?)?;

@@ -1,9 +1,10 @@
-//! The SSA container that the IR formats share.
+//! The SSA container of the IR formats.
 //!
-//! A [`Body`] holds ops of one format's op enum `O` and values of its type enum `T`. Ops sit in blocks, blocks in regions,
-//! regions in ops; control flow is structured, so a region has one block except where a format says otherwise. An op enum
-//! names its operands and regions as fields (`AddF { lhs: Value, rhs: Value, .. }`) and implements [`Operation`], so that
-//! generic code can walk them while code for one op reads them by name.
+//! A [`Body`] holds ops of a format's op enum `O` and values of its type enum `T`. Ops are in blocks, blocks in regions, regions in
+//! ops. Control flow is structured: a region has one block unless a format defines otherwise.
+//! An op enum has its operands and regions as fields (`AddF { lhs: Value, rhs: Value, .. }`) and implements [`Operation`]. Generic
+//! code walks them; code for one op accesses them by name.
+//! See also: MLIR operations, regions and blocks.
 
 use crate::{Arena, Loc};
 use serde::{Deserialize, Serialize};
@@ -23,7 +24,7 @@ crate::entity! {
     pub struct Region = "region";
 }
 
-/// What generic code needs to know about an op enum. The order of operands and regions is the order of the fields.
+/// The interface of op enums for generic code. Operands and regions are in field order.
 pub trait Operation {
     fn mnemonic(&self) -> &'static str;
     fn for_each_operand(&self, f: &mut dyn FnMut(Value));
@@ -74,7 +75,7 @@ pub struct RegionNode {
     pub blocks: Vec<Block>,
 }
 
-/// The ops, values, blocks and regions of one function. Ops that are in no block are dead and are not printed.
+/// The ops, values, blocks and regions of one function. Ops outside all blocks are dead; the printer omits them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Body<O, T> {
     pub ops: Arena<Op, OpNode<O>>,
@@ -107,7 +108,7 @@ impl<O: Operation, T> Body<O, T> {
         value
     }
 
-    /// Makes an op that is in no block yet.
+    /// Creates an op outside all blocks.
     pub fn new_op(&mut self, kind: O, results: impl IntoIterator<Item = T>, loc: Loc) -> Op {
         let op = Op(self.ops.len() as u32);
         let values = &mut self.values;
@@ -123,7 +124,7 @@ impl<O: Operation, T> Body<O, T> {
         op
     }
 
-    /// The same body with each op sent through `f`, which must keep operands and regions.
+    /// Maps each op through `f`, which must keep operands and regions.
     pub fn map_ops<P: Operation>(self, f: impl Fn(O) -> P) -> Body<P, T> {
         let ops = self.ops.into_iter().map(|OpNode { kind, results, loc }| OpNode { kind: f(kind), results, loc }).collect();
         Body { ops, values: self.values, blocks: self.blocks, regions: self.regions }
@@ -137,7 +138,7 @@ impl<O: Operation, T> Body<O, T> {
         self.ops[op].results[0]
     }
 
-    /// The op that made a value; none for a block argument.
+    /// The op that defines a value; none for a block argument.
     pub fn defining_op(&self, value: Value) -> Option<Op> {
         match self.values[value].def {
             Def::Result { op, .. } => Some(op),
@@ -174,7 +175,7 @@ impl<O: Operation, T> Body<O, T> {
         out
     }
 
-    /// How often each value is used by ops under `region`.
+    /// The number of uses of each value by ops under `region`.
     pub fn use_counts(&self, region: Region) -> Vec<u32> {
         let mut counts = vec![0; self.values.len()];
         for op in self.walk(region) {
@@ -194,8 +195,9 @@ impl<O: Operation, T> Body<O, T> {
         }
     }
 
-    /// The structural law of every IR: ids in range, each op in one block, each block in one region, each region in one op
-    /// (or the root), definitions before uses and visible, and a terminator only at the end. Returns the first breach.
+    /// Checks the structural invariants of every IR and returns the first violation.
+    /// Ids are in range; each op is in one block, each block in one region, each region in one op (or the root). Definitions
+    /// dominate uses, and terminators are last in their blocks.
     pub fn verify_structure(&self, root: Region) -> Result<(), String> {
         crate::ir_verify::structure(self, root)
     }
@@ -205,9 +207,9 @@ impl<O: Operation, T> Body<O, T> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dense {
-    /// Every element alike.
+    /// All elements equal.
     Splat(u64),
-    /// Row by row.
+    /// Row-major elements.
     Elements(Vec<u64>),
 }
 

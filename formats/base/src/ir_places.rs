@@ -1,9 +1,9 @@
-//! Where the ops of a body are: what an op alone does not know.
+//! The positions of ops in a body.
 
 use crate::ir::{Block, Body, Operation};
 
 impl<O: Operation, T> Body<O, T> {
-    /// The block that each op is in; none for ops that are in no block.
+    /// The block of each op; none for ops outside all blocks.
     pub fn op_blocks(&self) -> Vec<Option<Block>> {
         let mut out = vec![None; self.ops.len()];
         for (block, node) in self.blocks.iter() {

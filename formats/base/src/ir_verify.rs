@@ -1,9 +1,10 @@
-//! The structural verifier of [`crate::ir::Body`]: what must hold before anything may index freely.
+//! The structural verifier of [`crate::ir::Body`]: the invariants that indexing relies on.
 
 use crate::entity::Entity;
 use crate::ir::{Block, Body, Def, Op, Operation, Region, Value};
 
-/// Walks the tree with an explicit stack, marking what is reached; a value is visible after its definition until its block ends.
+/// Walks the tree with an explicit stack and marks reachable entities. A value is visible from its definition to the end of its
+/// block.
 pub(crate) fn structure<O: Operation, T>(body: &Body<O, T>, root: Region) -> Result<(), String> {
     handles_in_range(body, root)?;
     let mut walk = Walk {
@@ -62,7 +63,7 @@ struct Walk<'a, O, T> {
     visible: Vec<bool>,
 }
 
-/// A block being walked: its position, what became visible in it, and what will be once the op just met is left.
+/// A block during the walk: its position, its visible definitions, and the pending results of the current op.
 struct Frame {
     block: Block,
     next: usize,
@@ -89,7 +90,7 @@ impl<O: Operation, T> Walk<'_, O, T> {
             frame.next += 1;
             let last = frame.next == ops.len();
             let node = &self.body.ops[op];
-            // Results become visible when the walk is back in this frame, so an op's own regions cannot use them.
+            // Results become visible when the walk returns to this frame, so an op's own regions cannot use them.
             frame.pending = node.results.to_vec();
             self.check(op, last)?;
             for region in node.kind.regions().into_iter().rev() {
@@ -102,7 +103,7 @@ impl<O: Operation, T> Walk<'_, O, T> {
     fn check(&mut self, op: Op, last: bool) -> Result<(), String> {
         let kind = &self.body.ops[op].kind;
         if std::mem::replace(&mut self.op_seen[op.index()], true) {
-            return Err(format!("{op} ({}) is in more than one place", kind.mnemonic()));
+            return Err(format!("{op} ({}) has more than one parent", kind.mnemonic()));
         }
         let mut hidden = None;
         kind.for_each_operand(&mut |value| {
@@ -121,11 +122,11 @@ impl<O: Operation, T> Walk<'_, O, T> {
 
     fn enter(&mut self, region: Region, stack: &mut Vec<Frame>) -> Result<(), String> {
         if std::mem::replace(&mut self.region_seen[region.index()], true) {
-            return Err(format!("{region} is in more than one place"));
+            return Err(format!("{region} has more than one parent"));
         }
         for &block in self.body.regions[region].blocks.iter().rev() {
             if std::mem::replace(&mut self.block_seen[block.index()], true) {
-                return Err(format!("{block} is in more than one place"));
+                return Err(format!("{block} has more than one parent"));
             }
             stack.push(Frame { block, next: 0, defined: Vec::new(), pending: self.body.blocks[block].args.clone() });
         }

@@ -1,8 +1,8 @@
-//! The IR framework: what every file format of the pipeline is built from, whatever its ops mean.
+//! The IR framework under all file formats of the pipeline, independent of their ops.
 //!
-//! A format crate (`tileir`, `tileaa`, `tileas`, `sched`) defines a type enum and an op enum; this crate gives it the rest:
-//! a container in SSA form ([`ir`]), locations ([`loc`]), diagnostics ([`diag`]), the file envelope ([`envelope`]), the binary and RON
-//! forms ([`codec`]) and the readable text ([`text`]).
+//! A format crate (`tileir`, `tileaa`, `tileas`, `sched`) defines a type enum and an op enum. This crate provides the rest: the SSA
+//! container ([`ir`]), locations ([`loc`]), diagnostics ([`diag`]), the file envelope ([`envelope`]), the binary and RON forms
+//! ([`codec`]) and the text form ([`text`]).
 
 pub mod codec;
 pub mod diag;

@@ -1,7 +1,7 @@
-//! Where a program came from: source locations and the debug scopes around them.
+//! Source locations, and the debug scopes around them.
 //!
-//! Every op carries a [`Loc`]; the table behind it travels in the envelope from `tile-read` to `tile-link`. Passes that create
-//! ops give them the location of what they replace, or a [`LocData::Fused`] one.
+//! Invariant: every op has a [`Loc`]; the envelope carries the table from `tile-read` to `tile-link`. Passes give a new op the
+//! location of the op it replaces, or a [`LocData::Fused`] location.
 
 use crate::Arena;
 use crate::entity::Entity;
@@ -14,7 +14,7 @@ crate::entity! {
     pub struct Loc = "@";
 }
 crate::entity! {
-    /// A name in the table: files and functions are named by many locations.
+    /// A name in the table. Many locations share file and function names.
     pub struct Name = "$";
 }
 crate::entity! {
@@ -25,7 +25,7 @@ crate::entity! {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum LocData {
     Unknown,
-    /// A place in a source file; `scope` is a subprogram or lexical block when the producer wrote one.
+    /// A source position; `scope` is a subprogram or lexical block, if the producer wrote one.
     Source {
         file: Name,
         line: u32,
@@ -66,7 +66,7 @@ impl Default for DebugInfo {
 }
 
 impl DebugInfo {
-    /// A location for each line of a file, which has the line's number.
+    /// One location per line of a file, with the line's number.
     pub fn of_lines(name: &str, lines: usize) -> DebugInfo {
         let mut debug = DebugInfo::default();
         let file = debug.names.push(name.into());
@@ -78,7 +78,7 @@ impl DebugInfo {
 
     /// The innermost source position of a location, if it has one.
     pub fn position(&self, loc: Loc) -> Option<(&str, u32, u32)> {
-        // A file chooses how deep locations refer to each other and how often they share parts: no recursion, and each part once.
+        // The input decides the depth and sharing of locations: no recursion, and each part is visited once.
         let (mut loc, mut parts, mut seen) = (loc, Vec::new(), BTreeSet::new());
         loop {
             match self.locs.get(loc)? {
@@ -99,9 +99,9 @@ impl DebugInfo {
         }
     }
 
-    /// The tables with what they have several times once, and which of those locations each of these is.
+    /// Deduplicates the tables. Returns the new tables and the new id of every old location.
     pub fn each_once(&self) -> (DebugInfo, Vec<Loc>) {
-        let (mut names, mut scopes, mut locs) = (Once::default(), Once::default(), Once::default());
+        let (mut names, mut scopes, mut locs) = (Dedup::default(), Dedup::default(), Dedup::default());
         self.names.iter().for_each(|(_, name)| names.add(name.clone()));
         for (_, scope) in self.scopes.iter() {
             let (name_of, scope_of) = (|name: &Name| names.of(*name), |scope: &Scope| scopes.of(*scope));
@@ -140,7 +140,7 @@ impl DebugInfo {
         (DebugInfo { names: names.table, locs: locs.table, scopes: scopes.table }, locs.of)
     }
 
-    /// Every reference points backwards and into the table, so walks end.
+    /// Checks that every reference points to an earlier entry of the table, so walks terminate.
     pub fn verify(&self) -> Result<(), String> {
         let before = |used: u32, at: usize, what: &str| {
             if (used as usize) < at { Ok(()) } else { Err(format!("{what} {at} refers to {used}, which does not come before it")) }
@@ -193,20 +193,20 @@ impl DebugInfo {
     }
 }
 
-/// A table that has each value once, and which of them the values were that it was given.
-struct Once<K, V> {
+/// A table under deduplication, and the new id of each old entry.
+struct Dedup<K, V> {
     known: HashMap<V, K>,
     table: Arena<K, V>,
     of: Vec<K>,
 }
 
-impl<K: Entity, V> Default for Once<K, V> {
+impl<K: Entity, V> Default for Dedup<K, V> {
     fn default() -> Self {
-        Once { known: HashMap::new(), table: Arena::new(), of: Vec::new() }
+        Dedup { known: HashMap::new(), table: Arena::new(), of: Vec::new() }
     }
 }
 
-impl<K: Entity, V: Clone + Eq + Hash> Once<K, V> {
+impl<K: Entity, V: Clone + Eq + Hash> Dedup<K, V> {
     fn add(&mut self, value: V) {
         let id = *self.known.entry(value.clone()).or_insert_with(|| self.table.push(value));
         self.of.push(id);
@@ -224,7 +224,7 @@ mod tests {
     fn positions_are_found_however_locations_are_nested() {
         let mut debug = DebugInfo::default();
         let file = debug.names.push("k.py".into());
-        // Every level doubles the paths to the bottom, which knows nothing.
+        // Each level doubles the paths to the bottom, an unknown location.
         let mut hollow = Loc::UNKNOWN;
         for _ in 0..64 {
             hollow = debug.locs.push(LocData::Fused(vec![hollow, hollow]));

@@ -1,16 +1,17 @@
-//! Locations as NVIDIA's tileiras writes them before a message: in full, with debug scopes, where its files have aliases.
+//! Locations in the notation of NVIDIA's tileiras, which precede a message: complete, with debug scopes, where NVIDIA's output has
+//! aliases.
 //!
-//! Clients read these lines. cuTile Python takes `loc("file":3:7): error:` apart, but cannot print the exception it makes of it;
-//! a location with a scope, which is what its own bytecode has, it leaves in the message.
+//! Clients parse these lines. cuTile Python parses `loc("file":3:7): error:`, but cannot print the resulting exception. It leaves a
+//! location with a scope, as in its own bytecode, in the message.
 
 use crate::loc::{DebugInfo, Loc, LocData, Name, Scope, ScopeData};
 
-/// More than this is no help to a reader; locations that share parts could grow without bound.
+/// Longer texts do not help a reader, and shared parts could expand without bound.
 const LONGEST: usize = 1 << 14;
 const DEEPEST: usize = 64;
 
 impl DebugInfo {
-    /// The location in full. None when it has no position, or is too large to be read.
+    /// The complete location; none without a position or above the size limits.
     pub fn reference_text(&self, loc: Loc) -> Option<String> {
         self.position(loc)?;
         let mut writer = Writer { debug: self, out: String::new() };
@@ -25,7 +26,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Only the outermost builtin location is wrapped in `loc()`; a location of the dialect is an attribute and stands for itself.
+    /// Only the outermost builtin location has `loc()` around it; a location of the dialect is an attribute without it.
     fn loc(&mut self, loc: Loc, outermost: bool, depth: usize) -> Option<()> {
         if depth > DEEPEST || self.out.len() > LONGEST {
             return None;
@@ -63,7 +64,7 @@ impl Writer<'_> {
         Some(())
     }
 
-    /// The kind of a scope is left out where the field says it.
+    /// The field implies the kind of a scope if `named` is set.
     fn scope(&mut self, scope: Scope, named: bool, depth: usize) -> Option<()> {
         if depth > DEEPEST || self.out.len() > LONGEST {
             return None;
@@ -132,7 +133,7 @@ impl Writer<'_> {
 }
 
 impl ScopeData {
-    /// The name of this kind of scope in the dialect.
+    /// The dialect's name of this kind of scope.
     pub fn kind(&self) -> &'static str {
         match self {
             ScopeData::File { .. } => "di_file",
@@ -168,7 +169,7 @@ mod tests {
         (debug, plain, scoped)
     }
 
-    /// The forms that NVIDIA's tileiras 13.4 was seen to write.
+    /// Expected forms come from NVIDIA's tileiras 13.4.
     #[test]
     fn locations_are_written_as_the_reference_does() {
         let (mut debug, plain, scoped) = example();

@@ -1,6 +1,6 @@
-//! The word that was probably meant.
+//! Spelling suggestions: the candidate closest to a misspelled word.
 
-/// The nearest of some words, when it is near enough to be what was meant: at most two of five letters are others.
+/// The closest candidate, if at most two of five letters differ.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let near = |candidate: &&str| distance(candidate, word) * 5 <= candidate.chars().count().max(3) * 2;
     candidates.into_iter().filter(near).min_by_key(|candidate| distance(candidate, word))
@@ -11,7 +11,7 @@ pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str
     nearest(word, candidates).map_or(String::new(), |nearest| format!("; did you mean '{nearest}'?"))
 }
 
-/// How many letters of one word have to be changed, added or left out to get the other.
+/// The edit distance of two words.
 pub fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().take(200).collect());
     let mut row: Vec<usize> = (0..=b.len()).collect();

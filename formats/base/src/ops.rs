@@ -1,4 +1,4 @@
-//! The table macro for op enums: one entry an op, from which expand the enum, its mnemonics and its [`Operation`] walk.
+//! The op table macro: each entry expands to an enum variant, its mnemonic and its part of the [`Operation`] walk.
 //!
 //! ```
 //! use base::ir::Value;
@@ -11,10 +11,10 @@
 //!     }
 //! }
 //! ```
-//! The mnemonic is also the variant's name in the text form. Operands and regions are found by the fields' types.
+//! The mnemonic is also the variant's name in the text form. The types of its fields determine operands and regions.
 //!
-//! With `with TYPE` behind the enum's name every row ends in `= EXPRESSION`, in which its fields can be named: what the op does
-//! besides computing its results. `effects()` gives it. An op without it does not compile.
+//! With `with TYPE` after the enum's name, every row ends in `= EXPRESSION`, which may use the row's fields. The expression is the
+//! op's side effects, and `effects()` returns it. An op without it does not compile.
 //!
 //! ```
 //! use base::ir::Value;
@@ -31,7 +31,7 @@
 
 use crate::ir::{Region, Value};
 
-/// A field of an op: which operands and regions it holds.
+/// A field of an op, with the operands and regions it contains.
 pub trait Field {
     fn values(&self, _f: &mut dyn FnMut(Value)) {}
     fn values_mut(&mut self, _f: &mut dyn FnMut(&mut Value)) {}
@@ -75,7 +75,7 @@ impl<F: Field> Field for Vec<F> {
     }
 }
 
-/// Says that fields of these types hold no operands and no regions.
+/// Declares field types without operands and regions.
 #[macro_export]
 macro_rules! plain_fields {
     ($($ty:ty),* $(,)?) => { $(impl $crate::ops::Field for $ty {})* };
@@ -87,7 +87,7 @@ plain_fields! {
     numerics::arith::Unary, numerics::arith::Binary, numerics::arith::Compare, numerics::arith::Convert, numerics::arith::Fma,
 }
 
-/// An op enum of another format can be a variant, which must then be called `Core` and is written first.
+/// An op enum of another format can be the variant `Core`, which comes first.
 #[macro_export]
 macro_rules! ops {
     ($(#[$meta:meta])* pub enum $name:ident $(includes $inner:ty,)? with $effects:ty { $($(#[$doc:meta])* $variant:ident $mnemonic:literal $($terminator:ident)? { $($field:ident : $ty:ty),* $(,)? } = $effect:expr),* $(,)? }) => {
@@ -96,7 +96,7 @@ macro_rules! ops {
         }
 
         impl $name {
-            /// What the op does besides computing its results: the last column of the table.
+            /// The op's side effects: the last column of the table.
             pub fn effects(&self) -> $effects {
                 match self {
                     $(Self::Core(inner) => <$inner>::effects(inner).into(),)?
@@ -115,7 +115,7 @@ macro_rules! ops {
         }
 
         impl $name {
-            /// The names of the ops, but for those it includes.
+            /// The mnemonics, except those of the included enum.
             pub const MNEMONICS: &'static [&'static str] = &[$($mnemonic),*];
         }
 
@@ -154,7 +154,7 @@ macro_rules! ops {
         }
 
         impl $name {
-            /// The names of the ops.
+            /// The mnemonics.
             pub const MNEMONICS: &'static [&'static str] = &[$($mnemonic),*];
         }
 

@@ -1,5 +1,5 @@
-//! PTX that a container of device code carries beside, or instead of, machine code: a fatbin, a host object or executable with
-//! fatbins, or a cubin that ptxas assembled with debug information.
+//! Finds PTX in a container of device code, next to or instead of machine code. Containers are fatbins, host objects and
+//! executables with fatbins, and cubins that ptxas assembled with debug information.
 
 use base::diag::{Diagnostic, Result};
 use object::read::elf::FileHeader;
@@ -11,10 +11,10 @@ const HEADER: usize = 16;
 const KIND_PTX: u16 = 1;
 const FLAG_LZ4: u64 = 0x2000;
 const FLAG_ZSTD: u64 = 0x8000;
-/// Bytes that PTX may have when it is decompressed.
+/// Maximum bytes of decompressed PTX.
 const MOST: u64 = 1 << 30;
 
-/// PTX in a container, and the architecture that the container names for it.
+/// PTX in a container, and its architecture in the container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ptx {
     pub architecture: Option<u32>,
@@ -28,7 +28,7 @@ pub fn is_fatbin(bytes: &[u8]) -> bool {
 
 /// The PTX modules in a container, in file order; empty if it has none.
 pub fn ptx(bytes: &[u8], name: &str) -> Result<Vec<Ptx>> {
-    let damaged = |what: String| Diagnostic::invalid("CUB004", format!("the PTX in {name} does not read: {what}"));
+    let damaged = |what: String| Diagnostic::invalid("CUB004", format!("cannot read the PTX in {name}: {what}"));
     if is_fatbin(bytes) {
         return of_fatbins(bytes).map_err(damaged);
     }
@@ -38,7 +38,7 @@ pub fn ptx(bytes: &[u8], name: &str) -> Result<Vec<Ptx>> {
     let Ok(file) = object::File::parse(bytes) else { return Ok(Vec::new()) };
     let mut all = Vec::new();
     for section in file.sections() {
-        // Code that is linked later, by -dc, has a section of its own.
+        // Relocatable device code (`-dc`) has a section of its own.
         if matches!(section.name(), Ok(".nv_fatbin" | "__nv_relfatbin")) {
             all.extend(of_fatbins(section.data().unwrap_or_default()).map_err(damaged)?);
         }
@@ -46,7 +46,7 @@ pub fn ptx(bytes: &[u8], name: &str) -> Result<Vec<Ptx>> {
     Ok(all)
 }
 
-/// The PTX that `ptxas -g` keeps in a cubin, with a zero at the end of each line.
+/// The PTX that `ptxas -g` stores in a cubin, with a zero at the end of each line.
 fn of_debug_section(bytes: &[u8]) -> Option<String> {
     type Header = elf::FileHeader64<Endianness>;
     let header = Header::parse(bytes).ok()?;
@@ -64,10 +64,10 @@ fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(all))
 }
 
-/// The PTX of fatbins that follow each other, as a linker concatenates them.
+/// The PTX of consecutive fatbins, as a linker concatenates them.
 fn of_fatbins(mut bytes: &[u8]) -> Result<Vec<Ptx>, String> {
     let mut all = Vec::new();
-    let cut = || "its fatbin is not complete".to_string();
+    let cut = || "its fatbin is incomplete".to_string();
     while let Some(at) = bytes.windows(4).step_by(4).position(|word| word == MAGIC.to_le_bytes()) {
         let start = 4 * at;
         let header = number::<2>(bytes, start + 6).ok_or_else(cut)? as usize;
@@ -81,7 +81,7 @@ fn of_fatbins(mut bytes: &[u8]) -> Result<Vec<Ptx>, String> {
 }
 
 fn of_entries(mut body: &[u8], all: &mut Vec<Ptx>) -> Result<(), String> {
-    let cut = || "an entry of its fatbin is not complete".to_string();
+    let cut = || "an entry of its fatbin is incomplete".to_string();
     while body.len() >= 0x40 {
         let field = |at| number::<4>(body, at).ok_or_else(cut);
         let (kind, header) = (number::<2>(body, 0).ok_or_else(cut)? as u16, field(4)? as usize);
@@ -94,7 +94,7 @@ fn of_entries(mut body: &[u8], all: &mut Vec<Ptx>) -> Result<(), String> {
             let packed = flags & (FLAG_LZ4 | FLAG_ZSTD) != 0;
             let payload = if packed { payload.get(..compressed).ok_or_else(cut)? } else { payload };
             if packed && plain > MOST {
-                return Err(format!("it is said to have {plain} bytes"));
+                return Err(format!("its entry states {plain} bytes"));
             }
             let text = match flags {
                 flags if flags & FLAG_ZSTD != 0 => zstd(payload, plain)?,
@@ -116,7 +116,7 @@ fn zstd(payload: &[u8], plain: u64) -> Result<Vec<u8>, String> {
     Ok(text)
 }
 
-/// Decodes an LZ4 block: sequences of literals and of a match further back, which may overlap what it writes.
+/// Decodes an LZ4 block: sequences of literals and of a match at an earlier offset, which may overlap its output.
 fn lz4(mut block: &[u8], plain: usize) -> Option<Vec<u8>> {
     fn byte(block: &mut &[u8]) -> Option<usize> {
         let (&first, rest) = block.split_first()?;
@@ -161,7 +161,7 @@ mod tests {
     use super::{Ptx, ptx};
 
     const TEXT: &str = include_str!("../tests/embedded/k.ptx");
-    /// What NVIDIA's `fatbinary` 13 writes with `--compress=false`, `--compress-mode=speed` and without options.
+    /// The output of NVIDIA's `fatbinary` 13 with `--compress=false`, with `--compress-mode=speed` and without options.
     const FATBINS: [&[u8]; 3] = [
         include_bytes!("../tests/embedded/plain.fatbin"),
         include_bytes!("../tests/embedded/lz4.fatbin"),

@@ -1,4 +1,4 @@
-//! The container in which a host program carries device code: a header, then entries, here one with a cubin.
+//! The fatbin, the container of device code in a host program: a header, then entries; here one entry with a cubin.
 
 use object::{Object, ObjectSection};
 
@@ -6,11 +6,11 @@ const MAGIC: u32 = 0xba55_ed50;
 const HEADER: u16 = 16;
 const ENTRY_HEADER: u32 = 0x40;
 const KIND_ELF: u16 = 2;
-/// 64-bit, and the system of the host.
+/// 64-bit, and the host system.
 const FLAGS_LINUX: u64 = 0x11;
 const FLAGS_WINDOWS: u64 = 0x41;
 
-/// A fatbin that holds one cubin for the architecture of this number.
+/// A fatbin with one cubin for the architecture of this number.
 pub fn wrap(cubin: &[u8], architecture: u32, windows: bool) -> Vec<u8> {
     let padded = cubin.len().next_multiple_of(8);
     let mut out = Vec::with_capacity(usize::from(HEADER) + ENTRY_HEADER as usize + padded);
@@ -35,29 +35,29 @@ pub fn wrap(cubin: &[u8], architecture: u32, windows: bool) -> Vec<u8> {
     out
 }
 
-/// What keeps a file from being a whole fatbin.
+/// Checks that a file is a complete fatbin.
 pub fn check(bytes: &[u8]) -> Result<(), &'static str> {
     let length = bytes.get(8..16).map(|length| u64::from_le_bytes(length.try_into().expect("eight bytes")));
     match length {
         Some(length) if bytes.starts_with(&MAGIC.to_le_bytes()) => {
             let whole = (bytes.len() as u64).checked_sub(u64::from(HEADER)) == Some(length);
-            whole.then_some(()).ok_or("its fatbin is not whole")
+            whole.then_some(()).ok_or("its fatbin is incomplete")
         }
-        _ => Err("its output is no fatbin"),
+        _ => Err("its output is not a fatbin"),
     }
 }
 
-/// What keeps a file from being a whole object file.
+/// Checks that a file is a complete object file.
 pub fn check_object(bytes: &[u8]) -> Result<(), String> {
-    let cut = |error: object::Error| format!("its output is no whole object file: {error}");
+    let cut = |error: object::Error| format!("its output is not a complete object file: {error}");
     let file = object::File::parse(bytes).map_err(cut)?;
     file.sections().try_for_each(|section| section.data().map(|_| ())).map_err(cut)
 }
 
-/// Where in the wrapper the address of the fatbin stands.
+/// The offset of the fatbin's address in the wrapper.
 pub const WRAPPER_POINTER: u64 = 8;
 
-/// The 24 bytes that the host runtime is given: magic, version, address of the fatbin, nothing.
+/// The 24-byte wrapper for the host runtime: magic, version, address of the fatbin, zero.
 pub fn wrapper() -> Vec<u8> {
     let words = [0x4662_43b1u32, 1, 0, 0, 0, 0];
     words.iter().flat_map(|word| word.to_le_bytes()).collect()

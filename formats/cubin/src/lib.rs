@@ -1,7 +1,7 @@
-//! The cubin: an ELF file for a GPU, as ptxas writes it.
+//! The cubin: a GPU's ELF file, as ptxas writes it.
 //!
-//! This crate reads from one what a person asks about ([`read()`], [`print()`]) and wraps one for linking into a host program
-//! ([`fatbin`]). [`ptx()`] finds PTX in such a container. It does not write cubins; ptxas does.
+//! This crate reads a cubin's properties ([`read()`], [`print()`]) and wraps a cubin for linking into a host program ([`fatbin`]).
+//! [`ptx()`] finds PTX in such a container. Only ptxas writes cubins.
 
 mod embedded;
 pub mod fatbin;

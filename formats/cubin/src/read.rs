@@ -1,7 +1,7 @@
-//! Reading a cubin: its kernels and what each needs.
+//! Reads a cubin: its kernels and their requirements.
 //!
-//! The facts are in sections of attributes, `.nv.info` for all kernels and `.nv.info.NAME` for one. An attribute is a byte for
-//! the shape of its value, a byte for its kind, and the value: two bytes in place, or two bytes of length and that many more.
+//! Attribute sections hold the facts: `.nv.info` for all kernels, `.nv.info.NAME` for one. An attribute is a byte for the form of
+//! its value, a byte for its kind, and the value: two bytes in place, or a two-byte length and that many bytes.
 
 use base::diag::{Diagnostic, Result};
 use object::read::elf::{FileHeader, SectionHeader};
@@ -9,15 +9,15 @@ use object::{Endianness, elf};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// What a cubin says of itself.
+/// The contents of a cubin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cubin {
-    /// The target as ptxas was given it.
+    /// The target in ptxas's command line.
     pub target: String,
     /// The tool and its version.
     pub producer: String,
     pub kernels: Vec<Kernel>,
-    /// Bytes of the host object in it, if there is one.
+    /// Bytes of the embedded host object, if any.
     pub host_object: Option<u64>,
 }
 
@@ -28,12 +28,12 @@ pub struct Kernel {
     pub registers: u32,
     pub stack: u32,
     pub shared: u64,
-    /// Threads that a block must have, as `.reqntid` says.
+    /// The CTA size that the kernel requires (`.reqntid`).
     pub required_threads: Option<[u32; 3]>,
     pub language: Option<u32>,
     /// Parameters that the caller passes, in order.
     pub parameters: Vec<Parameter>,
-    /// Bytes of all parameters, with those that the driver fills.
+    /// Bytes of all parameters, including those that the driver fills.
     pub parameter_bytes: u32,
 }
 
@@ -56,7 +56,7 @@ mod attribute {
 
 type Header = elf::FileHeader64<Endianness>;
 
-/// A section: its name and content, which is empty for one that only takes up memory.
+/// A section: its name and content. The content is empty if the section only reserves memory.
 struct Section<'a> {
     name: &'a str,
     bytes: &'a [u8],
@@ -69,7 +69,7 @@ pub fn read(bytes: &[u8], name: &str) -> Result<Cubin> {
     let endian = header.endian().map_err(bad)?;
     let machine = header.e_machine(endian);
     if machine != elf::EM_CUDA {
-        return Err(Diagnostic::invalid("CUB001", format!("{name} is an ELF file for another machine than a GPU")));
+        return Err(Diagnostic::invalid("CUB001", format!("{name} is an ELF file, but not for a GPU")));
     }
     let table = header.sections(endian, bytes).map_err(bad)?;
     let mut sections = Vec::new();
@@ -85,7 +85,7 @@ pub fn read(bytes: &[u8], name: &str) -> Result<Cubin> {
     Ok(describe(&sections, symbol_name))
 }
 
-/// The host object in a cubin; nothing where there is none, and in what is no cubin.
+/// The host object in a cubin; none if there is none or the file is not a cubin.
 pub fn host_object(bytes: &[u8]) -> Option<&[u8]> {
     let header = Header::parse(bytes).ok()?;
     let endian = header.endian().ok().filter(|endian| header.e_machine(*endian) == elf::EM_CUDA)?;
@@ -94,9 +94,9 @@ pub fn host_object(bytes: &[u8]) -> Option<&[u8]> {
     section.data(endian, bytes).ok()
 }
 
-/// That a file is a cubin of which nothing is missing, and has code for these kernels.
+/// Checks that a file is a complete cubin with code for these kernels.
 pub fn check(bytes: &[u8], name: &str, kernels: &[String]) -> Result<()> {
-    let cut = |error: object::Error| Diagnostic::invalid("CUB002", format!("{name} is not a whole cubin: {error}"));
+    let cut = |error: object::Error| Diagnostic::invalid("CUB002", format!("{name} is not a complete cubin: {error}"));
     let cubin = read(bytes, name)?;
     let header = Header::parse(bytes).map_err(cut)?;
     let endian = header.endian().map_err(cut)?;
@@ -123,7 +123,7 @@ fn describe<'a>(sections: &[Section<'a>], symbol_name: impl Fn(u32) -> Option<&'
             cubin.target = rest.split(' ').next().unwrap_or(rest).trim().to_string();
         }
     }
-    // What is said about all kernels, by kernel.
+    // The attributes in the common section, by kernel.
     let mut common: BTreeMap<(&str, u8), u32> = BTreeMap::new();
     for (kind, value) in find(".nv.info").map(|section| attributes(section.bytes)).unwrap_or_default() {
         if let (Some(symbol), Some(number)) = (word(&value, 0), word(&value, 4)) {
@@ -155,7 +155,7 @@ impl Kernel {
             attribute::PARAMETER_BYTES => self.parameter_bytes = half(value, 0).unwrap_or(0),
             attribute::PARAMETER | attribute::PARAMETER_2 => {
                 let (Some(offset), Some(packed)) = (half(value, 6), word(value, 8)) else { return };
-                // The older form has the size above 18 bits of other facts.
+                // The older form stores the size above 18 bits of other data.
                 let size = if kind == attribute::PARAMETER { packed >> 18 } else { packed & 0xffff };
                 self.parameters.push(Parameter { offset, size });
             }
@@ -164,7 +164,7 @@ impl Kernel {
     }
 }
 
-/// The attributes of a section, up to the first that is cut.
+/// The attributes of a section, up to the first incomplete one.
 fn attributes(mut bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
     const WITH_LENGTH: u8 = 4;
     let mut found = Vec::new();
@@ -191,7 +191,7 @@ fn language(number: u32) -> String {
     NAMES.get(number as usize).map_or_else(|| number.to_string(), |name| name.to_string())
 }
 
-/// The cubin as text.
+/// The text form of a cubin.
 pub fn print(cubin: &Cubin) -> String {
     let mut out = format!("cubin for {}, by {}\n", or_unknown(&cubin.target), or_unknown(&cubin.producer));
     for kernel in &cubin.kernels {
@@ -220,7 +220,7 @@ pub fn print(cubin: &Cubin) -> String {
 }
 
 fn or_unknown(text: &str) -> &str {
-    if text.is_empty() { "an unknown one" } else { text }
+    if text.is_empty() { "(unknown)" } else { text }
 }
 
 #[cfg(test)]
@@ -248,7 +248,7 @@ mod tests {
             section(".nv.host", &[], 100),
         ];
         let text = print(&describe(&sections, |index| (index == 1).then_some("k")));
-        let expected = "cubin for an unknown one, by an unknown one\nkernel k\n  registers 14  stack 16  shared 4096  code 640\n  threads 128 1 1\n  language TILEIR\n  parameters 2 in 12 bytes\n      0  offset    0  size 8\n      1  offset    8  size 4\nhost object 100 bytes\n";
+        let expected = "cubin for (unknown), by (unknown)\nkernel k\n  registers 14  stack 16  shared 4096  code 640\n  threads 128 1 1\n  language TILEIR\n  parameters 2 in 12 bytes\n      0  offset    0  size 8\n      1  offset    8  size 4\nhost object 100 bytes\n";
         assert_eq!(text, expected);
     }
 

@@ -1,7 +1,8 @@
-//! Element-wise operations on scalars: the vocabulary that `.tile`, `.aa`, `.as` and `.sched` share, and what each means.
+//! Element-wise scalar operations of `.tile`, `.aa`, `.as` and `.sched`, and their semantics.
 //!
-//! The enums say which operation; `eval` says what it does to one value's bits, `along` to all elements of a tile. Where Tile IR leaves freedom (approximate functions) the
-//! answer here is the correctly rounded one or the host's `f64` function rounded once, which is deterministic.
+//! The enums name the operations; `eval` applies one to a value's bits, `along` to all elements of a tile. Where Tile IR leaves
+//! freedom (approximate functions), the result is correctly rounded, or the host's `f64` function rounded once; both are
+//! deterministic.
 
 mod convert;
 mod double;
@@ -17,7 +18,7 @@ use crate::Scalar;
 use serde::{Deserialize, Serialize};
 use word::{Along, Map2, Once};
 
-/// How a result that is not exact is rounded. The values are those of the bytecode.
+/// The rounding of an inexact result. The numbers are those of the bytecode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rounding {
@@ -38,7 +39,7 @@ pub enum Signedness {
     Signed,
 }
 
-/// Promises that an integer operation does not wrap; they change no result that is defined.
+/// Promises that an integer operation does not wrap. They do not change defined results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Overflow {
@@ -191,14 +192,14 @@ impl Unary {
         if self.is_int() { int::unary(self, ty, Once([x])) } else { float::unary(self, ty, Once([x])) }
     }
 
-    /// The same for all elements.
+    /// As `eval`, for all elements.
     pub fn along(self, ty: Scalar, x: &Lanes) -> Lanes {
         if self.is_int() { int::unary(self, ty, Along([x])) } else { float::unary(self, ty, Along([x])) }
     }
 }
 
 impl Binary {
-    /// Whether the operands may be swapped, but for the bits of a NaN.
+    /// Whether swapping the operands keeps the result, except for the bits of a NaN.
     pub fn is_commutative(self) -> bool {
         use Binary::*;
         match self {

@@ -1,33 +1,33 @@
-//! Numbers in every float format: exact decoding, rounding in every direction, and the arithmetic that both need.
+//! Values in every float format: exact decoding, rounding in every direction, and the arithmetic that both need.
 //!
-//! A result is rounded once. Operations on formats up to 32 bits are done in `f64` with the last bit made sticky ("round to
-//! odd"): such a value can then be rounded to any format of at most 50 significant bits, in any direction, as the exact one.
+//! Invariant: a result is rounded once. Operations on formats up to 32 bits use `f64` with a sticky last bit ("round to odd"). Such
+//! a value rounds to any format of at most 50 significant bits, in any direction, as the exact value would.
 
 use crate::Scalar;
 use crate::arith::Rounding;
 use crate::scalar::{FloatFormat, Special};
 
-/// What a conversion does with a number larger than the format's largest.
+/// The conversion of a number larger than the format's largest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overflow {
-    /// Infinity, NaN where the format has none, or the largest number when the direction says so.
+    /// Infinity; NaN if the format has no infinity; the largest number if the rounding direction requires it.
     Ieee,
-    /// The largest number; infinities too.
+    /// The largest number, for infinities too.
     Saturate,
 }
 
-/// How far one is from the next number that the type has.
+/// The distance from one to the next larger number of the type.
 pub fn step(ty: Scalar) -> f64 {
     decode(ty, encode(ty, 1.0 + f64::EPSILON, Rounding::PositiveInf, Overflow::Ieee)) - 1.0
 }
 
-/// The value of a float's bits; every format but `f64` loses nothing, and `f64` is itself.
+/// The value of a float's bits. The conversion is exact.
 pub fn decode(ty: Scalar, bits: u64) -> f64 {
     match ty {
         Scalar::F64 => f64::from_bits(bits),
         Scalar::F32 | Scalar::TF32 => f32::from_bits(bits as u32).into(),
         Scalar::BF16 => f32::from_bits((bits as u32) << 16).into(),
-        // The exponent is moved by a multiplication, which is exact and makes subnormals right too.
+        // A multiplication moves the exponent; it is exact and also normalises subnormals.
         Scalar::F16 if bits & 0x7c00 != 0x7c00 => {
             let magnitude = f32::from_bits((bits as u32 & 0x7fff) << 13) * f32::from_bits(0x7780_0000);
             f64::from(f32::from_bits(magnitude.to_bits() | (bits as u32 & 0x8000) << 16))
@@ -74,7 +74,8 @@ pub fn largest(ty: Scalar) -> u64 {
     }
 }
 
-/// The NaN that arithmetic gives: every bit but the sign is set, as on the hardware; the largest number where there is no NaN.
+/// The canonical NaN of arithmetic results: all bits except the sign are set, as on the hardware. Formats without NaN give the
+/// largest number.
 pub fn nan(ty: Scalar) -> u64 {
     match ty {
         Scalar::F64 => 0x7ff8_0000_0000_0000,
@@ -88,8 +89,8 @@ pub fn nan(ty: Scalar) -> u64 {
     }
 }
 
-/// Rounds a value once to a format. `Approx`, `Full` and unknown directions are to nearest even. The sign of a value is lost in an
-/// unsigned format.
+/// Rounds a value once to a format. `Approx`, `Full` and unknown directions round to nearest even. An unsigned format loses the
+/// sign.
 pub fn encode(ty: Scalar, value: f64, rounding: Rounding, overflow: Overflow) -> u64 {
     let nearest = !matches!(
         rounding,
@@ -142,7 +143,7 @@ fn encode_small(format: FloatFormat, ty: Scalar, value: f64, rounding: Rounding,
     sign | if magnitude > limit { overflowed(true) } else { magnitude }
 }
 
-/// The bits of the rounded magnitude, exponents beyond the format's continuing upwards.
+/// The bits of the rounded magnitude. Exponents above the format's range continue upwards.
 fn round_magnitude(format: FloatFormat, magnitude: f64, negative: bool, rounding: Rounding) -> u64 {
     let bits = magnitude.to_bits();
     if bits == 0 {
@@ -152,7 +153,7 @@ fn round_magnitude(format: FloatFormat, magnitude: f64, negative: bool, rounding
         0 => (-1074, bits),
         e => (e - 1075, bits & ((1 << 52) - 1) | 1 << 52),
     };
-    // The value is `significand * 2^exponent`; the result a multiple of 2^quantum.
+    // The value is `significand * 2^exponent`; the result is a multiple of 2^quantum.
     let leading = exponent + 63 - significand.leading_zeros() as i32;
     let has_subnormals = format.mantissa_bits > 0;
     let lowest = if has_subnormals { 1 - format.bias } else { -format.bias };
@@ -174,15 +175,15 @@ fn round_magnitude(format: FloatFormat, magnitude: f64, negative: bool, rounding
     };
     let rounded = kept + u64::from(up);
     if !has_subnormals {
-        // A number without mantissa is its exponent; `rounded` is 0 (below the lowest), 1, or 2 after a carry.
+        // Without mantissa bits, a number is its exponent. `rounded` is 0 (below the lowest), 1, or 2 after a carry.
         return if rounded == 0 { 0 } else { (leading.max(lowest) + format.bias) as u64 + rounded - 1 };
     }
-    // Adding the significand, hidden bit and all, to the exponent before it carries into the exponent where it has to.
+    // The addition of the significand with its hidden bit carries into the exponent where necessary.
     let biased = (quantum + format.mantissa_bits as i32 - lowest) as u64;
     (biased << format.mantissa_bits) + rounded
 }
 
-/// Makes the last bit of a rounded result sticky: `error` has the sign of what rounding to nearest dropped.
+/// Makes the last bit of a rounded result sticky. `error` has the sign of the part that rounding to nearest dropped.
 fn to_odd(result: f64, error: f64) -> f64 {
     let bits = result.to_bits();
     if error == 0.0 || !result.is_finite() || !error.is_finite() || bits & 1 == 1 {
@@ -220,7 +221,7 @@ pub fn sqrt_odd(x: f64) -> f64 {
     if !root.is_finite() || root == 0.0 { root } else { to_odd(root, (-root).mul_add(root, x)) }
 }
 
-/// A subnormal becomes a zero of its sign: what `.ftz` does to operands and results of 32 bits.
+/// Replaces a subnormal by a zero of its sign, as `.ftz` does with 32-bit operands and results.
 pub fn flush_f32(bits: u32) -> u32 {
     if bits & 0x7f80_0000 == 0 { bits & 0x8000_0000 } else { bits }
 }
@@ -235,7 +236,7 @@ mod tests {
         steps.into_iter().for_each(|(ty, bits)| assert_eq!(step(ty), 2f64.powi(-bits), "{ty:?}"));
     }
 
-    /// All floats of which every number can be tried.
+    /// All float types small enough for exhaustive tests.
     fn small() -> impl Iterator<Item = Scalar> {
         Scalar::ALL.iter().copied().filter(|ty| ty.is_float() && ty.bits() <= 16)
     }
@@ -253,9 +254,10 @@ mod tests {
         }
     }
 
-    /// Between two neighbours: the quarter goes down, the half to even, three quarters up, and directions where they say.
+    /// Between two neighbours, a quarter rounds down, a half to even and three quarters up; directed modes round in their
+    /// direction.
     #[test]
-    fn neighbours_round_as_asked() {
+    fn neighbours_round_in_the_requested_direction() {
         for ty in small() {
             for bits in 0..largest(ty) {
                 let (low, high) = (decode(ty, bits), decode(ty, bits + 1));
@@ -300,7 +302,7 @@ mod tests {
 
     #[test]
     fn sticky_results_do_not_round_twice() {
-        // 1 + 2^-24 + 2^-60: to nearest `f64` first and then to `f32` would fall on the tie.
+        // 1 + 2^-24 + 2^-60: rounding to `f64` first and then to `f32` would produce the tie.
         let sum = add_odd(1.0 + 2f64.powi(-24), 2f64.powi(-60));
         assert_eq!(encode(Scalar::F32, sum, Rounding::NearestEven, Overflow::Ieee), 0x3f80_0001);
         assert_eq!(encode(Scalar::F32, add_odd(1.0, 1e-200), Rounding::PositiveInf, Overflow::Ieee), 0x3f80_0001);

@@ -1,7 +1,8 @@
-//! Numbers as Tile IR has them: the scalar types, their formats, and what each operation makes of the bits.
+//! Tile IR numbers: scalar types, their formats, and the semantics of operations on their bits.
 //!
-//! Values of any type are bits in a `u64`. [`scalar`] names the types, [`float`] rounds between formats, [`literal`] writes and reads numbers, and [`arith`] has the
-//! operations, one at a time and for whole tiles. Nothing here knows of programs; executors and folds compute with it.
+//! Values of any type are bits in a `u64`. [`scalar`] names the types, [`float`] rounds between formats, [`literal`] prints and
+//! parses numbers, and [`arith`] has the operations, for one value or entire tiles. The crate is independent of programs; executors
+//! and constant folding use it.
 
 pub mod arith;
 pub mod float;

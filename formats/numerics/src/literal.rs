@@ -1,13 +1,13 @@
-//! Values as people write them: `-1`, `0.5`, `1e-5[0x3727C5AC]`.
+//! Numbers in text: `-1`, `0.5`, `1e-5[0x3727C5AC]`.
 //!
-//! Integers are signed decimal numbers. A float is the shortest decimal number that rounds to it in `f32` (or `f64`); where that
-//! number is not the value itself its bits stand behind it, and they are what is read. Infinities and NaNs are bits alone.
+//! Integers are signed decimal numbers. A float is the shortest decimal number that rounds to it in `f32` (or `f64`). If that
+//! number is not exact, the bits follow, and the parser uses them. Infinities and NaNs are bits only.
 
 use crate::arith::Rounding;
 use crate::float;
 use crate::scalar::Scalar;
 
-/// The value with these bits.
+/// The text of a value with these bits.
 pub fn print(scalar: Scalar, bits: u64) -> String {
     if scalar.is_int() {
         return match scalar {
@@ -28,7 +28,7 @@ pub fn print(scalar: Scalar, bits: u64) -> String {
     }
 }
 
-/// The bits of what [`print()`] wrote, or of a number that a person did: a float is rounded to the nearest.
+/// Parses the output of [`print()`], or a number written by a person; a float is rounded to nearest.
 pub fn parse(scalar: Scalar, text: &str) -> Option<u64> {
     let hex = |text: &str| u64::from_str_radix(text.strip_prefix("0x")?, 16).ok().filter(|bits| bits & !scalar.mask() == 0);
     if text.starts_with("0x") {
@@ -49,7 +49,7 @@ pub fn parse(scalar: Scalar, text: &str) -> Option<u64> {
     }
 }
 
-/// The float of this format that is nearest to a decimal number.
+/// The float of this format nearest to a decimal number.
 fn rounded(scalar: Scalar, decimal: &str) -> Option<u64> {
     if !decimal.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
         return None;
@@ -61,7 +61,7 @@ fn rounded(scalar: Scalar, decimal: &str) -> Option<u64> {
     })
 }
 
-/// Whether a decimal number, as Rust writes it, is this value and not only near it.
+/// Whether a decimal number in Rust's notation equals the value exactly.
 fn is_exact(decimal: &str, value: f64) -> bool {
     let (mantissa, exponent) = decimal.trim_start_matches('-').split_once('e').unwrap_or((decimal.trim_start_matches('-'), "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
@@ -69,7 +69,7 @@ fn is_exact(decimal: &str, value: f64) -> bool {
     let (Ok(digits), Ok(exponent)) = (format!("{whole}{fraction}").parse::<u128>(), exponent.parse::<i32>()) else { return false };
     let tens = exponent - fraction.len() as i32;
     let (odd, twos) = odd_mantissa(value.abs());
-    // digits * 10^tens == odd * 2^twos, with negative powers on the other side.
+    // digits * 10^tens == odd * 2^twos, with negative powers moved to the other side.
     let scaled = |number: u128, base: u128, power: i32| number.checked_mul(base.checked_pow(power.max(0) as u32)?);
     let left = scaled(digits, 10, tens).and_then(|number| scaled(number, 2, -twos));
     let right = scaled(u128::from(odd), 2, twos).and_then(|number| scaled(number, 10, -tens));

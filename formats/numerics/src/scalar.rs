@@ -1,9 +1,8 @@
-//! The element types of Tile IR, one row each: name, width and, of floats, what the bits mean. Values of any of them are held as
-//! bits in a `u64`.
+//! The element types of Tile IR, one row each: name, width and, for floats, the format. Values of all types are bits in a `u64`.
 
 use serde::{Deserialize, Serialize};
 
-/// How a float format is laid out: `1 + exponent + mantissa` bits, or without a sign.
+/// The layout of a float format: `1 + exponent + mantissa` bits, or one less without a sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FloatFormat {
     pub signed: bool,
@@ -13,10 +12,10 @@ pub struct FloatFormat {
     pub special: Special,
 }
 
-/// What the highest exponent means.
+/// The meaning of the highest exponent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Special {
-    /// Infinity and NaN, as IEEE 754 has it.
+    /// Infinity and NaN, as in IEEE 754.
     Ieee,
     /// Only the all-ones pattern is NaN; there is no infinity.
     NanOnly,
@@ -32,7 +31,7 @@ struct Row {
     format: Option<FloatFormat>,
 }
 
-/// What stands in a row behind the name.
+/// The part of a row after the name.
 type Meaning = (u32, Option<FloatFormat>);
 
 const fn int(bits: u32) -> Meaning {
@@ -56,7 +55,7 @@ macro_rules! scalars {
         }
 
         impl Scalar {
-            /// All of them, in the order of the table.
+            /// All types in table order.
             pub const ALL: &[Scalar] = &[$(Scalar::$scalar,)*];
             const ROWS: &[Row] = &[$({
                 let (bits, format) = $meaning;
@@ -77,7 +76,7 @@ scalars! {
     F16 "f16" = float(5, 10, 15, Special::Ieee),
     BF16 "bf16" = float(8, 7, 127, Special::Ieee),
     F32 "f32" = float(8, 23, 127, Special::Ieee),
-    /// A value has 19 bits, which are kept in the upper ones of an f32.
+    /// A tf32 value has 19 bits, stored in the upper bits of an f32.
     TF32 "tf32" = float(8, 23, 127, Special::Ieee),
     F64 "f64" = float(11, 52, 1023, Special::Ieee),
     F8E4M3FN "f8E4M3FN" = float(4, 3, 7, Special::NanOnly),
@@ -108,11 +107,11 @@ impl Scalar {
     pub fn bits(self) -> u32 {
         self.row().bits
     }
-    /// Bytes of one element in memory; four-bit elements come in pairs and count as one byte here.
+    /// Bytes of one element in memory. Four-bit elements come in pairs but count as one byte here.
     pub fn bytes(self) -> u32 {
         self.bits().div_ceil(8)
     }
-    /// All bits that a value of this type may have.
+    /// All valid bits of a value of this type.
     pub fn mask(self) -> u64 {
         u64::MAX >> (64 - self.bits())
     }

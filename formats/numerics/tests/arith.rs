@@ -1,5 +1,5 @@
-//! Element-wise arithmetic against independent oracles: all values where a type is small, random and special ones where it is
-//! not. Floats are compared with `rustc_apfloat`, integers with plain 128-bit arithmetic.
+//! Element-wise arithmetic against independent oracles: all values of small types, random and special values of larger ones. Floats
+//! are compared with `rustc_apfloat`, integers with plain 128-bit arithmetic.
 
 use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Convert, Fma, Overflow, Predicate, Rounding, Signedness, Unary};
@@ -155,7 +155,8 @@ fn int_to_float<F: Float>(from: Scalar, to: Scalar, bits: u64) {
     }
 }
 
-/// Sixteen bits and more clamp, fewer are cut from sixteen, saturating conversions clamp to the type, and NaN is 0.
+/// Types of sixteen and more bits clamp, narrower ones are truncated from sixteen. Saturating conversions clamp to the type; NaN is
+/// 0.
 fn float_to_int<F: Float>(from: Scalar, to: Scalar, bits: u64) {
     let value = F::from_bits(u128::from(bits));
     for signedness in [Signedness::Signed, Signedness::Unsigned] {
@@ -198,7 +199,7 @@ fn floats_and_integers_convert() {
     }
 }
 
-/// What an integer operation means, in arithmetic that cannot overflow.
+/// The semantics of an integer operation, in arithmetic that cannot overflow.
 fn integer_oracle(op: Binary, ty: Scalar, a: u64, b: u64) -> i128 {
     let (ua, ub) = (i128::from(a), i128::from(b));
     let (sa, sb) = (i128::from(ty.sign_extend(a)), i128::from(ty.sign_extend(b)));

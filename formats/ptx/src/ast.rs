@@ -1,8 +1,8 @@
-//! The tree of a PTX module. Names stay text: `%r1`, `%tid.x`, `$L__BB0_2`, `kernel_param_0`.
+//! The syntax tree of a PTX module. Names stay text: `%r1`, `%tid.x`, `$L__BB0_2`, `kernel_param_0`.
 
 use crate::types::{Modifier, Space, Type};
 
-/// A line of the source, 1-based. It is where a thing was found, not part of what it is: all lines are equal.
+/// A source line, 1-based. It is a position, not content: all lines compare equal.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Line(pub u32);
 
@@ -14,7 +14,7 @@ impl PartialEq for Line {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Module {
-    /// The `//!tile` lines of the head, whole.
+    /// The `//!tile` lines at the head, unmodified.
     pub envelope: Vec<String>,
     pub version: (u32, u32),
     pub target: Vec<String>,
@@ -35,7 +35,7 @@ pub enum Item {
         name: String,
         lines: Vec<SectionLine>,
     },
-    /// `.nv_intermediate_source_section`: the source of a language above PTX.
+    /// `.nv_intermediate_source_section`: source text of a language above PTX.
     IntermediateSource {
         ir_name: String,
         file: u64,
@@ -61,7 +61,7 @@ pub enum Linkage {
 pub struct Variable {
     pub line: Line,
     pub linkage: Linkage,
-    /// A parameter that the launch fills and the caller does not see.
+    /// A parameter that the driver fills; the caller does not see it.
     pub hidden: bool,
     pub space: Space,
     pub align: Option<u32>,
@@ -72,12 +72,12 @@ pub struct Variable {
     /// Array extents; `None` is an empty bracket.
     pub dims: Vec<Option<u64>>,
     pub init: Vec<Value>,
-    /// Whether the initialiser is in braces.
+    /// Whether the initialiser has braces.
     pub braced: bool,
 }
 
 impl Variable {
-    /// Bytes that the variable takes; an extent that is open takes its length from the initialiser.
+    /// Bytes of the variable; the initialiser determines an open extent.
     pub fn bytes(&self) -> Option<u64> {
         let element = u64::from(self.ty.bytes()).checked_mul(self.vector.unwrap_or(1).into())?;
         self.dims.iter().try_fold(element, |total, dim| total.checked_mul(dim.unwrap_or(self.init.len() as u64)))
@@ -101,7 +101,7 @@ pub enum Value {
         name: String,
         offset: i64,
     },
-    /// `generic(symbol)`: its generic address.
+    /// `generic(symbol)`: the generic address of a symbol.
     Generic {
         name: String,
         offset: i64,
@@ -182,7 +182,7 @@ pub struct RegisterName {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Location {
-    /// `.loc_intermediate` rather than `.loc`.
+    /// `.loc_intermediate` instead of `.loc`.
     pub intermediate: bool,
     pub file: u64,
     pub row: u64,
@@ -216,7 +216,7 @@ pub struct Guard {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operand {
-    /// A register, special register, variable, label or function; `_` is the register nobody reads.
+    /// A register, special register, variable, label or function; `_` discards a result.
     Name(String),
     /// `symbol+8`
     Offset {
@@ -243,7 +243,7 @@ pub struct Address {
     /// `None` for an absolute address.
     pub base: Option<String>,
     pub offset: i64,
-    /// Tensor coordinates and what follows them.
+    /// Tensor coordinates and the operands after them.
     pub more: Vec<Operand>,
 }
 

@@ -1,8 +1,8 @@
-//! What is wrong with a module that parses.
+//! Semantic checks of a parsed module.
 //!
-//! Rules: every instruction is one that exists, with as many operands as it takes; every name is declared once and where it is
-//! used; labels are of the same function; a guard is a predicate; the registers of plain arithmetic have the width of the type;
-//! an entry returns nothing; 64-bit addresses.
+//! Rules: every instruction exists and has a valid operand count; every name is declared once and visible where it is used; labels
+//! belong to the same function; a guard is a predicate; registers of plain arithmetic have the width of the type; an entry returns
+//! nothing; addresses are 64-bit.
 
 use crate::ast::*;
 use crate::table::opcode;
@@ -10,7 +10,7 @@ use crate::types::Type;
 use base::diag::{Diagnostic, Place};
 use std::collections::BTreeMap;
 
-/// All violations, in the order of the text.
+/// All violations, in text order.
 pub fn check(module: &Module) -> Vec<Diagnostic> {
     let mut checker = Checker { errors: Vec::new(), globals: BTreeMap::new() };
     if module.address_size != 64 {
@@ -33,11 +33,11 @@ pub fn check(module: &Module) -> Vec<Diagnostic> {
 
 struct Checker {
     errors: Vec<Diagnostic>,
-    /// Each name with whether it is only declared.
+    /// Each name, and whether it has only a declaration.
     globals: BTreeMap<String, bool>,
 }
 
-/// What a name of a function stands for.
+/// The meaning of a name in a function.
 #[derive(Clone, Copy, PartialEq)]
 enum Meaning {
     Register(Type),
@@ -114,7 +114,7 @@ impl Checker {
             if let Some(meaning) = scope.get(name) {
                 return Some(*meaning);
             }
-            // A range of registers is kept under `stem<count>`.
+            // The key of a register range is `stem<count>`.
             let range = scope.range(format!("{stem}<")..format!("{stem}=")).next();
             if let (Some(number), Some((key, meaning))) = (number, range) {
                 let count: u32 = key[stem.len() + 1..key.len() - 1].parse().unwrap_or(0);
@@ -172,7 +172,7 @@ impl Checker {
         self.report(instruction.line, "PTX016", format!("'{name}' is not declared"));
     }
 
-    /// Plain arithmetic wants registers of its type's width.
+    /// Plain arithmetic needs registers of its type's width.
     fn widths(&mut self, instruction: &Instruction, names: &Names) {
         const PLAIN: &[&str] = &["add", "sub", "and", "or", "xor", "not", "neg", "min", "max", "fma", "selp", "shl", "shr"];
         let mut types = instruction.types();

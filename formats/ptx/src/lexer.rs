@@ -1,11 +1,11 @@
-//! Text to tokens. `.cta_group::1` and `.m16n8k16` are one token each, and so is the text between `.source_begin` and
-//! `.source_end`, which is not PTX.
+//! Splits text into tokens. `.cta_group::1` and `.m16n8k16` are one token each. The text between `.source_begin` and `.source_end`,
+//! which is not PTX, is one token too.
 
 use base::diag::{Diagnostic, Place, Result};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Token<'a> {
-    /// An identifier, `%r1` and `$L__BB0_1` included.
+    /// An identifier, including `%r1` and `$L__BB0_1`.
     Word(&'a str),
     /// `.name`, without the dot.
     Dot(&'a str),
@@ -24,7 +24,7 @@ pub(crate) struct Lexer<'a> {
     text: &'a str,
     at: usize,
     line: u32,
-    /// Where the last token starts.
+    /// The start of the last token.
     start: usize,
     start_line: u32,
 }
@@ -33,11 +33,11 @@ impl<'a> Lexer<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
         Lexer { text, at: 0, line: 1, start: 0, start_line: 1 }
     }
-    /// The line on which the last token starts.
+    /// The line of the last token's start.
     pub(crate) fn token_line(&self) -> u32 {
         self.start_line
     }
-    /// The byte at which the last token starts.
+    /// The byte offset of the last token's start.
     pub(crate) fn position(&self) -> usize {
         self.start
     }
@@ -108,7 +108,7 @@ impl<'a> Lexer<'a> {
                 self.at += 1;
                 Token::Punctuation(byte)
             }
-            _ => return Err(self.error(start, "this character has no place in PTX")),
+            _ => return Err(self.error(start, "this character is invalid in PTX")),
         })
     }
 
@@ -125,7 +125,7 @@ impl<'a> Lexer<'a> {
 
     fn source(&mut self) -> Result<Token<'a>> {
         const END: &str = ".source_end";
-        let length = self.text[self.at..].find(END).ok_or_else(|| self.error(self.at, "there is no .source_end"))?;
+        let length = self.text[self.at..].find(END).ok_or_else(|| self.error(self.at, ".source_end is missing"))?;
         let text = self.advance_over(self.at + length);
         self.at += END.len();
         Ok(Token::Source(text))

@@ -1,9 +1,9 @@
-//! PTX as text and as a tree: what LLVM and NVIDIA's compilers write, ISA 8.0 to 9.4.
+//! PTX as text and as a syntax tree: the output of LLVM and NVIDIA's compilers, ISA 8.0 to 9.4.
 //!
-//! [`open()`] reads a file; [`parse`] turns text into a [`Module`], [`print()`] writes it back so that parsing again gives an equal tree, and [`check()`] says
-//! what is wrong with a tree that parses: unknown instructions, wrong operands, names that nothing declares.
-//! Comments are dropped, save the `//!tile` block at the head, which carries this project's envelope; the recipes of tensor maps in
-//! it are [`tensor_map::Recipe`].
+//! [`open()`] reads a file, [`parse`] turns text into a [`Module`], and [`print()`] writes it back so that parsing gives an equal
+//! tree. [`check()`] reports semantic errors: unknown instructions, wrong operands, undeclared names.
+//! The parser drops comments except the `//!tile` block at the head, which holds this project's envelope. The envelope's tensor-map
+//! recipes are [`tensor_map::Recipe`].
 
 mod ast;
 mod check;

@@ -1,10 +1,10 @@
-//! A file as a module that can be worked with: text, parsed and checked, with the file's name in what is said of it.
+//! Opens a file as a parsed and checked module, with the file's name in error messages.
 
 use crate::{Module, check, parse};
 use base::diag::{Diagnostic, Place, Result};
 use base::envelope::{Sniffed, sniff};
 
-/// Parses and checks a file. `name` is its name for messages.
+/// Parses and checks a file. Messages refer to it as `name`.
 pub fn open<'a>(bytes: &'a [u8], name: &str) -> Result<(Module, &'a str)> {
     let other = |what: String| Diagnostic::invalid("PTX002", format!("{name} is {what}; this tool reads PTX"));
     let text = match sniff(bytes) {

@@ -1,16 +1,16 @@
-//! Tokens to the tree.
+//! Parses tokens into the syntax tree.
 
 use crate::ast::*;
 use crate::lexer::{Lexer, Token};
 use crate::types::{Modifier, Space, Type};
 use base::diag::Result;
 
-/// How deep blocks may nest.
+/// Maximum nesting of blocks.
 const DEPTH_LIMIT: u32 = 100;
-/// Registers that one declaration may make.
+/// Maximum registers of one declaration.
 const REGISTER_LIMIT: i64 = 1 << 20;
 
-/// Parses a whole module.
+/// Parses an entire module.
 pub fn parse(text: &str) -> Result<Module> {
     let mut parser = Parser { lexer: Lexer::new(text), token: Token::End, depth: 0 };
     parser.bump()?;
@@ -22,8 +22,8 @@ pub fn parse(text: &str) -> Result<Module> {
     Ok(module)
 }
 
-/// The line comments that a file begins with, among them this project's envelope. Lines further below that look like it are none: a file
-/// may carry the source of its kernels, whatever stands in that.
+/// The line comments at the start of a file, including this project's envelope. Later lines of the same form are ignored: a file
+/// may embed the source of its kernels, with any content.
 pub fn head(text: &str) -> &str {
     let comments = text.split_inclusive('\n').take_while(|line| line.starts_with("//") || line.trim().is_empty());
     &text[..comments.map(str::len).sum()]
@@ -106,7 +106,7 @@ impl<'a> Parser<'a> {
     fn count(&mut self) -> Result<u64> {
         match self.integer()? {
             value if value >= 0 => Ok(value as u64),
-            _ => self.error("a number that is not negative is needed here"),
+            _ => self.error("expected a non-negative number"),
         }
     }
     fn small(&mut self, limit: i64, what: &str) -> Result<u32> {
@@ -115,7 +115,7 @@ impl<'a> Parser<'a> {
             value => self.error(format!("{what} cannot be {value}")),
         }
     }
-    /// `part`, then more after each comma.
+    /// One part, and another after each comma.
     fn commas<T>(&mut self, mut part: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let mut parts = vec![part(self)?];
         while self.accept(b',')? {
@@ -137,7 +137,7 @@ impl<'a> Parser<'a> {
         let address_size = self.small(64, "the address size")?;
         Ok(Module { envelope: Vec::new(), version, target, address_size, items: Vec::new() })
     }
-    /// `9.4` reads as a decimal number; its digits are the version's.
+    /// `9.4` lexes as a decimal number; its digits are the version's.
     fn version(&mut self) -> Result<(u32, u32)> {
         let Token::F64(bits) = self.token else { return self.expected("a version") };
         let text = f64::from_bits(bits).to_string();
@@ -256,7 +256,7 @@ impl<'a> Parser<'a> {
             return Ok(None);
         }
         let align = self.small(1 << 30, "an alignment")?;
-        if align.is_power_of_two() { Ok(Some(align)) } else { self.error("an alignment is a power of two") }
+        if align.is_power_of_two() { Ok(Some(align)) } else { self.error("an alignment must be a power of two") }
     }
 
     /// A declaration of one or more variables, `;` included.
@@ -319,7 +319,7 @@ impl<'a> Parser<'a> {
         }
         Ok(())
     }
-    /// Values of an initialiser; inner braces of arrays of arrays are not kept.
+    /// The values of an initialiser, without the inner braces of nested arrays.
     fn initialiser(&mut self, values: &mut Vec<Value>) -> Result<()> {
         let mut depth = 0;
         loop {
@@ -410,18 +410,18 @@ impl<'a> Parser<'a> {
                 break;
             }
         }
-        // Within a function's head a pragma ends with a semicolon; the one of a declaration without body stays.
+        // In a function's head a pragma ends with a semicolon; the semicolon of a declaration without body stays.
         if name == "pragma" {
             self.expect(b';')?;
         }
         Ok(directive)
     }
 
-    /// Statements up to and with the closing brace.
+    /// Statements up to and including the closing brace.
     fn block(&mut self) -> Result<Vec<Statement>> {
         self.depth += 1;
         if self.depth > DEPTH_LIMIT {
-            return self.error("blocks nest too deep");
+            return self.error("blocks are nested too deeply");
         }
         let mut statements = Vec::new();
         while !self.accept(b'}')? {
@@ -543,7 +543,7 @@ impl<'a> Parser<'a> {
     fn operand(&mut self) -> Result<Operand> {
         self.depth += 1;
         if self.depth > DEPTH_LIMIT {
-            return self.error("operands nest too deep");
+            return self.error("operands are nested too deeply");
         }
         let operand = self.simple_operand()?;
         let operand = match self.accept(b'|')? {
@@ -585,7 +585,7 @@ impl<'a> Parser<'a> {
             _ => self.expected("a number"),
         }
     }
-    /// A name, with the component of a special register.
+    /// A name, including the component of a special register.
     fn register(&mut self) -> Result<String> {
         let mut name = self.name("a register")?;
         if let Token::Dot(part) = self.token {

@@ -1,9 +1,9 @@
-//! The tree as text.
+//! Prints the syntax tree.
 
 use crate::ast::*;
 use std::fmt::Write as _;
 
-/// Writes a module; parsing the text gives an equal one.
+/// Prints a module; parsing the text gives an equal one.
 pub fn print(module: &Module) -> String {
     let mut out = String::new();
     for line in &module.envelope {

@@ -1,6 +1,6 @@
-//! The instructions: one row each, with how many operands they take.
+//! The instruction table: one row each, with the operand count.
 
-/// An instruction's name and the number of operands it may have.
+/// An instruction's name and valid operand counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opcode {
     pub name: &'static str,

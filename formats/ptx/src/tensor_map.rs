@@ -1,6 +1,6 @@
-//! The recipe of a hidden parameter: which tensor map goes there.
+//! The recipe of a hidden parameter: the tensor map that the parameter receives.
 //!
-//! A recipe is a line `//!tile tensor-map …` of the envelope. `tile-link` turns it into the callback that the driver runs when
+//! A recipe is a line `//!tile tensor-map …` of the envelope. `tile-link` compiles it to the callback that the driver runs when
 //! arguments change; `tile-sim` evaluates it.
 //!
 //! ```text
@@ -12,28 +12,28 @@ use base::diag::{Diagnostic, Result};
 use serde::{Deserialize, Serialize};
 use tensormap::Map;
 
-/// The key of a recipe's line in the envelope.
+/// The key of a recipe line in the envelope.
 pub const TENSOR_MAP: &str = "tensor-map";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recipe {
-    /// The kernel, and its hidden parameter.
+    /// The kernel and its hidden parameter.
     pub entry: String,
     pub param: String,
     pub map: Map,
 }
 
 impl Recipe {
-    /// The line of the envelope.
+    /// The envelope line.
     pub fn to_line(&self) -> String {
         format!("//!tile {TENSOR_MAP} {}\n", ron::to_string(self).expect("a recipe can be written as RON"))
     }
-    /// Reads what follows the key of a line.
+    /// Parses the text after a line's key.
     pub fn parse(text: &str) -> Result<Recipe> {
         ron::from_str(text)
-            .map_err(|error| Diagnostic::invalid("PTX021", format!("a recipe of a tensor map does not parse: {error}")))
+            .map_err(|error| Diagnostic::invalid("PTX021", format!("cannot parse the recipe of a tensor map: {error}")))
     }
-    /// The recipes among the lines of an envelope.
+    /// The recipes in the lines of an envelope.
     pub fn all<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<Vec<Recipe>> {
         let key = format!("//!tile {TENSOR_MAP} ");
         lines.into_iter().filter_map(|line| line.strip_prefix(&*key)).map(Recipe::parse).collect()

@@ -1,6 +1,6 @@
-//! Element types, state spaces and the modifiers of an instruction.
+//! Element types, state spaces and instruction modifiers.
 
-/// Gives an enum of names: each variant with its spelling after the dot.
+/// Defines an enum of names, each variant with its spelling after the dot.
 macro_rules! names {
     ($(#[$doc:meta])* $name:ident { $($variant:ident = $text:literal),* $(,)? }) => {
         $(#[$doc])*
@@ -52,7 +52,7 @@ names! {
 }
 
 impl Type {
-    /// Width of a register or memory element of this type; packed types count whole.
+    /// Bits of a register or memory element of this type; packed types count all elements.
     pub fn bits(self) -> u32 {
         use Type::*;
         match self {
@@ -81,7 +81,7 @@ impl Type {
 pub enum Modifier {
     Type(Type),
     Space(Space),
-    /// Anything else: rounding, comparison, scope, shape, `kind::…`.
+    /// Any other modifier: rounding, comparison, scope, shape, `kind::…`.
     Word(Box<str>),
 }
 

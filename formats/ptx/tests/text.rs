@@ -1,4 +1,4 @@
-//! Text to tree and back, what errors point at, and that no text makes the parser fall over.
+//! Round trips between text and tree, error positions, and robustness of the parser against arbitrary text.
 
 use base::diag::Place;
 use ptx::{Item, Operand, Statement};
@@ -66,7 +66,8 @@ fn the_checker_finds_what_does_not_fit() {
     assert_eq!(errors("$L__BB0_3:", "$L__BB0_3: $L__BB0_3:"), ["PTX011"]);
 }
 
-/// Texts a step away from a good one: bytes lost, changed or doubled, pieces exchanged. Each is refused or read, never more.
+/// Texts one step from a valid one: bytes lost, changed or doubled, pieces exchanged. The parser accepts or rejects each without a
+/// panic.
 #[test]
 fn mutations_are_refused_or_read() {
     let mut state = 7u64;

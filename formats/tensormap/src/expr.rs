@@ -1,11 +1,11 @@
-//! Numbers computed from the parameters of a kernel when it is launched.
+//! Launch-time expressions over the parameters of a kernel.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::cell::Cell;
 
-/// How deep expressions may nest.
+/// Maximum nesting of expressions.
 const DEPTH: usize = 64;
-const TOO_DEEP: &str = "an expression nests too deep";
+const TOO_DEEP: &str = "an expression is nested too deeply";
 
 /// A number computed from parameters, in wrapping 64-bit arithmetic.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -16,16 +16,16 @@ pub enum Expr {
     Param(u32),
     Sum(Box<Expr>, Box<Expr>),
     Product(Box<Expr>, Box<Expr>),
-    /// Of signed numbers.
+    /// Signed.
     Min(Box<Expr>, Box<Expr>),
     Max(Box<Expr>, Box<Expr>),
-    /// Division rounded up, of a number that counts as zero when negative, by a constant that is not zero.
+    /// Division by a non-zero constant, rounded up. A negative dividend counts as zero.
     CeilDiv(Box<Expr>, u32),
     Or(Box<Expr>, Box<Expr>),
     ShiftLeft(Box<Expr>, u32),
-    /// Zeros come in.
+    /// A logical shift.
     ShiftRight(Box<Expr>, u32),
-    /// 1 where the number, without a sign, is at least the constant; else 0.
+    /// 1 if the unsigned number is at least the constant; otherwise 0.
     AtLeast(Box<Expr>, u64),
 }
 
@@ -71,7 +71,7 @@ impl Expr {
         }
     }
 
-    /// The expressions that this one is computed from.
+    /// The operands of this expression.
     pub fn parts(&self) -> Vec<&Expr> {
         match self {
             Expr::Const(_) | Expr::Param(_) => Vec::new(),
@@ -80,7 +80,7 @@ impl Expr {
         }
     }
 
-    /// That it nests no deeper than a reader can follow, names parameters that there are, and divides and shifts by what it may.
+    /// Checks the nesting depth, parameter numbers, divisors and shift amounts.
     pub fn check(&self, params: usize) -> Result<(), String> {
         self.check_at(params, 0)
     }
@@ -98,7 +98,7 @@ impl Expr {
         self.parts().into_iter().try_for_each(|part| part.check_at(params, depth + 1))
     }
 
-    /// The value, of an expression that passed [`Expr::check`] for as many parameters.
+    /// The value of an expression that passed [`Expr::check`] for the same number of parameters.
     pub fn eval(&self, params: &[i64]) -> i64 {
         let of = |value: &Expr| value.eval(params);
         match self {
@@ -124,11 +124,11 @@ impl Serialize for Expr {
 }
 
 thread_local! {
-    /// How many expressions this thread is inside of while it reads one.
+    /// The number of expressions that this thread is currently deserialising.
     static READING: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Files are not trusted, and not every codec bounds how deep it follows what nests.
+/// Files are untrusted, and not every codec limits the nesting depth.
 impl<'de> Deserialize<'de> for Expr {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Expr, D::Error> {
         let depth = READING.get();

@@ -1,10 +1,11 @@
-//! Tensor maps: the 128 bytes that tell the copy engine of sm_90 and later (TMA) which strided window of global memory a copy
-//! reads, and which box of it one copy moves.
+//! Tensor maps: 128-byte descriptors for the TMA unit (sm_90 and later). A map describes a strided tensor in global memory and the
+//! TMA tile of one copy.
 //!
-//! A [`Map`] is a recipe: its address, extents and strides are expressions ([`Expr`]) over the visible parameters of a kernel, which
-//! are known when the kernel is launched. `.as` and `.sched` have a table of them for each function, `.ptx` has them in its envelope,
-//! `tile-link` makes them machine code, and the executors evaluate them. [`Map::words`] is the only place that knows where a field
-//! lies in the bytes: the words are expressions too, so that whoever computes them, computes the same.
+//! A [`Map`] is a recipe: its address, extents and strides are expressions ([`Expr`]) over a kernel's visible parameters, evaluated
+//! at launch. `.as` and `.sched` have a table of maps per function, `.ptx` has them in its envelope, `tile-link` compiles them, and
+//! the executors evaluate them.
+//! Invariant: only [`Map::words`] knows the positions of fields in the bytes. The words are expressions too, so every component
+//! computes the same map.
 
 mod expr;
 mod map;

@@ -1,12 +1,12 @@
-//! What a tensor map says, and where in its bytes. The layout was observed in what NVIDIA's own host code writes:
+//! The fields of a tensor map and their positions, as observed in the output of NVIDIA's host code:
 //!
 //! | word | bits |
 //! |---|---|
 //! | 0 | address, a multiple of 16 |
 //! | 1 | 0-3: 2 (tiled); 4-6: rank - 1; 7-10: element type; 13-14: swizzle; 16: tf32; 18: 1; 19: swizzle in atoms of 32 bytes; 21: the tensor spans 128 KiB or more; 32-63: stride 1 / 16 |
 //! | 2, 3 | strides 2, 3 and 4, each divided by 16 in 32 bits |
-//! | 4, 5, 6 | extents 0 to 4 of the tensor, each less 1 in 32 bits; 6: 56-63: extent 0 of the box less 1 |
-//! | 7 | extents 1 to 4 of the box less 1, in 8 bits each |
+//! | 4, 5, 6 | extents 0 to 4 of the tensor, each less 1 in 32 bits; 6: 56-63: extent 0 of the TMA tile less 1 |
+//! | 7 | extents 1 to 4 of the TMA tile less 1, in 8 bits each |
 //!
 //! The other half of the bytes is not written.
 
@@ -17,12 +17,12 @@ use std::collections::BTreeSet;
 
 /// Bytes of a tensor map.
 pub const BYTES: usize = 128;
-/// The words of it that say something.
+/// The used 64-bit words.
 pub const WORDS: usize = 8;
-/// Bytes from which on a tensor counts as large.
+/// Tensors from this number of bytes on count as large.
 const LARGE: u64 = 128 << 10;
 
-/// Memory as a strided tensor of up to five dimensions, the contiguous one first, and the box that one copy moves.
+/// A strided tensor of up to five dimensions in memory, the contiguous one first, and the TMA tile of one copy.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Map {
     /// The address of the first element.
@@ -32,7 +32,7 @@ pub struct Map {
     pub dims: Vec<Expr>,
     /// Bytes from one element to the next, from the second dimension on.
     pub strides: Vec<Expr>,
-    /// Elements of the box.
+    /// Elements of the TMA tile.
     pub extent: Vec<u32>,
     pub swizzle: Swizzle,
     /// Whether loads round `f32` elements to tf32.
@@ -42,7 +42,7 @@ pub struct Map {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Element {
-    /// Any type of 8 bits.
+    /// Any 8-bit type.
     Byte,
     Int16,
     Int32,
@@ -53,7 +53,7 @@ pub enum Element {
     Bf16,
 }
 
-/// How the rows of a box are spread over shared memory: 16-byte pieces of a row change places by the row's number.
+/// The arrangement of a TMA tile's rows in shared memory: 16-byte chunks of a row are permuted by the row's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Swizzle {
@@ -61,7 +61,7 @@ pub enum Swizzle {
     Bytes32,
     Bytes64,
     Bytes128,
-    /// 128 bytes, exchanged in pieces of 32.
+    /// 128 bytes, permuted in chunks of 32.
     Bytes128Atom32,
 }
 
@@ -94,7 +94,7 @@ impl Element {
 impl Swizzle {
     pub const ALL: [Swizzle; 5] = [Swizzle::None, Swizzle::Bytes32, Swizzle::Bytes64, Swizzle::Bytes128, Swizzle::Bytes128Atom32];
 
-    /// Bytes that a row of the box has at most.
+    /// Maximum bytes of a TMA tile's row.
     pub fn row(self) -> Option<u32> {
         match self {
             Swizzle::None => None,
@@ -114,24 +114,24 @@ impl Swizzle {
 }
 
 impl Map {
-    /// What makes it no map for any arguments of a kernel with so many parameters.
+    /// Checks that the map is valid for some arguments of a kernel with this number of parameters.
     pub fn check(&self, params: usize) -> Result<(), String> {
         let (rank, strides, extents) = (self.dims.len(), self.strides.len(), self.extent.len());
         if !(1..=5).contains(&rank) || strides + 1 != rank || extents != rank {
-            return Err(format!("its rank is {rank}, with {strides} strides and {extents} extents of the box"));
+            return Err(format!("its rank is {rank}, with {strides} strides and {extents} extents of the TMA tile"));
         }
         let row = self.extent[0].saturating_mul(self.element.bytes());
         let fits = row.is_multiple_of(16) && self.swizzle.row().is_none_or(|most| row <= most);
         if self.extent.iter().any(|extent| !(1..=256).contains(extent)) || !fits {
-            return Err(format!("a box of {:?} elements of {} bytes", self.extent, self.element.bytes()));
+            return Err(format!("a TMA tile of {:?} elements of {} bytes", self.extent, self.element.bytes()));
         }
         if self.tf32 && self.element != Element::F32 {
-            return Err("only f32 is rounded to tf32".into());
+            return Err("only f32 loads can round to tf32".into());
         }
         [&self.base].into_iter().chain(&self.dims).chain(&self.strides).try_for_each(|expr| expr.check(params))
     }
 
-    /// The parameters that it depends on.
+    /// The parameters that the map depends on.
     pub fn params(&self) -> BTreeSet<u32> {
         let mut found = BTreeSet::new();
         let mut rest: Vec<&Expr> = [&self.base].into_iter().chain(&self.dims).chain(&self.strides).collect();
@@ -144,12 +144,12 @@ impl Map {
         found
     }
 
-    /// Bytes that a copy of the box moves, those outside the tensor included.
+    /// Bytes of one TMA copy, including elements outside the tensor.
     pub fn tile_bytes(&self) -> u32 {
         self.extent.iter().product::<u32>() * self.element.bytes()
     }
 
-    /// The first half of the bytes, as words. A map that passed [`Map::check`] has them.
+    /// The first half of the bytes, as words. The map must have passed [`Map::check`].
     pub fn words(&self) -> [Expr; WORDS] {
         let zero = || Expr::Const(0);
         let stride = |index: usize| self.strides.get(index).map_or_else(zero, |stride| stride.clone().shift_right(4));
@@ -183,21 +183,21 @@ impl Map {
         ]
     }
 
-    /// The map for the values of the visible parameters: addresses as they are, integers sign-extended.
+    /// Encodes the map for the values of the visible parameters: addresses as they are, integers sign-extended.
     pub fn encode(&self, params: &[i64]) -> Result<[u8; BYTES]> {
-        let wrong = |what: String| Diagnostic::invalid("MAP001", format!("a tensor map cannot be made: {what}"));
+        let wrong = |what: String| Diagnostic::invalid("MAP001", format!("a tensor map cannot be encoded: {what}"));
         self.check(params.len()).map_err(wrong)?;
         let base = self.base.eval(params) as u64;
         if !base.is_multiple_of(16) {
-            return Err(wrong(format!("its address {base:#x} is no multiple of 16")));
+            return Err(wrong(format!("its address {base:#x} is not a multiple of 16")));
         }
         let values = |exprs: &[Expr]| exprs.iter().map(|expr| expr.eval(params) as u64).collect::<Vec<_>>();
         if let Some(dim) = values(&self.dims).into_iter().find(|dim| !(1..=1 << 32).contains(dim)) {
-            return Err(wrong(format!("a dimension of {dim} elements")));
+            return Err(wrong(format!("a dimension has {dim} elements")));
         }
         let stride = values(&self.strides).into_iter().find(|stride| !stride.is_multiple_of(16) || *stride >= 1 << 36);
         if let Some(stride) = stride {
-            return Err(wrong(format!("a stride of {stride} bytes")));
+            return Err(wrong(format!("a stride is {stride} bytes")));
         }
         let mut bytes = [0; BYTES];
         for (chunk, word) in bytes.chunks_exact_mut(8).zip(self.words()) {

@@ -1,8 +1,8 @@
-//! Maps that NVIDIA's host code made, taken apart and encoded again: every bit of them is one that a recipe can say.
+//! Maps captured from NVIDIA's host code, decoded and encoded again. A recipe can express all of their bits.
 
 use tensormap::{BYTES, Element, Expr, Map, Swizzle, WORDS};
 
-/// A recipe without parameters that gives the map.
+/// A recipe without parameters for the map.
 fn recipe(words: [u64; WORDS]) -> Map {
     let bits = |word: usize, from: u32, count: u32| words[word] >> from & (u64::MAX >> (64 - count));
     let rank = bits(1, 4, 3) as usize + 1;
@@ -40,7 +40,7 @@ fn hold(words: [u64; WORDS], what: &str) {
     assert!(again[WORDS..].iter().all(|word| *word == 0), "{what}");
 }
 
-/// Of each rank and swizzle, large and small tensors; the last one has strides of zero and an extent of 2^32.
+/// Large and small tensors of each rank and swizzle; the last one has zero strides and an extent of 2^32.
 #[test]
 fn a_choice() {
     let maps: [[u64; WORDS]; 9] = [
@@ -59,7 +59,7 @@ fn a_choice() {
     }
 }
 
-/// All maps of a folder: files of maps of 128 bytes, one after the other.
+/// All maps of a folder whose files are concatenated 128-byte maps.
 #[test]
 fn those_of_a_folder() {
     let Some(folder) = std::env::var_os("TILEWORKS_TENSOR_MAPS") else {

@@ -112,8 +112,8 @@ fn edited_boxes_are_refused() {
         ("extent: [32, 64]", "extent: [16, 64]", "the tma_tiles of map0 are no parts of those of"),
         ("product(param(2), const(2))", "product(param(2), const(4))", "map0 is not the tensor map of"),
         ("base: param(0)", "base: param(9)", "there is no parameter 9"),
-        ("extent: [64, 32]", "extent: [64, 0]", "a box of [64, 0] elements"),
-        ("swizzle: bytes64), // map 0", "swizzle: bytes32), // map 0", "a box of [32, 64] elements of 2 bytes"),
+        ("extent: [64, 32]", "extent: [64, 0]", "a TMA tile of [64, 0] elements"),
+        ("swizzle: bytes64), // map 0", "swizzle: bytes32), // map 0", "a TMA tile of [32, 64] elements of 2 bytes"),
         (", map: 0)", ", map: 7)", "map7 is not in the table"),
         (
             "offsets: [1, 2, 4, 8, 16, 32, 72, 144, 256",

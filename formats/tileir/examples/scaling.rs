@@ -1,4 +1,4 @@
-//! How reading grows with the file: generates modules of 1, 4 and 16 MB and prints how long each step takes.
+//! Reading time by file size: generates modules of 1, 4 and 16 MB and prints the time of each step.
 //!
 //!     cargo run --release -p tileir --example scaling
 
@@ -37,7 +37,7 @@ fn main() {
     }
 }
 
-/// What one generated function takes.
+/// The size of one generated function.
 const BYTES_OF_FUNCTION: usize = 1723;
 
 /// Bytecode of about `size` bytes: many functions of arithmetic in loops.

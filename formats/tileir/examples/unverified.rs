@@ -1,4 +1,4 @@
-//! Writes bytecode of a program that may break rules, to see what another reader says about it.
+//! Writes bytecode of an unverified program, to test the diagnostics of another reader.
 //!
 //!     cargo run -p tileir --example unverified program.mlir > program.tileirbc
 

@@ -1,4 +1,4 @@
-//! The rules that types obey on their own, in the reference's words.
+//! The rules of types, worded as in NVIDIA's tileiras.
 
 use crate::enums::WireEnum;
 use crate::types::{DYNAMIC, Element, Type, TypeId};
@@ -14,7 +14,7 @@ type Check<T = ()> = Result<T, String>;
 const NUMBERS: &str = "f16 or bf16 or f32 or tf32 or f64 or f8E4M3FN or f8E5M2 or f8E8M0FNU or f4E2M1FN or fnv8E5M3FNU or \
                        i1 or i8 or i16 or i32 or i64";
 
-/// The scalar type of a parameter that takes any number but i4.
+/// The scalar type of a parameter that accepts any number except i4.
 pub fn number(ty: &Type, parameter: &str) -> Check<Scalar> {
     match ty {
         Type::Scalar(scalar) if *scalar != Scalar::I4 => Ok(*scalar),
@@ -71,7 +71,7 @@ pub fn tensor_view(shape: &[i64], strides: &[i64]) -> Check {
     Ok(())
 }
 
-/// A partition, strided or gather/scatter view; the tensor view it names is in `types` and valid.
+/// Checks a partition, strided or gather/scatter view. Its tensor view is in `types` and valid.
 pub fn view(types: &Arena<TypeId, Type>, ty: &Type) -> Check {
     let Some((tile_shape, tensor)) = ty.tile_view() else { return Ok(()) };
     let Type::TensorView { element, shape: tensor_shape, .. } = &types[tensor] else {

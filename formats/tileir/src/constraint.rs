@@ -1,9 +1,9 @@
-//! The predicates that operands and results must satisfy, with the words of the reference's messages.
+//! The predicates of operands and results, worded as in NVIDIA's messages.
 
 use crate::types::{Element, Type};
 use numerics::Scalar::{self, *};
 
-/// A set of types and what the reference calls it.
+/// A set of types, and its name in NVIDIA's messages.
 #[derive(Debug)]
 pub struct Constraint {
     pub summary: &'static str,

@@ -1,4 +1,4 @@
-//! The enumerations of the bytecode: how each variant is numbered and spelled. The types themselves are shared by all formats.
+//! The enumerations of the bytecode: numbers and spellings of the variants. All formats share the types themselves.
 
 use crate::preview::{Access, ExprOp, MemorySpace, Synchronization};
 use crate::types::PointerSpace;
@@ -6,7 +6,7 @@ use core_dialect::memory::{AtomicMode, MemoryOrdering, MemoryScope, MulticastRed
 use numerics::arith::{Overflow, Predicate, Rounding, Signedness};
 use serde::{Deserialize, Serialize};
 
-/// An enumeration whose variants are numbered from zero in the bytecode.
+/// An enumeration whose bytecode numbers start at zero.
 pub trait WireEnum: Copy + 'static {
     const SPELLINGS: &'static [&'static str];
     fn number(self) -> u8;
@@ -31,14 +31,14 @@ macro_rules! wire_enum {
     )*};
 }
 
-/// What a float comparison with a NaN gives: false when ordered, true when unordered.
+/// The result of a float comparison with a NaN: false if ordered, true if unordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ComparisonOrdering {
     Unordered,
     Ordered,
 }
 
-/// The direction in which a scan runs along its dimension.
+/// The direction of a scan along its dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Direction {
     Forward,
@@ -81,7 +81,7 @@ wire_enum! {
     Access { In = "in", Out = "out", InOut = "inout" }
 }
 
-/// Only those that are written have a number.
+/// Only variants that bytecode contains have a number.
 impl PointerSpace {
     pub const SPELLINGS: &'static [&'static str] = &["none", "unicast", "multicast"];
 

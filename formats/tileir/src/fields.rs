@@ -1,7 +1,7 @@
 //! The fields of ops as data, so that one reader, writer, printer, parser and verifier serves all ops.
 //!
-//! The op table gives each op a struct-like variant with typed fields. [`Field`] turns each of those types into a
-//! [`FieldRef`] and back from a [`FieldValue`]; [`Shape`] says, without a value, what a field of that type looks like.
+//! The op table gives each op a struct-like variant with typed fields. [`Field`] converts each field type to a [`FieldRef`] and
+//! from a [`FieldValue`]. [`Shape`] describes a field type without a value.
 
 use crate::enums::{ComparisonOrdering, Direction, WireEnum};
 use crate::types::{Attribute, ConstantId, Dictionary, StringId, Symbol};
@@ -9,11 +9,11 @@ use base::ir::{Region, Value};
 use core_dialect::memory::{AtomicMode, MemoryOrdering, MemoryScope, MulticastReduction};
 use numerics::arith::{Overflow, Predicate, Rounding, Signedness};
 
-/// What a field is, whichever op it is in.
+/// The kind of a field, independent of its op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     Operand,
-    /// Present when its bit in the flags word is set, or when the operand count says so.
+    /// Present if its bit in the flags word is set, or if the operand count includes it.
     OptionalOperand,
     Operands,
     /// A bit of the flags word.
@@ -38,7 +38,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// Whether the field has a bit in the flags word; operands of ops with an operand count have none.
+    /// Whether the field has a bit in the flags word. Operands of ops with an operand count have none.
     pub fn has_flag(self) -> bool {
         matches!(
             self,
@@ -93,11 +93,11 @@ pub enum FieldValue {
     Region(Region),
 }
 
-/// A type that a field of an op may have.
+/// A type of op fields.
 pub trait Field: Sized {
     const SHAPE: Shape;
     fn get(&self) -> FieldRef<'_>;
-    /// None when the value is of another shape or not in range.
+    /// Returns none if the value has another shape or is out of range.
     fn make(value: FieldValue) -> Option<Self>;
     fn for_each_operand(&self, _: &mut dyn FnMut(Value)) {}
     fn for_each_operand_mut(&mut self, _: &mut dyn FnMut(&mut Value)) {}
@@ -181,7 +181,7 @@ impl Field for Region {
     }
 }
 
-/// Fields that refer to nothing: the variant of `FieldRef` and `FieldValue`, and how to go there and back.
+/// Fields without references: the `FieldRef` and `FieldValue` variants, and the conversions.
 macro_rules! plain_field {
     ($($type:ty: $shape:expr, $variant:ident, |$get:ident| $to:expr, |$set:ident| $from:expr;)*) => {$(
         impl Field for $type {

@@ -1,10 +1,10 @@
-//! What each version of the bytecode brought, as data: types, attributes, values of enumerations, and parts of records.
+//! The additions of each bytecode version, as data: types, attributes, enumeration values, and parts of records.
 //!
-//! Ops and their fields have their first version in the op table, [`crate::ops`], in the same notation. Reader, writer, verifier
-//! and parser ask these tables and nothing else, and [`history`] prints all of them as `VERSIONS.md`, which a test compares.
+//! Ops and their fields have their first version in the op table, [`crate::ops`], in the same notation. Invariant: reader, writer,
+//! verifier and parser decide by these tables only. [`history`] prints them as `VERSIONS.md`; a test compares the two.
 //!
-//! A new version is a row in [`crate::version`], a row here for everything it brings, and rows or gated fields in the op table;
-//! the code that must change is the code that reads, writes and prints a new kind of thing.
+//! A new version is a row in [`crate::version`], a row here per addition, and rows or gated fields in the op table. Only code that
+//! reads, writes and prints new constructs changes.
 
 use crate::enums::WireEnum;
 use crate::ops::Opcode;
@@ -13,7 +13,7 @@ use crate::version::Version::{self, *};
 use numerics::Scalar::{self, *};
 use numerics::arith::Rounding;
 
-/// The kinds of types that the type table of a file has records for.
+/// The kinds of types with records in the type table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TypeKind {
     Scalar(Scalar),
@@ -39,10 +39,10 @@ pub enum TypeKind {
 pub struct TypeRow {
     pub tag: u8,
     pub kind: TypeKind,
-    /// As messages call it.
+    /// The name in messages.
     pub name: &'static str,
     pub since: Version,
-    /// Only in files whose header announces preview content.
+    /// Valid only in files whose header announces preview content.
     pub preview: bool,
 }
 
@@ -96,7 +96,7 @@ impl TypeKind {
     }
 }
 
-/// The kinds of attributes that say what they are.
+/// The kinds of self-describing attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttributeKind {
     Integer,
@@ -192,7 +192,7 @@ impl AttributeKind {
 
 macro_rules! features {
     ($($variant:ident $since:ident $text:literal;)*) => {
-        /// A part of a record, or a rule, that older versions do not have.
+        /// A part of a record, or a rule, that older versions lack.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Feature {
             $(#[doc = $text] $variant,)*
@@ -228,7 +228,7 @@ features! {
     SubprogramFlags V13_5 "debug subprograms: a flags word";
 }
 
-/// A value of an enumeration that came later than the enumeration.
+/// An enumeration value newer than its enumeration.
 #[derive(Debug)]
 pub struct ValueRow {
     pub what: &'static str,
@@ -236,7 +236,7 @@ pub struct ValueRow {
     pub since: Version,
 }
 
-/// Reader and writer gate them.
+/// Reader and writer gate these values.
 pub const VALUES: &[ValueRow] = &[
     ValueRow { what: "RoundingMode", value: "nearest_away", since: V13_4 },
     ValueRow { what: "PtrAttr", value: "unicast", since: V13_5 },
@@ -253,12 +253,12 @@ impl Version {
     }
 }
 
-/// The first version in which a rounding may be written.
+/// The first version that allows a rounding mode.
 pub fn rounding_since(rounding: Rounding) -> Version {
     value_since("RoundingMode", rounding.spelling())
 }
 
-/// The first version in which a pointer may be of this kind.
+/// The first version that allows a kind of pointer.
 pub fn pointer_since(space: PointerSpace) -> Version {
     match space {
         PointerSpace::Absent => Version::FIRST,
@@ -267,7 +267,7 @@ pub fn pointer_since(space: PointerSpace) -> Version {
     }
 }
 
-/// All tables as a document: what each version brought.
+/// All tables as a document: the additions of each version.
 pub fn history() -> String {
     let mut out = String::from(
         "# What each version of the bytecode brought\n\nPrinted from the tables in `src/gates.rs` and `src/ops.rs`; \

@@ -1,4 +1,4 @@
-//! Opening a program in whichever form it comes: bytecode, disassembly text, or a `.tile` file.
+//! Opens a program in any form: bytecode, disassembly text, or a `.tile` file.
 
 use crate::bytecode::{self, Features};
 use crate::framed;
@@ -8,15 +8,15 @@ use base::diag::{Diagnostic, Result};
 use base::envelope::{Sniffed, sniff};
 use base::{Envelope, File, Payload};
 
-/// The phase of every `.tile` file; there is only one.
+/// The phase of every `.tile` file; the format has only one.
 pub const PHASE: &str = "read";
 
-/// Reads and verifies a program. `name` is the file's name for messages and `producer` the tool that reads it.
+/// Reads and verifies a program. `name` is the file's name for messages, `producer` the reading tool.
 pub fn open(bytes: &[u8], name: &str, producer: &str) -> Result<File<Module>> {
     open_with(bytes, name, producer, Features::default())
 }
 
-/// The same, where bytecode may have the preview content of these features.
+/// As [`open`], with preview content of these features in bytecode.
 pub fn open_with(bytes: &[u8], name: &str, producer: &str, features: Features) -> Result<File<Module>> {
     match sniff(bytes) {
         Sniffed::Stage { .. } => File::read(bytes, name),
@@ -46,7 +46,7 @@ fn wrap(read: bytecode::Read, bytes: &[u8], producer: &str) -> File<Module> {
     File { envelope, payload: read.module }
 }
 
-/// What a file that does not begin as bytecode looks like.
+/// The actual kind of a file without the bytecode magic number.
 fn looks_like(bytes: &[u8]) -> Option<String> {
     if bytes.starts_with(&bytecode::MAGIC) {
         return None;

@@ -1,4 +1,4 @@
-//! Tile IR: the format `.tile` and its relation to NVIDIA's bytecode and text.
+//! Tile IR: the `.tile` format, and its conversion from and to NVIDIA's bytecode and text.
 
 pub mod bytecode;
 pub mod check_type;

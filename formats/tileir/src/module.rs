@@ -12,21 +12,21 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Module {
-    /// The bytecode version the program came from, and whether its header announces preview content.
+    /// The bytecode version of the program, and whether its header announces preview content.
     pub version: Version,
     pub preview: bool,
-    /// What the producer says about itself.
+    /// The producer's name, from the file.
     pub producer: Option<StringId>,
     pub strings: Arena<StringId, String>,
     pub types: Arena<TypeId, Type>,
     pub constants: Arena<ConstantId, Constant>,
     pub globals: Vec<Global>,
     pub functions: Vec<Function>,
-    /// Functions that are only declared, or implemented elsewhere; preview content.
+    /// Functions that are declared only, or implemented outside the module; preview content.
     pub externs: Vec<Extern>,
 }
 
-/// The elements of a constant, little-endian, or one element that stands for all of them.
+/// The elements of a constant, little-endian, or one element for all of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Constant {
     pub data: Box<[u8]>,
@@ -43,15 +43,15 @@ pub struct Global {
     pub loc: Loc,
 }
 
-/// An entry point. Its parameters are the arguments of the only block of its region.
+/// An entry point. Its parameters are the arguments of its region's only block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Function {
     pub name: StringId,
     pub ty: TypeId,
     pub visibility: Visibility,
-    /// By architecture, as written; nothing is resolved before the target is known.
+    /// Hints by architecture, unresolved until the target is known.
     pub hints: Option<Dictionary>,
-    /// Attributes of each parameter; nothing when none has any.
+    /// Attributes of each parameter; empty if no parameter has any.
     pub arg_attrs: Box<[Dictionary]>,
     pub body: Body<Op, TypeId>,
     pub region: Region,
@@ -71,9 +71,9 @@ impl Module {
     pub fn global(&self, name: StringId) -> Option<&Global> {
         self.globals.iter().find(|global| global.name == name || self.string(global.name) == self.string(name))
     }
-    /// Element and shape of a tile; panics on another type, which the verifier excludes where tiles must be.
+    /// Element and shape of a tile. Panics on another type; the verifier guarantees tiles where this is called.
     pub fn tile(&self, ty: TypeId) -> (Element, &[i64]) {
-        self.types[ty].tile().expect("the verifier holds that this is a tile")
+        self.types[ty].tile().expect("the verifier ensures that this is a tile")
     }
     /// The elements of a constant of type `ty`, as bits.
     pub fn elements(&self, id: ConstantId, ty: TypeId) -> impl ExactSizeIterator<Item = u64> + use<'_> {
@@ -83,7 +83,7 @@ impl Module {
         let constant = &self.constants[id];
         (0..count).map(move |index| constant.element(scalar, index, count))
     }
-    /// The single value of a constant whose elements are all equal by form.
+    /// The single value of a constant, if its form makes all elements equal.
     pub fn splat(&self, id: ConstantId, ty: TypeId) -> Option<u64> {
         let (element, shape) = self.tile(ty);
         let count = shape.iter().product::<i64>() as usize;
@@ -98,7 +98,7 @@ pub fn stored_bytes(scalar: Scalar) -> usize {
     if scalar == Scalar::TF32 { 3 } else { scalar.bytes() as usize }
 }
 
-/// Whether constant data has one of the sizes that `elements` elements may take.
+/// Checks that the data size is valid for `elements` elements.
 pub fn check_constant_size(data: &[u8], scalar: Scalar, elements: usize) -> Result<(), String> {
     let size = data.len();
     if scalar == Scalar::I1 {
@@ -115,7 +115,7 @@ pub fn check_constant_size(data: &[u8], scalar: Scalar, elements: usize) -> Resu
 }
 
 impl Constant {
-    /// Whether all elements are equal, which one element that stands for all makes them too.
+    /// Whether all elements are equal, in value or because one element stands for all.
     pub fn is_splat(&self, scalar: Scalar, count: usize) -> bool {
         if scalar == Scalar::I1 {
             let first = self.element(scalar, 0, count);
@@ -125,7 +125,7 @@ impl Constant {
         self.data.chunks_exact(size).all(|element| element == &self.data[..size])
     }
 
-    /// The bits of one of `count` elements. A tf32 value is given in the upper bits of 32, as [`Scalar`] has it.
+    /// The bits of one of `count` elements. A tf32 value occupies the upper bits of 32, as in [`Scalar`].
     pub fn element(&self, scalar: Scalar, index: usize, count: usize) -> u64 {
         if scalar == Scalar::I1 {
             return match count {
@@ -144,11 +144,11 @@ impl Constant {
 }
 
 impl Function {
-    /// The values of the parameters.
+    /// The parameters.
     pub fn params(&self) -> &[Value] {
         &self.body.blocks[self.body.block_of(self.region)].args
     }
-    /// A hint given for an architecture name, without falling back to another.
+    /// The hint of an architecture, without fallback to another.
     pub fn hint<'a>(&'a self, module: &Module, arch: &str, key: &str) -> Option<&'a Attribute> {
         lookup(module, self.hints.as_deref()?, arch, key)
     }

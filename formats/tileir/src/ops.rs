@@ -1,12 +1,12 @@
-//! The table of all Tile IR ops: opcode, names, first version, results, fields in wire order, and the facts the verifier needs.
+//! The table of all Tile IR ops: opcode, names, first version, results, fields in wire order, and verifier facts.
 //!
-//! Each row becomes a variant of [`Op`] with named, typed fields and an [`OpInfo`] that describes it as data. The reader, the
-//! writer, the printer, the parser and most of the verifier work from the table through [`crate::fields::Field`].
+//! Each row becomes a variant of [`Op`] with named, typed fields, and an [`OpInfo`] that describes it as data. Reader, writer,
+//! printer, parser and most of the verifier use the table through [`crate::fields::Field`].
 //!
-//! A row reads `Variant opcode mnemonic since effects layout (results) { fields } [rules] "text form"`. Attributes come first, then operands,
-//! then regions, as on the wire. `=> V13_3 default` is the version from which a field is written and what it is before that;
-//! `where NAME` the predicate of [`crate::constraint`] that an operand must satisfy; `as "name"` the name in the reference's
-//! messages where it is not the field's own.
+//! A row has the form `Variant opcode mnemonic since effects layout (results) { fields } [rules] "text form"`. Attributes come
+//! first, then operands, then regions, as in the bytecode.
+//! `=> V13_3 default` gives the first version with the field, and its value in older versions. `where NAME` is the operand's
+//! predicate in [`crate::constraint`]. `as "name"` is the name in NVIDIA's messages, if it differs from the field's.
 
 use crate::constraint::{self, Constraint};
 use crate::enums::{ComparisonOrdering, Direction};
@@ -22,41 +22,41 @@ use serde::{Deserialize, Serialize};
 pub type Values = Box<[Value]>;
 pub type Hints = Option<Box<Dictionary>>;
 
-/// What executing an op may do besides computing its results.
+/// The side effects of executing an op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effects {
-    /// Nothing; it may be executed speculatively.
+    /// None; the op may execute speculatively.
     Pure,
-    /// Nothing, but it may be undefined for some operands.
+    /// None, but the op may be undefined for some operands.
     NoMemory,
-    /// It reads or writes memory or has another side effect.
+    /// Reads or writes memory, or another side effect.
     Memory,
-    /// What the ops in its regions do.
+    /// The effects of the ops in its regions.
     Recursive,
-    /// It ends its block and leaves a region that is not just the innermost one.
+    /// Terminates its block and leaves an enclosing region, not only the innermost one.
     Leave,
-    /// It ends its block and gives values to the op around it.
+    /// Terminates its block and passes values to the enclosing op.
     Yield,
 }
 
-/// How the counts of results and operands are written.
+/// The encoding of result and operand counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Neither is counted.
+    /// No counts.
     Fixed,
-    /// Results are counted; each variadic operand has its own count.
+    /// A result count; each variadic operand has its own count.
     Segments,
-    /// Results are counted, and all operands together.
+    /// A result count, and one count for all operands.
     Counted,
-    /// Results are not counted, the operands are.
+    /// An operand count only.
     CountedOperands,
-    /// Results are counted, operands are not variadic.
+    /// A result count; no operand is variadic.
     CountedResults,
 }
 
 #[derive(Debug)]
 pub struct ResultInfo {
-    /// The name in this table, and the one in text and messages.
+    /// The name in this table, and the name in text and messages.
     pub field: &'static str,
     pub name: &'static str,
     pub constraint: &'static Constraint,
@@ -66,15 +66,15 @@ pub struct ResultInfo {
 #[derive(Debug)]
 pub struct FieldInfo {
     pub name: &'static str,
-    /// The name in the reference's messages.
+    /// The name in NVIDIA's messages.
     pub wire_name: &'static str,
     pub shape: Shape,
-    /// First version whose files have the field.
+    /// The first version with the field.
     pub since: Version,
     pub constraint: &'static Constraint,
 }
 
-/// A relation between operands and results, by name.
+/// A named relation between operands and results.
 #[derive(Debug)]
 pub struct Rule {
     pub kind: RuleKind,
@@ -87,13 +87,13 @@ pub enum RuleKind {
     SameShape,
     SameRank,
     SameElement,
-    /// All operands and results have one shape.
+    /// All operands and results have the same shape.
     OperandsAndResultShape,
     OperandsShape,
     OperandsAndResultElement,
     /// The result is i1 with the shape of the named operand.
     I1Of,
-    /// The op around it must be one of those named.
+    /// The enclosing op must be one of the named ops.
     Parent,
 }
 
@@ -101,7 +101,7 @@ pub enum RuleKind {
 pub struct OpInfo {
     pub opcode: u16,
     pub mnemonic: &'static str,
-    /// The reference's name of the op, for its messages.
+    /// NVIDIA's name of the op, for messages.
     pub class: &'static str,
     pub since: Version,
     pub effects: Effects,
@@ -109,16 +109,16 @@ pub struct OpInfo {
     pub results: &'static [ResultInfo],
     pub fields: &'static [FieldInfo],
     pub rules: &'static [Rule],
-    /// How the op reads after its mnemonic; see [`crate::text::format`].
+    /// The text form after the mnemonic; see [`crate::text::format`].
     pub format: &'static str,
 }
 
 impl OpInfo {
-    /// The first version in which the op has a flags word, if it has one.
+    /// The first version in which the op has a flags word, if any.
     pub fn flags_since(&self) -> Option<Version> {
         self.flag_fields().map(|(_, field)| field.since).min()
     }
-    /// The fields that have a bit in the flags word, in the order of the bits.
+    /// The fields with a bit in the flags word, in bit order.
     pub fn flag_fields(&self) -> impl Iterator<Item = (usize, &'static FieldInfo)> + use<> {
         let counted = matches!(self.layout, Layout::Counted | Layout::CountedOperands);
         let has_bit = move |field: &FieldInfo| field.shape.has_flag() && !(counted && field.shape.is_operand());
@@ -154,7 +154,7 @@ macro_rules! ops {
             $($(#[$doc])* $variant { $($field: $type),* },)*
         }
 
-        /// Which op, without its fields.
+        /// The kind of an op, without its fields.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Opcode {
             $($variant = $opcode,)*
@@ -214,7 +214,7 @@ macro_rules! ops {
                 }
             }
 
-            /// Calls `f` with each field, in the order of the table.
+            /// Calls `f` with each field in table order.
             #[allow(unused_variables, reason = "some ops have no fields")]
             pub fn for_each_field<'a>(&'a self, f: &mut dyn FnMut(FieldRef<'a>)) {
                 match self {
@@ -224,7 +224,7 @@ macro_rules! ops {
                 }
             }
 
-            /// Makes an op of values for its fields, which `next` gives in the order of the table.
+            /// Builds an op from field values, which `next` returns in table order.
             #[allow(unused_variables, reason = "some ops have no fields")]
             pub fn from_fields(opcode: Opcode, next: &mut dyn FnMut() -> Option<FieldValue>) -> Option<Op> {
                 match opcode {
@@ -235,7 +235,7 @@ macro_rules! ops {
                 }
             }
 
-            /// What a field is in files that are older than it.
+            /// The value of a field in files of older versions.
             pub fn field_default(opcode: Opcode, name: &str) -> Option<FieldValue> {
                 match (opcode, name) {
                     $($($((Opcode::$variant, stringify!($field)) => {
@@ -295,7 +295,7 @@ const fn is_variadic(word: &str) -> bool {
     !word.is_empty()
 }
 
-/// Only the defaults of versioned fields come here, and none of them refers to anything.
+/// Called only for defaults of versioned fields; these have no references.
 fn owned(field: FieldRef<'_>) -> FieldValue {
     match field {
         FieldRef::Flag(flag) => FieldValue::Flag(flag),
@@ -644,7 +644,7 @@ ops! {
     } []
         " {memory_ordering}(memory_scope? {memory_scope}) {view}, {tile}[{index}](token? token = {token})(inbounds? inbounds = \
         {inbounds})(!inbounds? ) : {view:type}, {tile:type}(index?, {index:splat})(token?, {token:type}) -> {result_token:type}"
-    /// Preview content: calls a function that the program does not have.
+    /// Preview content: calls a function outside the program.
     PreviewCall 0x4002 "preview$call" V13_5 Memory Counted (results: ANY variadic) {
         callee: Symbol; const_args: Box<[Attribute]>; arg_attrs: Option<Box<[Attribute]>>; res_attrs: Option<Box<[Attribute]>>;
         operands: Values where ANY;
@@ -652,7 +652,7 @@ ops! {
 }
 
 impl Op {
-    /// The promises of an access through a view, and the dimensions they are about.
+    /// The in-bounds promises of an access through a view, and the number of its dimensions.
     pub fn inbounds_mut(&mut self) -> Option<(&mut Box<[bool]>, usize)> {
         match self {
             Op::LoadViewTko { inbounds, index, .. }
@@ -664,7 +664,7 @@ impl Op {
             _ => None,
         }
     }
-    /// How many dimensions an access through a view has an index for.
+    /// The number of indices of an access through a view.
     pub fn view_rank(&self) -> Option<usize> {
         match self {
             Op::LoadViewTko { index, .. }

@@ -1,4 +1,4 @@
-//! Tile IR as the content of a stage file, `.tile`.
+//! Tile IR as the payload of a stage file, `.tile`.
 
 use crate::module::Module;
 use crate::{text, verify};

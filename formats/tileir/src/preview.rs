@@ -1,5 +1,5 @@
-//! Preview content of 13.5 (`simt`): functions of single threads that a tile program calls by name, and the symbolic expressions
-//! in their types. It is read, printed, written and verified; nothing after `.tile` takes it.
+//! Preview content of 13.5 (`simt`): functions for single threads that a tile program calls by name, and the symbolic expressions
+//! in their types. This crate reads, prints, writes and verifies it; no stage after `.tile` accepts it.
 
 use crate::enums::Visibility;
 use crate::types::{Attribute, Dictionary, StringId, Type, TypeId};
@@ -22,7 +22,7 @@ pub enum MemorySpace {
     Smem,
 }
 
-/// Which threads an implementation needs together.
+/// The group of threads that an implementation needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Synchronization {
     None,
@@ -31,7 +31,7 @@ pub enum Synchronization {
     Cta,
 }
 
-/// What a function does with an argument.
+/// The access of a function to an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Access {
     In,
@@ -39,10 +39,10 @@ pub enum Access {
     InOut,
 }
 
-/// The name of the attribute that says what a function does with an argument.
+/// The name of the attribute with a function's access to an argument.
 pub const ACCESS: &str = "cuda_tile.preview$access";
 
-/// An attribute that only preview content has.
+/// An attribute that exists only in preview content.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Preview {
     Int(i64),
@@ -61,12 +61,12 @@ pub enum Preview {
     ConstString(StringId),
 }
 
-/// A type that only preview content has.
+/// A type that exists only in preview content.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum PreviewType {
     /// A type known by name only.
     Symbol(Preview),
-    /// A tile of which some extents are expressions; those are [`crate::types::DYNAMIC`] in `shape`.
+    /// A tile with symbolic extents, which are [`crate::types::DYNAMIC`] in `shape`.
     Tile {
         element: TypeId,
         shape: Box<[i64]>,
@@ -92,7 +92,7 @@ pub struct Fragment {
     pub alignment: Preview,
 }
 
-/// A function that is declared, or implemented elsewhere.
+/// A function that is declared only, or implemented outside the module.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Extern {
     pub name: StringId,
@@ -103,14 +103,14 @@ pub struct Extern {
     /// None for a declaration.
     pub implementation: Option<Box<Implementation>>,
     pub loc: Loc,
-    /// How many entries stand before it.
+    /// The number of preceding entries.
     pub after: u32,
 }
 
-/// What an implementation says besides its arguments.
+/// The properties of an implementation besides its arguments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Implementation {
-    /// The name of the function that is implemented.
+    /// The name of the implemented function.
     pub implements: StringId,
     pub const_args: Box<[Preview]>,
     pub res_attrs: Option<Box<[Attribute]>>,
@@ -131,7 +131,7 @@ impl Extern {
 }
 
 impl Preview {
-    /// Whether it stands for an integer, or another value that a constant parameter can have.
+    /// Whether it is an integer expression, or another valid value of a constant parameter.
     pub fn is_expression(&self) -> bool {
         match self {
             Preview::Tuple(parts) => parts.iter().all(Preview::is_expression),
@@ -167,7 +167,7 @@ impl Preview {
         }
     }
 
-    /// Calls `f` with itself and everything in it.
+    /// Calls `f` with the attribute itself and everything in it.
     pub fn walk<'a>(&'a self, f: &mut dyn FnMut(&'a Preview)) {
         f(self);
         self.parts().into_iter().for_each(|part| part.walk(f));
@@ -179,7 +179,7 @@ impl Preview {
 }
 
 impl PreviewType {
-    /// The types and attributes it is made of.
+    /// The types and attributes that it contains.
     pub fn parts(&self) -> (Option<TypeId>, Vec<&Preview>) {
         match self {
             PreviewType::Symbol(name) => (None, vec![name]),

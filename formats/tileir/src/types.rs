@@ -1,4 +1,4 @@
-//! The types of Tile IR, and the attributes that ops and hints carry. Both are interned or referenced by id in the module.
+//! The types of Tile IR, and the attributes of ops and hints. The module interns both or refers to them by id.
 
 use crate::preview::{Preview, PreviewType};
 use core_dialect::memory::{MulticastReduction, Padding};
@@ -14,7 +14,7 @@ base::entity! {
     pub struct StringId = "$";
 }
 base::entity! {
-    /// The data of a constant or of a global's initial value.
+    /// The data of a constant, or of a global's initial value.
     pub struct ConstantId = "#";
 }
 
@@ -22,10 +22,10 @@ base::entity! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Symbol(pub StringId);
 
-/// In the shape or strides of a tensor view: known only when the kernel runs.
+/// A shape or stride of a tensor view that is known only at run time.
 pub const DYNAMIC: i64 = i64::MIN;
 
-/// What a tile is made of.
+/// The element of a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Element {
     Scalar(Scalar),
@@ -34,7 +34,7 @@ pub enum Element {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Type {
-    /// Outside tiles these occur only as parts of other types.
+    /// Outside tiles, scalars occur only as parts of other types.
     Scalar(Scalar),
     Ptr(Pointer),
     Tile {
@@ -48,7 +48,7 @@ pub enum Type {
         strides: Box<[i64]>,
         space: PointerSpace,
     },
-    /// The tensor cut into tiles that touch each other; tile dimension `i` runs along tensor dimension `dim_map[i]`.
+    /// The tensor partitioned into adjacent tiles; tile dimension `i` runs along tensor dimension `dim_map[i]`.
     PartitionView {
         tile: Box<[i32]>,
         tensor: TypeId,
@@ -63,7 +63,7 @@ pub enum Type {
         dim_map: Box<[i32]>,
         padding: Option<Padding>,
     },
-    /// Rows of the tensor picked by an index tile along `sparse_dim`.
+    /// Rows of the tensor selected by an index tile along `sparse_dim`.
     GatherScatterView {
         tile: Box<[i32]>,
         tensor: TypeId,
@@ -84,15 +84,15 @@ pub struct Pointer {
     pub space: PointerSpace,
 }
 
-/// The pointer attribute: what the memory behind a pointer is among several devices. Absent and `none` say nothing.
+/// The pointer attribute: how several devices share the memory. An absent attribute and `none` make no statement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum PointerSpace {
     #[default]
     Absent,
     None,
-    /// Memory of one device that others can reach.
+    /// Memory of one device that other devices can access.
     Unicast,
-    /// One address for memory of several devices; only multimem ops may access it.
+    /// One address for the memory of several devices; only multimem ops may access it.
     Multicast,
 }
 
@@ -122,7 +122,7 @@ impl Type {
             _ => None,
         }
     }
-    /// The tile shape of any of the views, and the tensor view they look at.
+    /// The tile shape of any view, and its tensor view.
     pub fn tile_view(&self) -> Option<(&[i32], TypeId)> {
         match self {
             Type::PartitionView { tile, tensor, .. }
@@ -144,7 +144,7 @@ impl Type {
     }
 }
 
-/// A value known when the program was written. Those of `optimization_hints` stay unresolved until the target is known.
+/// A value known at compile time. `optimization_hints` stay unresolved until the target is known.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Attribute {
     /// Bits above the type's width are zero.
@@ -180,5 +180,5 @@ pub enum Attribute {
     Preview(Preview),
 }
 
-/// Names with values, in the order of the file.
+/// Names with values, in file order.
 pub type Dictionary = Box<[(StringId, Attribute)]>;

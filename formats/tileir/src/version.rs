@@ -1,4 +1,4 @@
-//! The versions of the bytecode. What each of them brought is in [`crate::gates`] and in the op table.
+//! The bytecode versions. [`crate::gates`] and the op table list the additions of each.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,10 +1,10 @@
-//! Malformed files and what NVIDIA's tileiras 13.5.37 prints about each: `malformed/NAME.tileirbc` and `malformed/NAME.stderr`.
-//! The reader prints the same lines, except where `DIFFERENCES` gives a reason.
+//! Malformed files and the messages of NVIDIA's tileiras 13.5.37: `malformed/NAME.tileirbc` and `malformed/NAME.stderr`. The reader
+//! prints the same lines, except where `DIFFERENCES` gives a reason.
 
 use std::path::Path;
 use tileir::bytecode::{Features, read};
 
-/// Files whose message differs: the first line here, and the reason. `docs/bytecode.md` lists the reasons.
+/// Files with a different message: the file's name, the reader's first line, and the reason. `docs/bytecode.md` lists the reasons.
 const DIFFERENCES: &[(&str, &str, &str)] = &[
     ("no_terminator", "block with no terminator, has 'cuda_tile.absf'", "the reference prints the op in MLIR's generic form"),
     ("not_utf8_function", "string 3 is not UTF-8 text", "the reference fails later, without a cause"),
@@ -37,7 +37,7 @@ fn malformed_files_are_refused_with_the_reference_messages() {
     }
 }
 
-/// A file name in another encoding than UTF-8 is no reason to refuse a program.
+/// The reader accepts a file name in an encoding other than UTF-8.
 #[test]
 fn file_names_may_be_in_any_encoding() {
     let bytes = include_bytes!("malformed/not_utf8_file.tileirbc");

@@ -1,5 +1,5 @@
-//! Damaged files: whatever is done to a file, reading it ends quickly, in little memory and without a panic, and what is still
-//! accepted can be printed, written and read again.
+//! Robustness against damaged files. Reading any mutant terminates quickly, in little memory and without a panic. An accepted
+//! mutant can be printed, written and read again.
 //!
 //! The mutants are the same in every run.
 
@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 use tileir::bytecode::Features;
 
 const MUTANTS: usize = 200_000;
-/// Live memory that reading a file of `size` bytes may take.
+/// Maximum live memory while reading a file of `size` bytes.
 fn heap_limit(size: usize) -> usize {
     (1 << 20) + 64 * size
 }
 
-/// Counts live bytes and the most there were.
+/// Counts live bytes and their peak.
 struct Counting;
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
@@ -33,7 +33,7 @@ fn grew(size: usize) {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         grew(layout.size());
-        // SAFETY: the layout is the caller's, who keeps the contract of `alloc`.
+        // SAFETY: the caller passes the layout and upholds the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
@@ -55,14 +55,14 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The counts are of the whole process, so one test runs at a time.
+/// The counters cover the entire process, so tests run one at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(|error| error.into_inner())
 }
 
-/// A small generator that is the same everywhere (xorshift64*).
+/// A small generator with the same sequence on every machine (xorshift64*).
 struct Random(u64);
 
 impl Random {
@@ -77,7 +77,7 @@ impl Random {
     }
 }
 
-/// Values that sit at the edges of counts, indices and lengths.
+/// Edge values of counts, indices and lengths.
 const EDGES: [&[u8]; 12] = [
     &[0],
     &[1],
@@ -93,9 +93,10 @@ const EDGES: [&[u8]; 12] = [
     &[16],
 ];
 
-/// One damage: a bit, a byte, an edge value in place or inserted, a piece cut out, doubled or taken from elsewhere.
+/// One mutation: a flipped bit, a random byte, an edge value replaced or inserted, a piece removed, doubled or copied from another
+/// file.
 fn damage(bytes: &mut Vec<u8>, donor: &[u8], random: &mut Random) {
-    // Past the magic and version, which would only be refused at once.
+    // After the magic and version, because readers reject damage there immediately.
     let start = 12.min(bytes.len());
     let at = start + random.below(bytes.len() - start);
     let length = 1 + random.below(16);
@@ -148,7 +149,7 @@ fn mutants_end_quickly_and_in_little_memory() {
     assert!(accepted > MUTANTS / 100, "only {accepted} of {MUTANTS} mutants were still programs");
 }
 
-/// An accepted program can be written and read again, and then says the same.
+/// An accepted program can be written and read again, with equal text.
 fn survives(read: &tileir::bytecode::Read, number: usize) {
     let text = tileir::text::print(&read.module, Some(&read.debug));
     let Ok(bytes) = tileir::bytecode::write(&read.module, &read.debug, read.module.version) else { return };
@@ -169,7 +170,7 @@ fn deep_nesting_takes_no_stack() {
     tileir::verify::references(&module, &debug).expect("the program is a tree");
     let bytes = tileir::bytecode::write(&module, &debug, tileir::Version::V13_1).expect("nesting has no limit");
     let read = tileir::bytecode::read(&bytes, Features::ALL).expect("it was just written");
-    // The text is not made: its indentation grows with the square of the depth.
+    // The test does not print the text: its indentation is quadratic in the depth.
     assert_eq!(read.module.functions[0].body.ops.len(), 2 * DEPTH + 1);
 }
 

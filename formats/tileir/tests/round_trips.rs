@@ -1,4 +1,4 @@
-//! The forms of a program say the same: text, bytecode of every version, and the stage file.
+//! All forms of a program are equivalent: text, bytecode of every version, and the stage file.
 
 mod common;
 
@@ -17,7 +17,7 @@ fn programs_obey_the_rules() {
     }
 }
 
-/// A file may begin with comments, as fixtures begin with their command.
+/// Comments may precede the program; fixtures begin with their command.
 #[test]
 fn comments_may_precede_the_header() {
     let (module, _) = parse("plain", "//!tileir version 13.2\ncuda_tile.module @m { entry @k() { return } }");
@@ -91,7 +91,7 @@ fn what_bytecode_says_survives_text_and_stage_files() {
     }
 }
 
-/// As tileirdisasm 13.5.37 prints it, without and with -g.
+/// Expected text from tileirdisasm 13.5.37, without and with -g.
 #[test]
 fn an_empty_module_has_a_line_and_its_location() {
     let (module, debug) = parse("empty", "\n");
@@ -157,7 +157,7 @@ fn preview_content_needs_its_feature() {
     assert!(error.lines[0].message.ends_with("public-preview bytecode requires at least one enabled preview feature"), "{error:?}");
     let error = tileir::bytecode::write(&module, &debug, Version::V13_4).expect_err("13.4 has no preview content");
     assert!(error.message.ends_with("needs bytecode 13.5, and 13.4 was asked for"), "{}", error.message);
-    // Without the bit in the header that announces it.
+    // Without the header bit that announces preview content.
     let mut bytes = bytes;
     bytes[10] = 0;
     let error = tileir::bytecode::read(&bytes, Features::ALL).expect_err("the header does not announce it");

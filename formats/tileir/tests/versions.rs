@@ -1,4 +1,4 @@
-//! The document of what each version brought is what the tables say.
+//! `VERSIONS.md` equals the output of the version tables.
 
 #[test]
 fn the_document_of_versions_is_up_to_date() {

@@ -1,4 +1,6 @@
-//! The instructions of a block, and what an order of them means for registers.
+//! Purpose: the dependence graph of one basic block, and the register pressure and reload count of an instruction order.
+//! Invariant: `uses` refers only to instructions of the same block; a phi has no uses here.
+//! See also: LLVM `ScheduleDAG`.
 
 use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::basic_block::BasicBlock;
@@ -9,31 +11,31 @@ use inkwell::types::{AnyType, AnyTypeEnum, BasicTypeEnum};
 use inkwell::values::{AsValueRef, BasicValue, CallSiteValue, FunctionValue, InstructionOpcode as Code, InstructionValue};
 use std::collections::{HashMap, HashSet};
 
-/// Instructions after which a value that is not used in between is no longer in a register then.
+/// A value unused for this many instructions counts as spilled.
 const REACH: usize = 256;
 
-/// The instructions of a block by number, with the numbers of those whose results they use.
-pub(crate) struct Straight<'c> {
+/// The instructions of a block by number, each with the numbers of its operands.
+pub(crate) struct BlockDag<'c> {
     pub(crate) instructions: Vec<InstructionValue<'c>>,
     pub(crate) uses: Vec<Vec<usize>>,
-    /// Whether it has no effect and depends on what it uses alone.
+    /// Whether the instruction has no side effect and depends on its operands only.
     pub(crate) computes: Vec<bool>,
-    /// Registers of the result.
+    /// 32-bit registers that the result occupies.
     pub(crate) registers: Vec<u64>,
     /// Whether the result is used in another block.
     pub(crate) leaves: Vec<bool>,
 }
 
-impl<'c> Straight<'c> {
-    pub(crate) fn of(block: BasicBlock<'c>, leaving: &HashSet<LLVMValueRef>) -> Straight<'c> {
+impl<'c> BlockDag<'c> {
+    pub(crate) fn of(block: BasicBlock<'c>, leaving: &HashSet<LLVMValueRef>) -> BlockDag<'c> {
         let instructions: Vec<InstructionValue<'c>> = block.get_instructions().collect();
         let numbers: HashMap<_, usize> = instructions.iter().enumerate().map(|(n, one)| (one.as_value_ref(), n)).collect();
         let used = |one: &InstructionValue<'c>| match one.get_opcode() {
-            // What a phi uses comes from other blocks, or from the end of this one.
+            // A phi takes its operands from other blocks, or from the end of this block.
             Code::Phi => Vec::new(),
             _ => operands(*one).filter_map(|made| numbers.get(&made.as_value_ref()).copied()).collect(),
         };
-        Straight {
+        BlockDag {
             uses: instructions.iter().map(used).collect(),
             computes: instructions.iter().map(|one| only_computes(*one)).collect(),
             registers: instructions.iter().map(|one| if is_offset(*one) { 0 } else { registers(one.get_type()) }).collect(),
@@ -42,7 +44,7 @@ impl<'c> Straight<'c> {
         }
     }
 
-    /// The most registers that are alive at a time in this order.
+    /// The peak register pressure of this order.
     pub(crate) fn alive(&self, order: &[usize]) -> u64 {
         let mut last = vec![usize::MAX; order.len()];
         for (at, number) in order.iter().enumerate() {
@@ -62,7 +64,7 @@ impl<'c> Straight<'c> {
         most
     }
 
-    /// Registers that are used so long after they were used before that they had to leave in between.
+    /// Registers reloaded in this order: their previous use is more than `REACH` instructions earlier.
     pub(crate) fn reloads(&self, order: &[usize]) -> u64 {
         let (mut touched, mut count) = (vec![0; order.len()], 0);
         for (at, &number) in order.iter().enumerate() {
@@ -75,7 +77,7 @@ impl<'c> Straight<'c> {
         count
     }
 
-    /// Puts the instructions of a block into an order.
+    /// Reorders the instructions of the block.
     pub(crate) fn put(&self, order: &[usize], block: BasicBlock<'c>, builder: &Builder<'c>) {
         let end = block.get_terminator().expect("a block ends in a terminator");
         for &number in order {
@@ -83,7 +85,7 @@ impl<'c> Straight<'c> {
             if instruction != end && instruction.get_opcode() != Code::Phi {
                 instruction.remove_from_basic_block();
                 builder.position_before(&end);
-                // The line that an instruction is of stays its own, not that of what it is put before.
+                // The instruction keeps its own source line; the builder would assign the line of the insertion point.
                 builder.unset_current_debug_location();
                 builder.insert_instruction(&instruction, None);
             }
@@ -91,7 +93,7 @@ impl<'c> Straight<'c> {
     }
 }
 
-/// Whether an instruction has no effect and depends on its operands alone.
+/// Whether an instruction has no side effect and depends on its operands only.
 fn only_computes(instruction: InstructionValue<'_>) -> bool {
     match instruction.get_opcode() {
         Code::Phi | Code::Load | Code::Store | Code::AtomicRMW | Code::AtomicCmpXchg | Code::Fence | Code::Alloca => false,
@@ -106,29 +108,26 @@ fn only_computes(instruction: InstructionValue<'_>) -> bool {
                 });
                 attribute.map(|attribute| attribute.get_enum_value())
             };
-            // Of no kind of memory anything is read or written.
+            // `memory(none)`: the function accesses no memory.
             has("memory") == Some(0) && has("convergent").is_none()
         }),
         _ => !instruction.is_terminator(),
     }
 }
 
-/// Assembly that is called.
+/// Inline assembly that an instruction calls.
 pub(crate) struct Assembly {
     pub(crate) text: String,
     pub(crate) has_effects: bool,
 }
 
-/// The assembly that an instruction calls, if it does.
-#[allow(
-    unsafe_code,
-    reason = "inkwell has no way to look at assembly but to print the instruction, which numbers the whole function"
-)]
+/// The inline assembly that an instruction calls, if any.
+#[allow(unsafe_code, reason = "inkwell exposes inline assembly only by printing the instruction, which numbers the whole function")]
 pub(crate) fn assembly(instruction: InstructionValue<'_>) -> Option<Assembly> {
     if instruction.get_opcode() != Code::Call {
         return None;
     }
-    // The called value is alive as long as the call, and the text as long as the context.
+    // The called value lives as long as the call, the text as long as the context.
     unsafe {
         let called = LLVMIsAInlineAsm(LLVMGetCalledValue(instruction.as_value_ref()));
         if called.is_null() {
@@ -141,7 +140,7 @@ pub(crate) fn assembly(instruction: InstructionValue<'_>) -> Option<Assembly> {
     }
 }
 
-/// The instructions whose results are used in another block, or by a phi.
+/// The instructions whose results another block or a phi uses.
 pub(crate) fn leaving<'c>(function: FunctionValue<'c>) -> HashSet<LLVMValueRef> {
     let mut leaving = HashSet::new();
     for user in function.get_basic_blocks().into_iter().flat_map(|block| block.get_instructions()) {
@@ -151,18 +150,18 @@ pub(crate) fn leaving<'c>(function: FunctionValue<'c>) -> HashSet<LLVMValueRef> 
     leaving
 }
 
-/// The instructions that make what an instruction uses.
+/// The instructions that define the operands of an instruction.
 fn operands<'c>(instruction: InstructionValue<'c>) -> impl Iterator<Item = InstructionValue<'c>> {
     instruction.get_operands().flatten().filter_map(|operand| operand.value()?.as_instruction_value())
 }
 
-/// Whether it adds a constant to a pointer, which accesses do themselves.
+/// Whether the instruction adds a constant to a pointer. Such offsets fold into the accesses.
 fn is_offset(instruction: InstructionValue<'_>) -> bool {
     instruction.get_opcode() == Code::GetElementPtr
         && instruction.get_operands().skip(1).flatten().filter_map(|index| index.value()).all(|index| index.is_const())
 }
 
-/// Registers of 32 bits that a value takes; predicates are registers of another kind, and narrow elements of a vector are packed.
+/// 32-bit registers that a value occupies. Predicates have registers of their own; narrow vector elements are packed.
 fn registers(ty: AnyTypeEnum<'_>) -> u64 {
     match ty {
         AnyTypeEnum::IntType(ty) if ty.get_bit_width() == 1 => 0,

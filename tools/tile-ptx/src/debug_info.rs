@@ -1,7 +1,7 @@
-//! Source lines: which line of the user's program each instruction belongs to, as LLVM's debug metadata.
+//! Source lines as LLVM debug metadata: the line of the user's program that each instruction belongs to.
 //!
-//! For `--lineinfo` only the `.file` and `.loc` directives are wanted. LLVM prints those together with sections that would make
-//! ptxas stop optimising; [`crate::finish`] takes the sections away again.
+//! With `--lineinfo`, the PTX needs only `.file` and `.loc` directives. LLVM also prints debug sections, which make ptxas stop
+//! optimising; [`crate::finish`] removes these sections.
 
 use crate::ir::Ir;
 use base::{Envelope, Loc};
@@ -26,13 +26,13 @@ pub(crate) struct DebugLines<'c, 'a> {
 pub(crate) struct KernelDebugLines<'c, 'a> {
     lines: &'a DebugLines<'c, 'a>,
     subprogram: DISubprogram<'c>,
-    /// What comes from other files than the kernel's.
+    /// Scopes for lines in files other than the kernel's.
     scopes: RefCell<BTreeMap<String, DIScope<'c>>>,
     file: String,
 }
 
 impl<'c, 'a> DebugLines<'c, 'a> {
-    /// None when nobody asked for lines.
+    /// Returns none if no option requests line information.
     pub(crate) fn new(ir: &Ir<'c>, envelope: &'a Envelope, file: &str) -> Option<Self> {
         let options = &envelope.options;
         let full = options.flag("device-debug");
@@ -69,7 +69,7 @@ impl<'c, 'a> DebugLines<'c, 'a> {
         *self.files.borrow_mut().entry(name.clone()).or_insert_with(|| self.builder.create_file(&name, ""))
     }
 
-    /// Begins a kernel.
+    /// Creates the scopes of a kernel.
     pub(crate) fn kernel(&'a self, name: &str, loc: Loc, function: FunctionValue<'c>) -> KernelDebugLines<'c, 'a> {
         let (file, line, _) = self.envelope.debug.position(loc).unwrap_or(("unknown", 0, 0));
         let di_file = self.file(file);
@@ -92,17 +92,17 @@ impl<'c, 'a> DebugLines<'c, 'a> {
         KernelDebugLines { lines: self, subprogram, scopes: RefCell::default(), file: file.into() }
     }
 
-    /// To be called when every kernel is complete.
+    /// Finalizes the metadata. Call it after the last kernel.
     pub(crate) fn finish(&self) {
         self.builder.finalize();
     }
 }
 
 impl<'c> KernelDebugLines<'c, '_> {
-    /// Says what the instructions built from here on belong to.
+    /// Sets the source location of the instructions built from here on.
     pub(crate) fn enter(&self, ir: &Ir<'c>, loc: Loc) {
         let Some((file, line, column)) = self.lines.envelope.debug.position(loc) else {
-            // What has no line of its own belongs to the kernel as a whole.
+            // An op without a line of its own belongs to the kernel.
             let scope = self.subprogram.as_debug_info_scope();
             ir.builder.set_current_debug_location(self.lines.builder.create_debug_location(ir.context, 0, 0, scope, None));
             return;
@@ -122,12 +122,12 @@ impl<'c> KernelDebugLines<'c, '_> {
     }
 }
 
-/// A path without the characters that the strings of PTX cannot have.
+/// Removes the characters that PTX strings cannot contain.
 fn writable(path: &str) -> String {
     path.chars().filter(|c| *c != '"' && !c.is_control()).collect()
 }
 
-/// The text without the sections of debug information, and without the mark that there are any.
+/// Removes the debug sections and the `debug` flag of `.target`.
 pub(crate) fn without_sections(ptx: &str) -> String {
     let mut out = String::with_capacity(ptx.len());
     let mut depth = 0;

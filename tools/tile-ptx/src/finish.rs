@@ -1,5 +1,6 @@
-//! What LLVM cannot print: the PTX version and language of a tile kernel, the parameters that the driver fills, and the
-//! envelope as comment lines at the top.
+//! Purpose: adds to the PTX text the directives that LLVM cannot print.
+//! These are the PTX version, `.language` of a tile kernel, hidden parameters for tensor maps, and the envelope as leading
+//! comments.
 
 use crate::{kernel, ptx_peephole};
 use base::diag::Result;
@@ -8,7 +9,7 @@ use ptx::tensor_map::Recipe;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// The number of Tile IR among `.language`s.
+/// The number of Tile IR for `.language`.
 const LANGUAGE: u32 = 7;
 
 pub(crate) fn finish(ptx: &str, module: &sched::Module, envelope: &Envelope, producer: &str) -> Result<String> {
@@ -25,7 +26,7 @@ pub(crate) fn finish(ptx: &str, module: &sched::Module, envelope: &Envelope, pro
     }
     let line_table_only = envelope.options.flag("lineinfo") && !envelope.options.flag("device-debug");
     let ptx = if line_table_only { Cow::Owned(crate::debug_info::without_sections(ptx)) } else { Cow::Borrowed(ptx) };
-    for line in ptx_peephole::turned(&ptx) {
+    for line in ptx_peephole::simplify_branches(&ptx) {
         edit_line(&line, target, &mut out);
     }
     Ok(out)
@@ -33,7 +34,7 @@ pub(crate) fn finish(ptx: &str, module: &sched::Module, envelope: &Envelope, pro
 
 fn edit_line(line: &str, target: Target, out: &mut String) {
     if let Some(map) = line.strip_prefix("\t.param .align 64 .b8 ") {
-        // The only parameters that are arrays.
+        // Tensor maps are the only array parameters.
         let _ = writeln!(out, "\t.hidden .param .align 64 .b8 {map}");
     } else if line.starts_with(".version ") {
         let _ = writeln!(out, ".version {}", target.ptx_version);

@@ -1,11 +1,13 @@
-//! The order of what only computes, in long blocks: what different units do is mixed, so that none waits for another.
+//! Purpose: reorders pure instructions of long blocks so that the execution units work in parallel.
+//! Requires: blocks after LLVM's passes and [`crate::list_schedule`], in an order that ptxas can allocate.
+//! Establishes: an order with a shorter estimated time for one warp and at most `EXTRA_REGISTERS` more live registers.
+//! Preserves: the order of instructions with side effects, and each value's dependences.
+//! See also: LLVM `MachineScheduler`.
 //!
-//! The emitters write a tile's registers one op after the other, and exponentials of a whole tile keep the unit of special functions
-//! busy for as long as multiplications of another would take. Requires: the blocks as LLVM's passes left them, in an order that ptxas
-//! can allocate. Establishes: an order in which a warp alone is done sooner and which keeps hardly more registers alive. What has effects
-//! stays in its order.
+//! Reason: the emitters write all registers of one op before the next op. The exponentials of a tile then keep the special function
+//! unit busy while the float units idle.
 
-use crate::block_dag::{Straight, assembly, leaving};
+use crate::block_dag::{BlockDag, assembly, leaving};
 use crate::list_schedule::by_need;
 use base::Target;
 use inkwell::basic_block::BasicBlock;
@@ -17,27 +19,28 @@ use inkwell::values::{CallSiteValue, InstructionOpcode as Code, InstructionValue
 use perf_model::Rates;
 use std::collections::{BTreeSet, HashSet};
 
-/// Instructions of a block that is worth it, and of one for which it would take too long.
-const LONG: usize = 64;
-const TOO_LONG: usize = 16 << 10;
-/// Of those that could be next the first so many are looked at: the fewer, the fewer registers are alive.
-const MANY: usize = 128;
-const FEW: usize = 32;
-/// Instructions that wait for one, from which on it comes first.
-const AWAITED: usize = 8;
-/// Registers by which more may be alive than in the given order, since it is not looked ahead.
-const FEW_MORE: u64 = 4;
-/// Registers beyond those that cannot be less, for what is in flight.
-const SPARE: u64 = 32;
-/// A block is put into another order where that saves this part of its time.
-const WORTH: u64 = 32;
-/// Clocks of what is put before a wait rather than behind it.
-const WAIT: u64 = 64;
-/// Lanes of a warp, and parts of a multiprocessor; a warp has one part's units.
+/// The pass handles blocks with more than `MIN_INSTRUCTIONS` and at most `MAX_INSTRUCTIONS` instructions. Shorter blocks gain
+/// little, longer ones take too long.
+const MIN_INSTRUCTIONS: usize = 64;
+const MAX_INSTRUCTIONS: usize = 16 << 10;
+/// Number of ready instructions that the scheduler ranks: a smaller window keeps fewer registers live.
+const WIDE_WINDOW: usize = 128;
+const NARROW_WINDOW: usize = 32;
+/// An instruction with at least this many followers comes first.
+const MANY_FOLLOWERS: usize = 8;
+/// Tolerated increase of the peak register pressure, because the scheduler has no lookahead.
+const EXTRA_REGISTERS: u64 = 4;
+/// Registers above the minimum pressure, for values in flight.
+const IN_FLIGHT_REGISTERS: u64 = 32;
+/// The pass reorders a block only if that saves at least 1/`MIN_GAIN_DIVISOR` of its cycles.
+const MIN_GAIN_DIVISOR: u64 = 32;
+/// Cycles during which other instructions are preferred to a wait.
+const WAIT_DELAY: u64 = 64;
+/// Lanes of a warp, and sub-partitions of an SM; a warp uses the units of one sub-partition.
 const LANES: u64 = 32;
-const PARTS: u64 = 4;
+const SUB_PARTITIONS: u64 = 4;
 
-/// What an instruction keeps busy.
+/// The execution unit that an instruction occupies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unit {
     None,
@@ -50,15 +53,15 @@ enum Unit {
 #[derive(Clone, Copy)]
 struct Cost {
     unit: Unit,
-    /// Clocks that the unit is busy, and after which the result is there.
+    /// Cycles that the unit is busy, and cycles until the result is available.
     busy: u64,
     latency: u64,
-    /// For how many cycles other instructions are waited for that may be issued before it.
+    /// Cycles during which the scheduler prefers other instructions.
     held_back: u64,
 }
 
 impl Cost {
-    /// How many instructions it is for the units.
+    /// Issue cycles of the instruction.
     fn issued(self) -> usize {
         usize::from(self.unit != Unit::None)
     }
@@ -68,7 +71,7 @@ pub(crate) fn run(module: &Module<'_>, target: Target, builder: &Builder<'_>) {
     let rates = perf_model::rates(target);
     for function in module.get_functions() {
         let has = |block: &BasicBlock<'_>, count| block.get_instructions().nth(count).is_some();
-        let long = |block: &BasicBlock<'_>| has(block, LONG) && !has(block, TOO_LONG);
+        let long = |block: &BasicBlock<'_>| has(block, MIN_INSTRUCTIONS) && !has(block, MAX_INSTRUCTIONS);
         let blocks: Vec<BasicBlock<'_>> = function.get_basic_blocks().into_iter().filter(long).collect();
         if blocks.is_empty() {
             continue;
@@ -78,41 +81,41 @@ pub(crate) fn run(module: &Module<'_>, target: Target, builder: &Builder<'_>) {
     }
 }
 
-/// Puts a block into the first order that is found to be worth it, if any.
+/// Applies the first candidate order that is profitable, if any.
 fn interleave<'c>(block: BasicBlock<'c>, leaving: &HashSet<LLVMValueRef>, rates: &Rates, builder: &Builder<'c>) {
-    let straight = Straight::of(block, leaving);
+    let straight = BlockDag::of(block, leaving);
     let plan = InterleavePlan::of(&straight, rates);
     let given: Vec<usize> = (0..straight.instructions.len()).collect();
     let before = plan.cycles(&given);
-    if plan.min_cycles() + before / WORTH >= before {
+    if plan.min_cycles() + before / MIN_GAIN_DIVISOR >= before {
         return;
     }
     let alive = straight.alive(&given);
     let by_need = by_need(&straight);
-    let most = alive.min(straight.alive(&by_need) + SPARE);
-    for (base, looked_at) in [(&given, MANY), (&by_need, FEW)] {
-        let (order, cycles) = plan.best(base, looked_at, most);
-        if cycles + before / WORTH < before && straight.alive(&order) <= alive + FEW_MORE {
+    let most = alive.min(straight.alive(&by_need) + IN_FLIGHT_REGISTERS);
+    for (base, window) in [(&given, WIDE_WINDOW), (&by_need, NARROW_WINDOW)] {
+        let (order, cycles) = plan.best(base, window, most);
+        if cycles + before / MIN_GAIN_DIVISOR < before && straight.alive(&order) <= alive + EXTRA_REGISTERS {
             return straight.put(&order, block, builder);
         }
     }
 }
 
-/// A block as the units of a multiprocessor see it.
+/// The scheduling graph of a block, with costs per execution unit.
 struct InterleavePlan<'s, 'c> {
-    straight: &'s Straight<'c>,
+    straight: &'s BlockDag<'c>,
     costs: Vec<Cost>,
-    /// What each uses, and what comes before it: that, and of what has effects the one before.
+    /// The operands of each instruction, and its predecessors: the operands and, for a side effect, the previous side effect.
     used: Vec<Vec<usize>>,
     after: Vec<Vec<usize>>,
-    /// What waits for each, and whether for its result.
+    /// The followers of each instruction, and whether a follower uses the result.
     followers: Vec<Vec<(usize, bool)>>,
 }
 
-/// Where a schedule has come to.
+/// The state of the simulated warp.
 struct Clock {
     now: u64,
-    /// Until when each unit is busy.
+    /// The cycle at which each unit becomes free.
     units: [u64; 5],
     ready: Vec<u64>,
 }
@@ -122,7 +125,7 @@ impl Clock {
         Clock { now: 0, units: [0; 5], ready: vec![0; count] }
     }
 
-    /// When an instruction can be issued.
+    /// The first cycle at which an instruction can issue.
     fn start(&self, number: usize, cost: Cost) -> u64 {
         self.now.max(self.ready[number]).max(self.units[cost.unit as usize])
     }
@@ -141,7 +144,7 @@ impl Clock {
 }
 
 impl<'s, 'c> InterleavePlan<'s, 'c> {
-    fn of(straight: &'s Straight<'c>, rates: &Rates) -> InterleavePlan<'s, 'c> {
+    fn of(straight: &'s BlockDag<'c>, rates: &Rates) -> InterleavePlan<'s, 'c> {
         let count = straight.instructions.len();
         let names: Vec<Option<String>> = straight.instructions.iter().map(|one| named(*one)).collect();
         let used: Vec<Vec<usize>> = straight.uses.iter().map(|used| distinct(used)).collect();
@@ -163,14 +166,14 @@ impl<'s, 'c> InterleavePlan<'s, 'c> {
         InterleavePlan { straight, costs, used, after, followers }
     }
 
-    /// Clocks that a warp which is alone takes for an order.
+    /// Estimated cycles of an order for a single warp.
     fn cycles(&self, order: &[usize]) -> u64 {
         let mut clock = Clock::new(order.len());
         order.iter().for_each(|number| clock.issue(*number, self.costs[*number], &self.followers[*number]));
         clock.now
     }
 
-    /// Clocks that no order takes less than.
+    /// Lower bound on the cycles of any order.
     fn min_cycles(&self) -> u64 {
         let mut busy = [0; 5];
         self.costs.iter().for_each(|cost| busy[cost.unit as usize] += cost.busy);
@@ -178,16 +181,16 @@ impl<'s, 'c> InterleavePlan<'s, 'c> {
         busy.into_iter().max().unwrap_or(0).max(issued)
     }
 
-    /// An order near another: each time what of the first so many that could be next ranks first.
-    fn best(&self, base: &[usize], looked_at: usize, most: u64) -> (Vec<usize>, u64) {
+    /// An order close to `base`: each step takes the best-ranked of the first `window` ready instructions.
+    fn best(&self, base: &[usize], window: usize, most: u64) -> (Vec<usize>, u64) {
         let count = self.costs.len();
         let mut place = vec![0; count];
         base.iter().enumerate().for_each(|(at, number)| place[*number] = at);
         let mut waiting: Vec<usize> = self.after.iter().map(Vec::len).collect();
-        // By their places.
+        // Ready instructions, by position in `base`.
         let mut candidates: BTreeSet<usize> = (0..count).filter(|at| waiting[base[*at]] == 0).collect();
         let (mut list, mut order) = (List::new(self, most), Vec::with_capacity(count));
-        while let Some(at) = candidates.iter().take(looked_at).copied().min_by_key(|at| (list.rank(base[*at]), *at)) {
+        while let Some(at) = candidates.iter().take(window).copied().min_by_key(|at| (list.rank(base[*at]), *at)) {
             candidates.remove(&at);
             list.add(base[at]);
             order.push(base[at]);
@@ -202,20 +205,20 @@ impl<'s, 'c> InterleavePlan<'s, 'c> {
     }
 }
 
-/// An order as far as it is made.
+/// An order under construction.
 struct List<'p, 's, 'c> {
     plan: &'p InterleavePlan<'s, 'c>,
     clock: Clock,
-    /// Registers that are alive, and that may be.
+    /// Live registers, and their limit.
     alive: u64,
     most: u64,
-    /// How many have yet to use each result.
+    /// Remaining uses of each result.
     users: Vec<usize>,
-    /// Clocks that each unit has yet to be busy.
+    /// Remaining busy cycles of each unit.
     left: [u64; 5],
-    /// Instructions of a unit that are in the order, and that were before each in the given one.
+    /// Issued instructions so far, and the number issued before each one in the original order.
     issued: usize,
-    stood: Vec<usize>,
+    original_index: Vec<usize>,
 }
 
 impl<'p, 's, 'c> List<'p, 's, 'c> {
@@ -225,26 +228,26 @@ impl<'p, 's, 'c> List<'p, 's, 'c> {
         plan.used.iter().flatten().for_each(|one| users[*one] += 1);
         plan.costs.iter().for_each(|cost| left[cost.unit as usize] += cost.busy);
         let before = |before: &mut usize, cost: &Cost| Some(std::mem::replace(before, *before + cost.issued()));
-        let stood = plan.costs.iter().scan(0, before).collect();
-        List { plan, clock: Clock::new(count), alive: 0, most, users, left, issued: 0, stood }
+        let original_index = plan.costs.iter().scan(0, before).collect();
+        List { plan, clock: Clock::new(count), alive: 0, most, users, left, issued: 0, original_index }
     }
 
-    /// The less, the sooner: what needs no registers beyond those there may be, what can be issued first, and of that what many wait
-    /// for, or what the unit with the most left to do is for.
+    /// The scheduling priority, smallest first. It compares register excess, issue cycle, number of followers, and the remaining
+    /// work of the unit.
     fn rank(&self, number: usize) -> (u64, u64, bool, u64) {
         let cost = self.plan.costs[number];
-        let (made, over) = self.registers(number);
-        let grows = made.saturating_sub(over);
-        // What has effects, and loads above all, is not put off for registers beyond where it stood.
-        let is_due = !self.plan.straight.computes[number] && self.stood[number] <= self.issued;
+        let (defined, freed) = self.registers(number);
+        let grows = defined.saturating_sub(freed);
+        // A side effect, above all a load, is not delayed past its original position to save registers.
+        let is_due = !self.plan.straight.computes[number] && self.original_index[number] <= self.issued;
         let excess = if self.alive + grows > self.most && !is_due { grows } else { 0 };
-        let few = self.plan.followers[number].len() < AWAITED;
+        let few = self.plan.followers[number].len() < MANY_FOLLOWERS;
         (excess, self.clock.start(number, cost) + cost.held_back, few, u64::MAX - self.left[cost.unit as usize])
     }
 
     fn add(&mut self, number: usize) {
-        let (made, over) = self.registers(number);
-        self.alive = (self.alive + made).saturating_sub(over);
+        let (defined, freed) = self.registers(number);
+        self.alive = (self.alive + defined).saturating_sub(freed);
         self.plan.used[number].iter().for_each(|used| self.users[*used] -= 1);
         let cost = self.plan.costs[number];
         self.clock.issue(number, cost, &self.plan.followers[number]);
@@ -252,7 +255,7 @@ impl<'p, 's, 'c> List<'p, 's, 'c> {
         self.issued += cost.issued();
     }
 
-    /// Registers that an instruction makes, and that are free after it.
+    /// Registers that an instruction defines, and registers that it frees.
     fn registers(&self, number: usize) -> (u64, u64) {
         let straight = self.plan.straight;
         let is_used = self.users[number] > 0 || straight.leaves[number];
@@ -271,7 +274,7 @@ fn distinct(numbers: &[usize]) -> Vec<usize> {
 fn cost(instruction: InstructionValue<'_>, name: Option<&str>, computes: bool, rates: &Rates) -> Cost {
     let lanes = |rate: u32, unit: Unit| Cost {
         unit,
-        busy: (LANES * PARTS / u64::from(rate).max(1)).max(1),
+        busy: (LANES * SUB_PARTITIONS / u64::from(rate).max(1)).max(1),
         latency: u64::from(rates.arithmetic_latency),
         held_back: 0,
     };
@@ -292,7 +295,7 @@ fn cost(instruction: InstructionValue<'_>, name: Option<&str>, computes: bool, r
             Some(name) if ["rcp", "div", "sqrt", "tanh", "lg2", "sin", "cos"].iter().any(|part| name.contains(part)) => {
                 special(rates.special)
             }
-            Some(name) if name.contains("wait") => Cost { held_back: WAIT, ..other(rates.shared_latency) },
+            Some(name) if name.contains("wait") => Cost { held_back: WAIT_DELAY, ..other(rates.shared_latency) },
             Some(_) if computes => integer,
             Some(_) | None => other(rates.shared_latency),
         },
@@ -303,7 +306,7 @@ fn cost(instruction: InstructionValue<'_>, name: Option<&str>, computes: bool, r
         Code::FPToSI | Code::FPToUI | Code::SIToFP | Code::UIToFP => integer,
         Code::GetElementPtr | Code::IntToPtr | Code::PtrToInt | Code::PtrToAddr | Code::AddrSpaceCast | Code::Alloca => integer,
         Code::AtomicCmpXchg | Code::AtomicRMW | Code::Fence => integer,
-        // What ends a block is executed by the unit for integers, too.
+        // Terminators execute on the integer unit, too.
         Code::Br | Code::Switch | Code::IndirectBr | Code::Return | Code::Unreachable => integer,
         Code::CallBr | Code::Invoke | Code::Resume | Code::LandingPad | Code::VAArg | Code::UserOp1 | Code::UserOp2 => {
             unreachable!("kernels have neither exceptions nor variable arguments")
@@ -314,12 +317,13 @@ fn cost(instruction: InstructionValue<'_>, name: Option<&str>, computes: bool, r
     }
 }
 
-/// Whether lanes exchange registers, which they do anywhere in a block, since all of them go through it together.
+/// Whether lanes exchange registers. This needs no fixed position in a block, because all lanes of a warp execute the block
+/// together.
 fn exchanges(name: Option<&str>) -> bool {
     name.is_some_and(|name| name.starts_with("llvm.nvvm.shfl.") || name.starts_with("llvm.nvvm.redux."))
 }
 
-/// The name of the function that is called, or the assembly.
+/// The name of the called function, or the text of the inline assembly.
 fn named(call: InstructionValue<'_>) -> Option<String> {
     if call.get_opcode() != Code::Call {
         return None;
@@ -328,7 +332,7 @@ fn named(call: InstructionValue<'_>) -> Option<String> {
     function.map(|function| function.get_name().to_string_lossy().into_owned()).or_else(|| Some(assembly(call)?.text))
 }
 
-/// Whether the result is less than a register.
+/// Whether the result is narrower than a register.
 fn is_narrow(instruction: InstructionValue<'_>) -> bool {
     matches!(instruction.get_type().as_any_type_enum(), AnyTypeEnum::IntType(ty) if ty.get_bit_width() < 32)
 }

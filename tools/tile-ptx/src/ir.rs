@@ -1,6 +1,6 @@
 //! A thin layer over the LLVM builder, so that emitters read like the arithmetic they write.
 //!
-//! The builder fails only when it has no position or types do not fit, which would be a bug of the emitter.
+//! The builder fails only without a position or on mismatched types, which would be a bug of the emitter.
 
 use core_dialect::tile::{Elem, Space};
 use inkwell::attributes::AttributeLoc;
@@ -20,7 +20,7 @@ use numerics::arith::Overflow;
 
 pub(crate) type Val<'c> = BasicValueEnum<'c>;
 
-const BUG: &str = "the emitter gives the builder values that fit";
+const BUG: &str = "the emitter passes matching types to the builder";
 
 /// LLVM address spaces of NVPTX.
 pub(crate) const GLOBAL: u16 = 1;
@@ -56,7 +56,7 @@ impl<'c> Ir<'c> {
         self.context.f32_type()
     }
 
-    /// The type of a value in a register. Formats that LLVM lacks are carried as integers of their width.
+    /// The type of a value in a register. Formats that LLVM lacks use integers of the same width.
     pub(crate) fn scalar(&self, scalar: Scalar) -> BasicTypeEnum<'c> {
         match scalar {
             Scalar::F16 => self.context.f16_type().into(),
@@ -73,7 +73,7 @@ impl<'c> Ir<'c> {
             Elem::Ptr { space, .. } => self.context.ptr_type(address_space(space)).into(),
         }
     }
-    /// The type of a value in memory: what is narrower than a byte takes one.
+    /// The type of a value in memory: an element narrower than a byte occupies a byte.
     pub(crate) fn stored(&self, elem: Elem) -> BasicTypeEnum<'c> {
         match elem {
             narrow if narrow.bits() < 8 => self.context.i8_type().into(),
@@ -87,12 +87,12 @@ impl<'c> Ir<'c> {
     pub(crate) fn const64(&self, value: u64) -> IntValue<'c> {
         self.i64().const_int(value, false)
     }
-    /// A constant from its bits.
+    /// A constant with the given bits.
     pub(crate) fn constant(&self, elem: Elem, bits: u64) -> Val<'c> {
         match self.elem(elem) {
             BasicTypeEnum::IntType(ty) => ty.const_int(bits, false).into(),
             BasicTypeEnum::FloatType(ty) => {
-                // Through an integer constant, so that NaN payloads stay.
+                // An integer constant preserves NaN payloads.
                 let bits = self.int(elem.bits()).const_int(bits, false);
                 self.builder.build_bit_cast(bits, ty, "").expect(BUG)
             }
@@ -101,7 +101,7 @@ impl<'c> Ir<'c> {
         }
     }
 
-    /// Lets LLVM rely on what is promised of a sum, difference or product; a constant needs no promise.
+    /// Sets the `nsw` and `nuw` flags of an addition, subtraction or multiplication; a constant has no flags.
     pub(crate) fn promise(&self, value: IntValue<'c>, overflow: Overflow) -> IntValue<'c> {
         if let Some(instruction) = value.as_instruction() {
             let signed = matches!(overflow, Overflow::NoSignedWrap | Overflow::NoWrap);
@@ -158,7 +158,7 @@ impl<'c> Ir<'c> {
     pub(crate) fn bitcast(&self, value: impl BasicValue<'c>, ty: impl BasicType<'c>) -> Val<'c> {
         self.builder.build_bit_cast(value.as_basic_value_enum(), ty.as_basic_type_enum(), "").expect(BUG)
     }
-    /// Widens or narrows to an integer type.
+    /// Truncates or extends to an integer type.
     pub(crate) fn resize(&self, value: IntValue<'c>, to: IntType<'c>, signed: bool) -> IntValue<'c> {
         let (from, wanted) = (value.get_type().get_bit_width(), to.get_bit_width());
         match (from.cmp(&wanted), signed) {
@@ -171,11 +171,11 @@ impl<'c> Ir<'c> {
     pub(crate) fn ptr_to_int(&self, ptr: PointerValue<'c>) -> IntValue<'c> {
         self.builder.build_ptr_to_int(ptr, self.i64(), "").expect(BUG)
     }
-    /// The 32-bit address of a shared variable, as a value that is computed once.
+    /// The 32-bit address of a shared variable, computed once.
     pub(crate) fn opaque_address(&self, variable: GlobalValue<'c>) -> IntValue<'c> {
         let address = self.builder.build_ptr_to_int(variable.as_pointer_value(), self.i32(), "").expect(BUG);
         let copy = self.asm(Some(self.i32().into()), "mov.b32 $0, $1;", "=r,r", &[address.into()], false);
-        copy.expect("the assembly gives a value").into_int_value()
+        copy.expect("the assembly returns a value").into_int_value()
     }
     pub(crate) fn int_to_ptr(&self, int: IntValue<'c>, space: u16) -> PointerValue<'c> {
         let ty = self.context.ptr_type(AddressSpace::from(space));
@@ -200,7 +200,7 @@ impl<'c> Ir<'c> {
         let store = self.builder.build_store(ptr, value).expect(BUG);
         store.set_alignment(align).expect("alignments are powers of two");
     }
-    /// A vector of equal elements' values; the value itself when there is one.
+    /// A vector of the values; a single value stays scalar.
     pub(crate) fn pack(&self, values: &[Val<'c>]) -> Val<'c> {
         if let [one] = values {
             return *one;
@@ -215,8 +215,8 @@ impl<'c> Ir<'c> {
         }
         vector.into()
     }
-    /// The registers that values lie in by twos, as numbers, where they were made so. LLVM finds that out itself in the block that made
-    /// them; in one that stores them under a condition, it takes them apart and puts them together again.
+    /// The register pairs that hold the values, as integers, if the values come from pairs. LLVM finds such pairs itself only in
+    /// the block that defines them. In a block that stores them under a condition, it would split and rebuild each pair.
     fn pairs(&self, values: &[Val<'c>]) -> Option<Vec<Val<'c>>> {
         let pair = |values: &[Val<'c>]| {
             let [(vector, 0), (other, 1)] = [taken(values.first()?)?, taken(values.get(1)?)?] else { return None };
@@ -230,7 +230,7 @@ impl<'c> Ir<'c> {
         };
         values.chunks(2).map(pair).collect()
     }
-    /// The word that two values of 16 bits lie in side by side, where they were taken from a vector.
+    /// The 32-bit word that holds two adjacent 16-bit values, if both come from one vector.
     pub(crate) fn word_of(&self, values: &[Val<'c>]) -> Option<IntValue<'c>> {
         let &[low, high] = values else { return None };
         let [(vector, first), (other, second)] = [taken(&low)?, taken(&high)?];
@@ -248,7 +248,7 @@ impl<'c> Ir<'c> {
             }
         })
     }
-    /// A value that nothing may look at, in place of another.
+    /// A poison value in place of a value that nothing reads.
     pub(crate) fn unset(&self, like: Val<'c>) -> Val<'c> {
         match like.get_type() {
             BasicTypeEnum::FloatType(ty) => ty.get_poison().into(),
@@ -269,7 +269,7 @@ impl<'c> Ir<'c> {
         let ty = self.vector_type(self.elem(elem), count);
         self.unpack(self.bitcast(word, ty), count as usize)
     }
-    /// Integers side by side in a word, of so many bits each, the first lowest.
+    /// Packs integers of `bits` bits into a word, the first lowest.
     pub(crate) fn packed(&self, parts: &[Val<'c>], bits: u32) -> Val<'c> {
         let mut word = self.const32(0);
         for (i, part) in parts.iter().enumerate() {
@@ -278,7 +278,7 @@ impl<'c> Ir<'c> {
         }
         word.into()
     }
-    /// Elements packed into 32-bit words, the first lowest; those of 64 bits as they are.
+    /// Packs elements into 32-bit words, the first lowest; 64-bit elements stay unpacked.
     pub(crate) fn words(&self, registers: &[Val<'c>]) -> Vec<Val<'c>> {
         let bits = match registers[0] {
             Val::FloatValue(value) if value.get_type() == self.context.f64_type() => return registers.to_vec(),
@@ -322,15 +322,15 @@ impl<'c> Ir<'c> {
         let function = intrinsic.get_declaration(&self.module, types).unwrap_or_else(|| panic!("{name} has no such overload"));
         self.call(function, args)
     }
-    /// Calls an intrinsic that gives a value.
+    /// Calls an intrinsic that returns a value.
     pub(crate) fn intrinsic_value(&self, name: &str, types: &[BasicTypeEnum<'c>], args: &[Val<'c>]) -> Val<'c> {
-        self.intrinsic(name, types, args).expect("the intrinsic gives a value")
+        self.intrinsic(name, types, args).expect("the intrinsic returns a value")
     }
     pub(crate) fn call(&self, function: FunctionValue<'c>, args: &[Val<'c>]) -> Option<Val<'c>> {
         let args: Vec<BasicMetadataValueEnum<'c>> = args.iter().map(|arg| (*arg).into()).collect();
         self.builder.build_call(function, &args, "").expect(BUG).try_as_basic_value().basic()
     }
-    /// Inline assembly that gives several values.
+    /// Inline assembly with several results.
     pub(crate) fn asm_many(
         &self,
         results: &[BasicTypeEnum<'c>],
@@ -344,10 +344,10 @@ impl<'c> Ir<'c> {
         }
         let all = self.context.struct_type(results, false);
         let value =
-            self.asm(Some(all.into()), text, constraints, args, effects).expect("the assembly gives values").into_struct_value();
+            self.asm(Some(all.into()), text, constraints, args, effects).expect("the assembly returns values").into_struct_value();
         (0..results.len() as u32).map(|i| self.builder.build_extract_value(value, i, "").expect(BUG)).collect()
     }
-    /// Inline assembly. `effects` says that it touches memory and must stay where it is.
+    /// Inline assembly. `effects` marks an access to memory, which must keep its position.
     pub(crate) fn asm(
         &self,
         result: Option<BasicTypeEnum<'c>>,
@@ -367,7 +367,8 @@ impl<'c> Ir<'c> {
         let args: Vec<BasicMetadataValueEnum<'c>> = args.iter().map(|arg| (*arg).into()).collect();
         let call = self.builder.build_indirect_call(ty, asm, &args, "").expect(BUG);
         if effects {
-            // Every thread of a warp takes part in what has effects across threads: never duplicated or made conditional.
+            // All threads of a warp execute an instruction with cross-thread effects: LLVM must not duplicate it or make it
+            // conditional.
             let kind = inkwell::attributes::Attribute::get_named_enum_kind_id("convergent");
             call.add_attribute(AttributeLoc::Function, self.context.create_enum_attribute(kind, 0));
         }
@@ -378,13 +379,13 @@ impl<'c> Ir<'c> {
 pub(crate) fn address_space(space: Space) -> AddressSpace {
     AddressSpace::from(match space {
         Space::Global => GLOBAL,
-        // What `alloca` gives is a part of the heap, see `emit::system`.
+        // `alloca` returns heap memory, see `emit::system_calls`.
         Space::Local => GLOBAL,
         Space::Generic => 0,
     })
 }
 
-/// The vector that a value was taken from, and its number there.
+/// The vector that a value is extracted from, and its index there.
 fn taken<'c>(value: &Val<'c>) -> Option<(VectorValue<'c>, u64)> {
     let taking =
         value.as_instruction_value().filter(|instruction| instruction.get_opcode() == InstructionOpcode::ExtractElement)?;

@@ -1,4 +1,4 @@
-//! Kernels as LLVM functions: signature, attributes, shared memory, and the module around them.
+//! Purpose: emits kernels as LLVM functions: signature, attributes, shared memory, and the surrounding module.
 
 use crate::debug_info::DebugLines;
 use crate::emit::Emitter;
@@ -14,7 +14,7 @@ use inkwell::targets::TargetMachine;
 use inkwell::types::BasicMetadataTypeEnum;
 use inkwell::values::{FunctionValue, GlobalValue};
 
-/// LLVM's number for the calling convention of kernels.
+/// LLVM's number of the kernel calling convention.
 const PTX_KERNEL: u32 = 71;
 /// The driver looks for this symbol in a tile module.
 const LAUNCH_DATA: &str = "___NV_TILE_LAUNCH_META_DATA___";
@@ -52,15 +52,15 @@ pub(crate) fn emit_module<'c>(
     Ok(ir.module)
 }
 
-/// Programs that use a kernel request for it by its name, so one that PTX has no way to write is refused rather than changed. PTX lets
-/// a name start with '%' too, but LLVM, which writes it, ends the process on that.
+/// Host programs look a kernel up by name, so the pass rejects a name that PTX cannot express instead of changing it. PTX also
+/// accepts a leading '%', but LLVM aborts the process on it.
 fn check_name(what: &str, name: &str) -> Result<()> {
     let follows = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '$';
     let starts = name.starts_with(|c: char| c.is_ascii_alphabetic()) || name.len() > 1 && name.starts_with(['_', '$']);
     if starts && name.chars().skip(1).all(follows) {
         return Ok(());
     }
-    let message = format!("the name of {what} {name:?} cannot be written in PTX, where names have letters, digits, '_' and '$'");
+    let message = format!("the name of {what} {name:?} is invalid in PTX, which allows letters, digits, '_' and '$'");
     Err(Diagnostic::unsupported("PX007", message))
 }
 
@@ -104,11 +104,11 @@ fn declare<'c>(ir: &Ir<'c>, function: &sched::Function, target: Target) -> Funct
     attribute("nvvm.reqntid", &(program.warps * 32).to_string());
     attribute("nvvm.minctasm", "1");
     if let Some(ranks) = program.cluster {
-        // The grid counts clusters, of which each is a tile block.
+        // The grid counts clusters, and each cluster is one tile block.
         attribute("nvvm.cluster_dim", &ranks.to_string());
         attribute("nvvm.blocksareclusters", "");
     }
-    // Registers can be moved only where it is said how many there are.
+    // `setmaxnreg` needs a kernel with a fixed register count.
     if program.occupancy.is_some() || function.attrs.warp_roles.values().any(|warp_role| warp_role.registers.is_some()) {
         attribute("nvvm.maxnreg", &function.attrs.launch_registers(target).to_string());
     }
@@ -117,7 +117,7 @@ fn declare<'c>(ir: &Ir<'c>, function: &sched::Function, target: Target) -> Funct
     kernel
 }
 
-/// A parameter that the driver fills, of which only the address is used.
+/// A parameter that the driver fills; the kernel uses only its address.
 fn hidden(ir: &Ir<'_>, kernel: FunctionValue<'_>, index: u32) {
     let kind = inkwell::attributes::Attribute::get_named_enum_kind_id;
     let bytes = ir.context.i8_type().array_type(tensormap::BYTES as u32);
@@ -125,12 +125,12 @@ fn hidden(ir: &Ir<'_>, kernel: FunctionValue<'_>, index: u32) {
     kernel.add_attribute(AttributeLoc::Param(index), ir.context.create_enum_attribute(kind("align"), MAP_ALIGN));
 }
 
-/// The name in PTX of the hidden parameter for a tensor map, which stands behind the program's own.
+/// The PTX name of the hidden parameter of a tensor map. Hidden parameters follow the program's own.
 pub(crate) fn map_parameter(function: &sched::Function, map: usize) -> String {
     format!("{}_param_{}", function.name, function.params().len() + map)
 }
 
-/// The one shared-memory object of a kernel that has any.
+/// The shared-memory object of a kernel, if it uses shared memory.
 fn shared_memory<'c>(ir: &Ir<'c>, function: &sched::Function) -> Option<GlobalValue<'c>> {
     if function.attrs.shared_bytes == 0 {
         return None;

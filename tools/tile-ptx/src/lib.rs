@@ -1,6 +1,8 @@
-//! From a scheduled program to PTX: [`emit`] writes LLVM IR op by op, [`optimize`] runs a short fixed list of passes and the
-//! NVPTX back end, [`list_schedule`] keeps large tiles from being alive as a whole, [`interleave`] mixes what different units do, [`finish`]
-//! adds to the text what LLVM cannot print, and [`ptx_peephole`] turns the jumps of loops.
+//! Lowers a scheduled program to PTX.
+//! [`emit`] writes LLVM IR op by op, and [`optimize`] runs a short fixed list of LLVM passes and the NVPTX back end.
+//! [`list_schedule`] and [`interleave`] reorder instructions: the first bounds register pressure, the second overlaps execution
+//! units.
+//! [`finish`] adds the directives that LLVM cannot print, and [`ptx_peephole`] simplifies branches in the PTX text.
 
 mod block_dag;
 mod debug_info;
@@ -25,7 +27,7 @@ pub enum Emit {
     LlvmIr,
 }
 
-/// The PTX of a program, or the LLVM IR it is made from. The steps run under the clock of the session.
+/// Returns the PTX of a program, or its LLVM IR. The session times each step.
 pub fn generate(input: &File<sched::Module>, session: &mut Session, emit: Emit) -> Result<String> {
     let envelope = &input.envelope;
     if sched::Phase::of(envelope) != Some(sched::Phase::Materialize) {

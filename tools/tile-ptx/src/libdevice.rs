@@ -1,5 +1,5 @@
-//! NVIDIA's library of mathematical functions, which comes as LLVM bitcode: linked only when a kernel calls one of them, and
-//! of it only what is called.
+//! Links libdevice, NVIDIA's bitcode library of mathematical functions.
+//! The module receives only the functions that a kernel calls.
 
 use base::diag::{Diagnostic, Result};
 use inkwell::attributes::{Attribute, AttributeLoc};
@@ -9,10 +9,10 @@ use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::{Linkage, Module};
 use inkwell::values::FunctionValue;
 
-/// How the names of the library's functions begin.
+/// The prefix of libdevice function names.
 pub(crate) const PREFIX: &str = "__nv_";
 
-/// Gives the called functions their bodies, to be inlined where they are called.
+/// Links the bodies of the called functions and marks them for inlining.
 pub(crate) fn link(module: &Module<'_>) -> Result<()> {
     if !functions(module).any(|function| name(&function).starts_with(PREFIX)) {
         return Ok(());
@@ -24,7 +24,7 @@ pub(crate) fn link(module: &Module<'_>) -> Result<()> {
     library.set_triple(&module.get_triple());
     library.set_data_layout(&module.get_data_layout());
     for function in functions(&library).filter(|function| !function.as_global_value().is_declaration()) {
-        // The linker takes a function of this linkage only when something calls it.
+        // The linker links a function of this linkage only if a call refers to it.
         function.set_linkage(Linkage::LinkOnceODR);
     }
     module.link_in_module(library).map_err(|error| broken(&error.to_string()))?;
@@ -36,7 +36,7 @@ pub(crate) fn link(module: &Module<'_>) -> Result<()> {
         function.add_attribute(AttributeLoc::Function, inline);
     }
     match functions(module).find(|function| name(function).starts_with(PREFIX) && function.as_global_value().is_declaration()) {
-        Some(missing) => Err(broken(&format!("it has no function '{}'", name(&missing)))),
+        Some(missing) => Err(broken(&format!("the function '{}' is missing", name(&missing)))),
         None => Ok(()),
     }
 }
@@ -49,13 +49,13 @@ fn functions<'c>(module: &Module<'c>) -> impl Iterator<Item = FunctionValue<'c>>
     std::iter::successors(module.get_first_function(), |function| function.get_next_function())
 }
 
-/// The library without the bodies of its functions, which are read when the linker requests for them.
+/// Opens the library lazily; the linker reads the function bodies that it needs.
 #[allow(unsafe_code, reason = "inkwell reads bitcode eagerly only, and the library has hundreds of functions")]
 fn read_lazily<'c>(module: &Module<'c>, buffer: MemoryBuffer<'_>) -> Option<Module<'c>> {
     let mut library = std::ptr::null_mut();
     let buffer = std::mem::ManuallyDrop::new(buffer);
     unsafe {
-        // LLVM takes the buffer, and gives back a module of this context or a failure.
+        // LLVM takes ownership of the buffer and returns a module of this context or an error.
         let failed = LLVMGetBitcodeModuleInContext2(module.get_context().as_ctx_ref(), buffer.as_mut_ptr(), &raw mut library);
         (failed == 0).then(|| Module::new(library))
     }

@@ -1,4 +1,4 @@
-//! `tile-ptx`: writes PTX for a scheduled program, through LLVM's NVPTX back end.
+//! `tile-ptx`: lowers a scheduled program to PTX through LLVM's NVPTX back end.
 
 use common::{About, options};
 use tile_ptx::{Emit, generate};
@@ -9,7 +9,7 @@ const ABOUT: About = About {
     examples: &[
         ("tile-ptx k.sched -o k.ptx", "PTX for the target in the file"),
         ("tile-ptx --lineinfo k.sched", "with the user's source lines, for profilers"),
-        ("tile-ptx --emit=llvm-ir k.sched", "what LLVM is given after its passes"),
+        ("tile-ptx --emit=llvm-ir k.sched", "LLVM IR after LLVM's passes"),
     ],
     passes: &["emit", "optimize", "print"],
     forms: false,
@@ -17,7 +17,7 @@ const ABOUT: About = About {
 
 #[derive(clap::Args)]
 struct Options {
-    /// Take a file that the judge of .sched refuses, to see what it does
+    /// Accept a file that the hazard checker rejects, for experiments
     #[arg(long)]
     skip_hazard_check: bool,
     #[command(flatten)]
@@ -26,7 +26,7 @@ struct Options {
     opt: options::OptLevel,
     #[command(flatten)]
     gpu: options::GpuName,
-    /// What to write
+    /// Output to write
     #[arg(long, value_enum, default_value_t = Emit::Ptx)]
     emit: Emit,
 }

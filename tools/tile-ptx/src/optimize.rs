@@ -1,7 +1,9 @@
-//! LLVM's part: the target machine, a short fixed list of passes, and the printing of PTX.
-//!
-//! The passes clean up what the emitters write plainly (address arithmetic, constants, loop-invariant parts). None of them
-//! reorders volatile or asynchronous operations, barriers or inline assembly, which are all marked as touching memory.
+//! Purpose: runs LLVM: target machine, a short fixed pass list, and the printing of PTX.
+//! Requires: a module from [`crate::emit`].
+//! Establishes: simplified address arithmetic, folded constants, hoisted loop invariants, and fully unrolled short loops.
+//! Preserves: the order of volatile and asynchronous operations, barriers and inline assembly; all of them count as memory
+//! accesses.
+//! See also: LLVM `PassBuilder` and the NVPTX back end.
 
 use base::Target;
 use base::diag::{Diagnostic, Result};
@@ -15,13 +17,13 @@ use inkwell::targets::{CodeModel, FileType, InitializationConfig, RelocMode, Tar
 use std::ffi::{CStr, c_char};
 use std::sync::Once;
 
-/// Run at O1 and above: clean-up and address arithmetic, then the unrolling of short loops whose count is known.
+/// Passes at O1 and above: clean-up and address arithmetic, then full unrolling of short loops with a known trip count.
 const PASSES: &str = "nvvm-reflect,always-inline,function(nvvm-intr-range,sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,\
 loop(loop-rotate),loop-mssa(licm),gvn,infer-address-spaces,separate-const-offset-from-gep,early-cse,nary-reassociate,\
 instcombine<no-verify-fixpoint>,simplifycfg,loop(indvars,loop-unroll-full),sroa,early-cse<memssa>,\
 instcombine<no-verify-fixpoint>,simplifycfg,dce),globaldce";
 
-/// Run at O0: libdevice requests by a pass which target it is for, and has no functions to call.
+/// Passes at O0: `nvvm-reflect` resolves libdevice's target queries, and PTX has no calls to libdevice functions.
 const UNOPTIMIZED: &str = "nvvm-reflect,always-inline,function(simplifycfg),globaldce";
 
 pub(crate) fn machine(target: Target, opt_level: u32) -> Result<TargetMachine> {
@@ -34,47 +36,48 @@ pub(crate) fn machine(target: Target, opt_level: u32) -> Result<TargetMachine> {
         .and_then(|llvm| {
             llvm.create_target_machine(&triple, target.llvm_processor, "+ptx90", level, RelocMode::Default, CodeModel::Default)
         })
-        .ok_or_else(|| Diagnostic::unsupported("PX002", format!("LLVM has no machine for {target}")))
+        .ok_or_else(|| Diagnostic::unsupported("PX002", format!("LLVM has no target machine for {target}")))
 }
 
-/// Registers the target, with shared memory addressed in 32 bits, which costs half the registers. Loads and stores are not joined to
-/// vectors here: that takes the square of a block's length, and the stages before choose the vectors.
+/// Registers the target with 32-bit shared-memory addresses, which halve the address registers. LLVM's load-store vectorizer is
+/// off: it is quadratic in the block length, and earlier stages choose the vectors.
 fn set_up() {
     set_options(&[c"--nvptx-short-ptr", c"--disable-nvptx-load-store-vectorizer"]);
     LlvmTarget::initialize_nvptx(&InitializationConfig::default());
 }
 
-/// Run instead on a function with very many loops, or very deep ones: whatever of LLVM takes the square of their number is not here.
-/// Scalar evolution describes what a loop counts by what the loops before or around it counted, forgets all of that at every loop that
-/// is changed, and needs a stack as deep as they are many. `instcombine` and `gvn` request of every comparison of a value whether another
-/// one of the same value decides it, and loops are often up to the same bound.
+/// Passes for a function with many or deeply nested loops. They exclude every LLVM pass whose time is quadratic in the number of
+/// loops.
+/// Scalar evolution expresses a loop's induction variable through enclosing and preceding loops and drops all of this whenever a
+/// loop changes. Its recursion is also as deep as the nesting. `instcombine` and `gvn` check each comparison of a value against all
+/// others of that value, and many loops share one bound.
 const MANY_LOOPS_PASSES: &str = "nvvm-reflect,always-inline,function(nvvm-intr-range,sroa,early-cse<memssa>,instsimplify,simplifycfg,\
 loop-mssa(licm),infer-address-spaces,separate-const-offset-from-gep,early-cse,instsimplify,simplifycfg,dce),globaldce";
 
-/// What the back end does without then: strength reduction of loops and of straight lines, and the sinking of machine instructions,
-/// of which the time grows so, too.
+/// Back-end passes that are off for such a function: loop strength reduction, straight-line strength reduction and machine sinking.
+/// Their time grows the same way.
 const MANY_LOOPS_BACK_END: [&CStr; 3] = [c"--disable-lsr", c"--disable-machine-sink", c"--opt-disable=slsr,nary-reassociate"];
 
-/// What it does without where there are no loops. There it would move what only a masked store needs behind the condition of that, out of
-/// the order in which units take turns, and ptxas makes a branch of a condition with more behind it than the store.
+/// Back-end passes that are off for a function without loops. Machine sinking would move the operands of a masked store under its
+/// condition. That undoes the unit interleaving, and ptxas then emits a branch instead of a predicated store.
 const NO_LOOPS_BACK_END: [&CStr; 1] = [c"--disable-machine-sink"];
 
-/// The most loops of a function that are not very many.
+/// More loops in a function count as many loops.
 const MANY_LOOPS: usize = 256;
 
-/// The most loops in each other that are not very deep.
+/// A deeper loop nest counts as deep.
 const DEEP_LOOPS: usize = 32;
 
-/// Instructions of one block from which on the back end does without its strength reduction of straight lines, whose time grows
-/// with the square of their number and more, and which finds little after the passes here.
+/// In longer blocks straight-line strength reduction is off. Its time is at least quadratic in the block length, and it finds
+/// little after the passes here.
 const LONG_BLOCK: usize = 256;
 
-/// What decides which parts of LLVM a program does without: most are those whose time grows faster than what it has too much of.
+/// The properties of a program that select the LLVM passes to disable.
 #[derive(Clone, Copy)]
 struct Shape {
     long_block: bool,
     no_loops: bool,
-    /// Or very deep ones.
+    /// More than `MANY_LOOPS` loops, or a nest deeper than `DEEP_LOOPS`.
     many_loops: bool,
 }
 
@@ -103,12 +106,12 @@ impl Shape {
     }
 }
 
-/// For each loop of a function its depth: of one that no other is around, one.
+/// The nesting depth of each loop of a function; an outermost loop has depth 1.
 fn loop_depths(function: &sched::Function) -> Vec<usize> {
     let body = &function.body;
     let is_loop = |op: &sched::Op| matches!(op.core(), Some(Core::For { .. } | Core::Loop { .. }));
     let mut depths = Vec::new();
-    // An explicit stack: how deep they are is the input's choice.
+    // An explicit stack: the input decides the nesting depth.
     let mut regions = vec![(function.region, 0)];
     while let Some((region, around)) = regions.pop() {
         for op in body.regions[region].blocks.iter().flat_map(|block| &body.blocks[*block].ops) {
@@ -121,7 +124,7 @@ fn loop_depths(function: &sched::Function) -> Vec<usize> {
     depths
 }
 
-/// Sets options of LLVM, which hold for the process.
+/// Sets LLVM options for the whole process.
 #[allow(unsafe_code, reason = "inkwell has no way to set options of the back end")]
 fn set_options(options: &[&CStr]) {
     let arguments: Vec<*const c_char> = std::iter::once(c"tile-ptx").chain(options.iter().copied()).map(CStr::as_ptr).collect();
@@ -131,7 +134,7 @@ fn set_options(options: &[&CStr]) {
 pub(crate) fn run(program: &sched::Module, module: &Module<'_>, machine: &TargetMachine, opt_level: u32) -> Result<()> {
     module
         .verify()
-        .map_err(|error| Diagnostic::invalid("PX003", format!("LLVM refuses what was emitted: {}", error.to_string())))?;
+        .map_err(|error| Diagnostic::invalid("PX003", format!("LLVM rejects the emitted module: {}", error.to_string())))?;
     let shape = Shape::of(program, module);
     set_options(&shape.back_end_options());
     let passes = match shape.many_loops {
@@ -147,7 +150,7 @@ pub(crate) fn run(program: &sched::Module, module: &Module<'_>, machine: &Target
 pub(crate) fn print(module: &Module<'_>, machine: &TargetMachine) -> Result<String> {
     let buffer = machine
         .write_to_memory_buffer(module, FileType::Assembly)
-        .map_err(|error| Diagnostic::invalid("PX003", format!("LLVM prints no PTX: {}", error.to_string())))?;
+        .map_err(|error| Diagnostic::invalid("PX003", format!("LLVM cannot print PTX: {}", error.to_string())))?;
     let text = buffer.as_slice();
     Ok(String::from_utf8_lossy(text.strip_suffix(&[0]).unwrap_or(text)).into_owned())
 }

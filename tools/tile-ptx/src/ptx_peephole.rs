@@ -1,20 +1,22 @@
-//! The conditions of jumps.
+//! Purpose: simplifies the branches of the PTX text.
+//! Requires: PTX text in which each predicate is written once, except predicates merged from several paths.
+//! Establishes: negated branches (`@!p bra`) instead of `not.pred`; one conditional branch as the back edge of a loop.
+//! Preserves: the control flow graph.
+//! See also: LLVM `BranchFolding`, `reverseBranchCondition`.
 //!
-//! LLVM's back end for PTX cannot turn a condition iteration: it jumps where a predicate holds, for which it computes the opposite of some, and
-//! it writes the end of a loop as a conditional jump out of it and a jump back. Requires: the text of functions, in which a predicate is
-//! written once but for those that ways through a function have in common. Establishes: jumps where a predicate does not hold instead of
-//! the opposite, if only jumps request for it; loops go iteration by the conditional jump alone.
+//! Reason: the NVPTX back end cannot reverse a branch condition. It computes the opposite predicate and ends a loop with a
+//! conditional exit and an unconditional back edge.
 
 use std::collections::{HashMap, HashSet};
 
-/// The lines, with other jumps.
-pub(crate) fn turned(ptx: &str) -> Vec<String> {
+/// The lines after both rewrites.
+pub(crate) fn simplify_branches(ptx: &str) -> Vec<String> {
     let lines: Vec<&str> = ptx.lines().collect();
     let functions = lines.split_inclusive(|line| *line == "}");
     functions.flat_map(|function| back_by_condition(without_opposites(function))).collect()
 }
 
-/// Where a predicate occurs.
+/// The number of occurrences of a predicate.
 #[derive(Clone, Copy, Default)]
 struct Found {
     written: usize,
@@ -22,7 +24,7 @@ struct Found {
     all: usize,
 }
 
-/// A function without the opposites of predicates that only jumps request for.
+/// Removes negated predicates that only branches use.
 fn without_opposites(function: &[&str]) -> Vec<String> {
     let mut found: HashMap<&str, Found> = HashMap::new();
     if !function.iter().any(|line| opposite(line).is_some()) {
@@ -49,7 +51,7 @@ fn without_opposites(function: &[&str]) -> Vec<String> {
     kept.map(turn).collect()
 }
 
-/// A function in which loops go iteration by the conditional jump.
+/// Makes the conditional branch of each loop its back edge.
 fn back_by_condition(function: Vec<String>) -> Vec<String> {
     let mut labels = HashSet::new();
     let mut lines: Vec<String> = Vec::with_capacity(function.len());
@@ -70,22 +72,22 @@ fn back_by_condition(function: Vec<String>) -> Vec<String> {
     lines
 }
 
-/// The predicate that a line makes the opposite of another one, and which.
+/// The result and the operand of a `not.pred` line.
 fn opposite(line: &str) -> Option<(&str, &str)> {
     line.strip_prefix("\tnot.pred \t")?.strip_suffix(';')?.split_once(", ")
 }
 
-/// Where a line jumps to in any case.
+/// The target of an unconditional branch.
 fn always(line: &str) -> Option<&str> {
     line.strip_prefix("\tbra.uni \t")?.strip_suffix(';')
 }
 
-/// The predicate with which a line jumps, and where to.
+/// The predicate and the target of a conditional branch.
 fn conditional(line: &str) -> Option<(&str, &str)> {
     line.strip_prefix("\t@")?.strip_suffix(';')?.split_once(" bra \t")
 }
 
-/// The predicates that a line names, and where.
+/// The predicates that a line names, with their positions.
 fn predicates(line: &str) -> impl Iterator<Item = (usize, &str)> {
     line.match_indices("%p").filter_map(|(at, _)| {
         let digits = line[at + 2..].bytes().take_while(u8::is_ascii_digit).count();
@@ -95,33 +97,33 @@ fn predicates(line: &str) -> impl Iterator<Item = (usize, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::turned;
+    use super::simplify_branches;
 
     #[test]
-    fn loops_go_round_by_the_conditional_jump() {
+    fn the_conditional_branch_is_the_back_edge() {
         let ptx = "$L__BB0_1:\n\tadd.s32 \t%r1, %r1, 1;\n\t@%p1 bra \t$L__BB0_2;\n\tbra.uni \t$L__BB0_1;\n$L__BB0_2:";
         let back =
             ptx.replace("@%p1 bra \t$L__BB0_2", "@!%p1 bra \t$L__BB0_1").replace("bra.uni \t$L__BB0_1", "bra.uni \t$L__BB0_2");
-        assert_eq!(turned(ptx).join("\n"), back);
+        assert_eq!(simplify_branches(ptx).join("\n"), back);
     }
 
     #[test]
-    fn other_jumps_stay() {
+    fn other_branches_stay() {
         let ptx = "$L__BB0_1:\n\t@%p1 bra \t$L__BB0_1;\n\tbra.uni \t$L__BB0_3;\n$L__BB0_2:\n\tbra.uni \t$L__BB0_2;\n$L__BB0_3:";
-        assert_eq!(turned(ptx).join("\n"), ptx);
+        assert_eq!(simplify_branches(ptx).join("\n"), ptx);
     }
 
     #[test]
-    fn no_opposite_is_made_for_jumps_alone() {
+    fn branches_alone_need_no_negated_predicate() {
         let ptx = "\tsetp.eq.b32 \t%p1, %r1, 0;\n\tnot.pred \t%p2, %p1;\n\t@%p2 bra \t$L__BB0_1;\n$L__BB0_1:";
-        assert_eq!(turned(ptx).join("\n"), "\tsetp.eq.b32 \t%p1, %r1, 0;\n\t@!%p1 bra \t$L__BB0_1;\n$L__BB0_1:");
+        assert_eq!(simplify_branches(ptx).join("\n"), "\tsetp.eq.b32 \t%p1, %r1, 0;\n\t@!%p1 bra \t$L__BB0_1;\n$L__BB0_1:");
     }
 
     #[test]
-    fn an_opposite_that_is_used_otherwise_stays() {
+    fn a_negated_predicate_with_other_uses_stays() {
         let used = "\tsetp.eq.b32 \t%p1, %r1, 0;\n\tnot.pred \t%p2, %p1;\n\tselp.b32 \t%r2, 1, 0, %p2;\n\t@%p2 bra \t$L__BB0_1;\n$L__BB0_1:";
         let written =
             "\tnot.pred \t%p2, %p1;\n\tmov.pred \t%p1, %p3;\n\tsetp.eq.b32 \t%p1, %r1, 0;\n\t@%p2 bra \t$L__BB0_1;\n$L__BB0_1:";
-        assert_eq!([used, written].map(|ptx| turned(ptx).join("\n")), [used, written]);
+        assert_eq!([used, written].map(|ptx| simplify_branches(ptx).join("\n")), [used, written]);
     }
 }

@@ -1,10 +1,10 @@
-//! Functions of an IR format, and the program order that their ids keep.
+//! Functions of an IR format, and the invariant that their ids are in program order.
 
 use crate::Loc;
 use crate::ir::{Block, Body, Op, Operation, Region, Value};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-/// A function of an IR format. `attrs` is what the format knows of a function besides its body.
+/// A function of an IR format. `attrs` holds the format's attributes of a function.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(bound(
     serialize = "O: Serialize, T: Serialize, A: Serialize",
@@ -14,12 +14,12 @@ pub struct Function<O, T, A> {
     pub name: String,
     pub attrs: A,
     pub loc: Loc,
-    /// The region whose one block has the parameters as arguments.
+    /// The region whose single block has the parameters as arguments.
     pub region: Region,
     pub body: Body<O, T>,
 }
 
-/// The bounds that generic code on functions needs.
+/// The trait bounds of function attributes.
 pub trait Signature: Clone + Serialize + DeserializeOwned {}
 impl<A: Clone + Serialize + DeserializeOwned> Signature for A {}
 
@@ -39,12 +39,12 @@ impl<O: Operation, T, A> Function<O, T, A> {
     }
 }
 
-/// The function with unreachable entities dropped and all ids in program order, as files have it.
+/// Drops unreachable entities and renumbers all ids in program order, the order of files.
 pub fn compact<O: Operation + Clone, T: Clone, A: Clone>(function: &Function<O, T, A>) -> Function<O, T, A> {
     compact_with_map(function).0
 }
 
-/// As [`compact`], with the new id of each old value, for tables beside the body.
+/// As [`compact`]. Also returns the new id of each old value, for tables outside the body.
 pub fn compact_with_map<O: Operation + Clone, T: Clone, A: Clone>(
     function: &Function<O, T, A>,
 ) -> (Function<O, T, A>, Vec<Option<Value>>) {

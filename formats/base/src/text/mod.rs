@@ -1,4 +1,4 @@
-//! The readable form of the IR formats: one line an op, regions indented in braces.
+//! The text form of the IR formats: one line per op, regions indented in braces.
 //!
 //! ```text
 //! func "vadd"(%0: ptr<f32>, %1: i32) (
@@ -13,11 +13,11 @@
 //! }
 //! ```
 //!
-//! The attribute part `name(field: value, …)` of an op is written and read through its serde derives ([`mod@write`], [`mod@read`]), so a
-//! new op needs no code here. Fields that are `None`, `false`, empty lists or regions are left out. Constants are numbers of their
-//! type. Types made of parts stand once, in a table at the head of their function. Ids are numbered in program order, which
-//! [`crate::Body`] files keep ([`function::compact`]); a person may use any names, such as `%sum`. The source line behind an op is a
-//! comment: what counts is the location's number, `@4`.
+//! Serde derives write and read the attribute part `name(field: value, …)` of an op ([`mod@write`], [`mod@read`]), so a new op
+//! needs no code here. The text omits fields that are `None`, `false`, empty lists or regions. Constants are numbers of their type.
+//! A table at the head of each function lists its composite types. Ids are numbered in program order, the order of [`crate::Body`]
+//! in files ([`function::compact`]); a person may use any names, such as `%sum`.
+//! The source line after an op is a comment; only the location number, `@4`, counts.
 
 mod function;
 mod parse;
@@ -35,22 +35,22 @@ pub use write::to_text;
 use crate::envelope::Source;
 use crate::ir::{Dense, Operation};
 
-/// Reads a value that takes up the whole text.
+/// Reads a value that occupies the whole text.
 pub fn from_text<T: serde::de::DeserializeOwned>(text: &str) -> Option<T> {
     let mut reader = Reader::new(Source { text, name: "", first_line: 1, by_line: false });
     let value = reader.value().ok()?;
     reader.at_end().then_some(value)
 }
 
-/// How a type of an IR is written: on one line, without spaces outside brackets.
+/// The text of a type: one line, without spaces outside brackets.
 pub trait TypeText: Sized {
     fn print(&self) -> String;
     fn parse(text: &str) -> Option<Self>;
-    /// What of the type stands in the table of types, in full, parts before what they are part of.
+    /// The parts of the type that the type table lists, in full, each before its users.
     fn parts(&self) -> Vec<String> {
         Vec::new()
     }
-    /// A number of this type, or of its elements.
+    /// The text of a number of this type or of its element type.
     fn literal(&self, _bits: u64) -> Option<String> {
         None
     }
@@ -59,8 +59,7 @@ pub trait TypeText: Sized {
     }
 }
 
-/// An op that the text form can write and read: it must know constants, whose numbers are those of their type. Their mnemonic is
-/// `constant`.
+/// An op of the text form. It must recognise constants, whose mnemonic is `constant` and whose numbers have their type's form.
 pub trait OpText: Operation + serde::Serialize + serde::de::DeserializeOwned {
     fn constant(&self) -> Option<&Dense>;
     fn from_constant(value: Dense) -> Self;

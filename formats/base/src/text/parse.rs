@@ -1,4 +1,4 @@
-//! Functions from text.
+//! Parses functions.
 
 use super::{Function, OpText, Reader, TypeText};
 use crate::diag::Result;
@@ -6,7 +6,7 @@ use crate::ir::{Block, Body, Def, Dense, Region};
 use crate::{DebugInfo, Loc};
 use serde::de::DeserializeOwned;
 
-/// Reads what [`super::print_function`] wrote.
+/// Parses the output of [`super::print_function`].
 pub fn read_function<O: OpText, T: TypeText, A: DeserializeOwned>(
     reader: &mut Reader<'_>,
     debug: &DebugInfo,
@@ -19,7 +19,7 @@ pub fn read_function<O: OpText, T: TypeText, A: DeserializeOwned>(
     let region = body.new_region();
     let block = body.new_block(region);
     reader.regions = 1;
-    // The types that parameters have may be rows of the table, which comes later: they are read when it is known.
+    // Parameter types may refer to the type table, which comes later; they are parsed after it.
     let parameters = reader.clone_position();
     skip_parameters(reader)?;
     let attrs = reader.value()?;
@@ -29,7 +29,7 @@ pub fn read_function<O: OpText, T: TypeText, A: DeserializeOwned>(
         reader.define_type()?;
     }
     reader.at_position(parameters, |reader| read_args(reader, &mut body, block))?;
-    // Blocks being filled, and the regions that the braces after the current op will fill.
+    // Open blocks, and the regions of the braces that follow the current op.
     let mut open = vec![(block, Vec::<Region>::new())];
     while let Some((block, waiting)) = open.last_mut() {
         let block = *block;
@@ -55,7 +55,7 @@ pub fn read_function<O: OpText, T: TypeText, A: DeserializeOwned>(
     }
     let function = Function { name, attrs, loc, region, body };
     function.body.verify_structure(function.region).map_err(|message| reader.error(message))?;
-    // A person may have inserted ops anywhere; files keep program order.
+    // A person may insert ops in any order; files need program order.
     Ok(function)
 }
 
@@ -100,7 +100,7 @@ fn read_type<T: TypeText>(reader: &mut Reader<'_>, stops: &[char]) -> Result<T> 
     T::parse(&in_full).ok_or_else(|| reader.error(format!("'{text}' is not a type")))
 }
 
-/// The location that the text names, unless its own line is to be it.
+/// The location number of the text, or the line as location if the reader requests that.
 fn read_loc(reader: &mut Reader<'_>, debug: &DebugInfo, line: Option<Loc>) -> Result<Loc> {
     if !reader.peek("@") {
         return Ok(line.unwrap_or(Loc::UNKNOWN));
@@ -115,10 +115,10 @@ fn read_loc(reader: &mut Reader<'_>, debug: &DebugInfo, line: Option<Loc>) -> Re
     Ok(loc)
 }
 
-/// An op as far as it stands before its types.
+/// The part of an op before its types.
 enum Start<O> {
     Op(O),
-    /// Numbers, which the type turns into bits; from this place on.
+    /// Numbers from this position on; the type determines their bits.
     Constant(usize),
 }
 

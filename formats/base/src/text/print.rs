@@ -1,4 +1,4 @@
-//! Functions as text.
+//! Prints functions.
 
 use super::spread::spread;
 use super::{Function, OpText, TypeText, to_text};
@@ -7,10 +7,10 @@ use crate::{DebugInfo, Loc, Locations};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Columns that a line of parameters may have.
+/// Maximum columns of a parameter line.
 const WIDTH: usize = 120;
 
-/// The function as text. Its ids must be in program order.
+/// The text of a function. Its ids must be in program order.
 pub fn print_function<O: OpText, T: TypeText, A: Serialize>(
     function: &Function<O, T, A>,
     debug: &DebugInfo,
@@ -24,11 +24,11 @@ pub fn print_function<O: OpText, T: TypeText, A: Serialize>(
     printer.out
 }
 
-/// The types that stand once at the head of a function and are named in it: those that are made of parts.
+/// The type table at the head of a function: all composite types, each printed once.
 struct TypeTable {
-    /// By their text in full.
+    /// Row numbers by full type text.
     rows: BTreeMap<String, usize>,
-    /// The rows in order, in words of the rows before.
+    /// The rows in order; a row may refer to earlier rows.
     lines: Vec<String>,
 }
 
@@ -50,7 +50,7 @@ impl TypeTable {
     fn shortened(&self, text: &str) -> String {
         match self.rows.get(text) {
             Some(row) => format!("!{row}"),
-            // The longest part first: a row may be part of another one.
+            // The longest part first, since a row may be part of another.
             None => {
                 let mut inside: Vec<(&String, &usize)> =
                     self.rows.iter().filter(|(part, _)| text.contains(part.as_str())).collect();
@@ -110,7 +110,7 @@ impl<O: OpText, T: TypeText> Printer<'_, O, T> {
         values.iter().map(|value| self.type_text(*value)).collect::<Vec<_>>().join(", ")
     }
 
-    /// The location, what stands behind it, and the line of the source for the reader of the text.
+    /// Ends a line: the location, an opening brace, and the source line as a comment.
     fn end_line(&mut self, loc: Loc, brace: &str) {
         if self.locations == Locations::Named {
             self.out.push_str(&format!(" {loc}"));
@@ -127,7 +127,7 @@ impl<O: OpText, T: TypeText> Printer<'_, O, T> {
         self.out.push_str(&"  ".repeat(self.depth));
     }
 
-    /// The ops of a block and all below them; an explicit stack, because nesting is the input's choice.
+    /// Prints the ops of a block and below. The stack is explicit because the input decides the nesting depth.
     fn block(&mut self, block: Block) {
         self.depth = 1;
         let ops = |block: Block| self.body.blocks[block].ops.iter().rev().map(|op| Piece::Op(*op));
@@ -185,7 +185,7 @@ impl<O: OpText, T: TypeText> Printer<'_, O, T> {
     }
 }
 
-/// A constant in numbers, if its type can say them.
+/// A constant as numbers, if its type has number text.
 fn literal<T: TypeText>(value: &Dense, ty: &T) -> Option<String> {
     match value {
         Dense::Splat(bits) => ty.literal(*bits),

@@ -1,4 +1,4 @@
-//! The reader of the text form: a cursor over the text, and the serde deserializer on it.
+//! The reader of the text form: a cursor over the text, and a serde deserializer on it.
 
 use super::write::Error;
 use crate::diag::{Diagnostic, Place};
@@ -7,29 +7,29 @@ use crate::nearest::{did_you_mean, nearest};
 use serde::de::{self, DeserializeOwned, IntoDeserializer, Visitor};
 use std::collections::BTreeMap;
 
-/// Variants that leave no trace in the text: through the first one op enum includes another, the second is the plain kind of element.
+/// Variants that the text omits: the included op enum, and the plain kind of element type.
 pub(super) const TRANSPARENT: [&str; 2] = ["core", "scalar"];
 
-/// Nesting of brackets deeper than this is refused, so that a small file cannot exhaust the stack.
+/// Maximum nesting of brackets, so that a small file cannot exhaust the stack.
 const MAX_DEPTH: u32 = 64;
-/// Characters of a type in full.
+/// Maximum characters of an expanded type.
 const LONGEST_TYPE: usize = 4096;
 
-/// A cursor over text, with the names that stand for values.
+/// A cursor over text, with the names of values.
 pub struct Reader<'t> {
     text: &'t str,
     at: usize,
     source: Source<'t>,
     depth: u32,
-    /// A place before the cursor and the number of its line, from where lines are counted.
+    /// A position before the cursor and its line number, from which line counting continues.
     counted: (usize, u32),
-    /// `%name` to value number; filled by definitions.
+    /// Value number of each `%name`; definitions add entries.
     values: BTreeMap<&'t str, u32>,
-    /// The rows of the function's table of types, in full.
+    /// The rows of the function's type table, expanded.
     types: Vec<String>,
-    /// Regions met in the op being read, to be filled by the braces after it.
+    /// Regions in the current op; the braces after it contain them.
     pub(super) regions: u32,
-    /// Names that would have been right here too, of the enums that include the one being read.
+    /// Valid variant names of the enums that include the current one, for error messages.
     also: Vec<&'static str>,
 }
 
@@ -40,7 +40,7 @@ impl<'t> Reader<'t> {
         Reader { text: source.text, at: 0, source, depth: 0, counted, values, types, regions: 0, also: Vec::new() }
     }
 
-    /// The line of what comes next, where lines stand for locations.
+    /// The current line, if lines serve as locations.
     pub(super) fn line_as_location(&mut self) -> Option<u32> {
         if !self.source.by_line {
             return None;
@@ -51,7 +51,7 @@ impl<'t> Reader<'t> {
         Some(self.counted.1)
     }
 
-    /// Skips spaces, line ends and `//` comments.
+    /// Skips white space and `//` comments.
     pub fn skip(&mut self) {
         loop {
             let rest = &self.text[self.at..];
@@ -84,7 +84,7 @@ impl<'t> Reader<'t> {
     pub fn expect(&mut self, token: &str) -> Result<(), Box<Diagnostic>> {
         if self.eat(token) { Ok(()) } else { Err(self.error(format!("expected '{token}'"))) }
     }
-    /// A word of letters, digits and `_`, `.`, `$`; empty when there is none.
+    /// A word of letters, digits and `_`, `.`, `$`; possibly empty.
     pub fn word(&mut self) -> &'t str {
         let rest = self.rest();
         let end = rest.find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '$'))).unwrap_or(rest.len());
@@ -138,32 +138,32 @@ impl<'t> Reader<'t> {
             Some(_) => Err(self.error(format!("%{name} is defined twice"))),
         }
     }
-    /// Where the cursor is, for [`Self::define_at`].
+    /// The cursor position, for [`Self::define_at`].
     pub(super) fn clone_position(&mut self) -> usize {
         self.skip();
         self.at
     }
-    /// Defines the name that stands at `position`: results are defined after the op's operands were read.
+    /// Defines the name at `position`. Results are defined after the operands of their op are read.
     pub(super) fn define_at(&mut self, position: usize, number: u32) -> Result<(), Box<Diagnostic>> {
         let back = std::mem::replace(&mut self.at, position);
         self.define(number)?;
         self.at = back;
         Ok(())
     }
-    /// Forgets all names: a new function begins.
+    /// Forgets all names at the start of a function.
     pub(super) fn new_function(&mut self) {
         self.values.clear();
         self.types.clear();
         self.regions = 0;
     }
-    /// Reads at an earlier place, then goes on here.
+    /// Reads at an earlier position, then restores the cursor.
     pub(super) fn at_position<T>(&mut self, position: usize, read: impl FnOnce(&mut Self) -> T) -> T {
         let back = std::mem::replace(&mut self.at, position);
         let value = read(self);
         self.at = back;
         value
     }
-    /// Reads a row of the table of types behind its `type !`.
+    /// Reads a row of the type table after its `type !`.
     pub(super) fn define_type(&mut self) -> Result<(), Box<Diagnostic>> {
         let row: usize = self.value()?;
         if row != self.types.len() {
@@ -177,7 +177,7 @@ impl<'t> Reader<'t> {
         self.types.push(in_full);
         Ok(())
     }
-    /// The text of a type with its references to the table replaced.
+    /// Expands the references of a type to the table.
     pub(super) fn in_full(&mut self, text: &str) -> Result<String, Box<Diagnostic>> {
         let mut pieces = text.split('!');
         let mut out = pieces.next().unwrap_or_default().to_string();
@@ -240,7 +240,7 @@ impl<'t> Reader<'t> {
                 c => out.push(c),
             }
         }
-        self.fail("the string has no end")
+        self.fail("the string is not closed")
     }
     fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
         if self.depth == MAX_DEPTH {
@@ -269,7 +269,7 @@ impl<'t> Reader<'t> {
         fields: &'static [&'static str],
         read: impl FnOnce(&mut Fields<'_, 't>) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        // `name` alone is short for `name()`.
+        // `name` abbreviates `name()`.
         let open = self.eat("(");
         self.nested(|reader| {
             let value = read(&mut Fields { reader, fields, open, state: FieldState::First, seen: Vec::new(), missing: None })?;
@@ -298,7 +298,7 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'_> {
     }
 
     fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
-        self.fail("the text form does not describe itself")
+        self.fail("the text form is not self-describing")
     }
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.word() {
@@ -308,10 +308,10 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'_> {
         }
     }
     fn deserialize_f32<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
-        self.fail("floats are kept as bits")
+        self.fail("floats are stored as bits")
     }
     fn deserialize_f64<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
-        self.fail("floats are kept as bits")
+        self.fail("floats are stored as bits")
     }
     fn deserialize_char<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         let text = self.string()?;
@@ -424,7 +424,7 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'_> {
             return self.nested(|reader| visitor.visit_enum(Variant { reader, name: transparent }));
         }
         self.fail(match nearest(word, also.iter().copied()) {
-            Some(nearest) => format!("'{word}' is not known here; did you mean '{nearest}'?"),
+            Some(nearest) => format!("'{word}' is unknown here; did you mean '{nearest}'?"),
             None => format!("'{word}' is not one of {}", also.join(", ")),
         })
     }
@@ -450,7 +450,7 @@ impl Items<'_, '_> {
         if !std::mem::take(&mut self.first) {
             self.reader.want(",")?;
         }
-        // A comma may stand behind the last one too.
+        // A trailing comma is allowed.
         Ok(!self.reader.peek(self.close))
     }
 }
@@ -479,7 +479,7 @@ enum FieldState {
     Missing,
 }
 
-/// The fields of a struct: those written, then those left out, with their empty values.
+/// The fields of a struct: the written ones, then the omitted ones with their empty values.
 struct Fields<'a, 't> {
     reader: &'a mut Reader<'t>,
     fields: &'static [&'static str],
@@ -503,7 +503,7 @@ impl<'de> de::MapAccess<'de> for &mut Fields<'_, '_> {
             let Some(field) = self.fields.iter().copied().find(|field| *field == word) else {
                 let meant = did_you_mean(word, self.fields.iter().copied());
                 let known = match self.fields {
-                    [] => "none is known here".into(),
+                    [] => "it has no fields".into(),
                     [one] => format!("the only field is {one}"),
                     [rest @ .., last] => format!("the fields are {} and {last}", rest.join(", ")),
                 };
@@ -532,10 +532,10 @@ impl<'de> de::MapAccess<'de> for &mut Fields<'_, '_> {
     }
 }
 
-/// The value of a field that was left out.
+/// The value of an omitted field.
 struct Empty<'a> {
     field: &'static str,
-    /// A region is filled by braces behind the op; its field says nothing.
+    /// The braces after the op contain a region; its field has no text.
     regions: &'a mut u32,
 }
 

@@ -1,9 +1,9 @@
-//! The attributes of a function on lines: one a field, and in lists of tables one a row, with its number.
+//! Splits function attributes into lines: one per field, and one per row in lists of tables, with the row's number.
 
-/// Text of at most so many characters stays on one line, unless it has a table in it.
+/// Maximum characters of a text that stays on one line, unless it contains a table.
 const SHORT: usize = 60;
 
-/// Breaks `(field: value, …)` into lines. It reads as before.
+/// Breaks `(field: value, …)` into lines that read back equal.
 pub(super) fn spread(text: &str) -> String {
     let is_table = text.contains("[(");
     match text.strip_prefix('(').and_then(|text| text.strip_suffix(')')) {
@@ -33,7 +33,7 @@ fn lines(fields: &str, depth: usize) -> String {
     out
 }
 
-/// The parts between commas that are in no bracket and no string.
+/// The parts between commas outside brackets and strings.
 fn items(text: &str) -> impl Iterator<Item = &str> {
     let (mut depth, mut quoted, mut escaped) = (0i32, false, false);
     let parts = text.split(move |c| {

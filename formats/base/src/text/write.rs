@@ -3,7 +3,7 @@
 use serde::ser::{self, Serialize};
 use std::fmt::{self, Display};
 
-/// A value in the text form.
+/// The text form of a value.
 pub fn to_text<T: Serialize + ?Sized>(value: &T) -> String {
     written(value).text
 }
@@ -16,7 +16,7 @@ fn written<T: Serialize + ?Sized>(value: &T) -> Writer {
 
 struct Writer {
     text: String,
-    /// Whether all of it is an option's value, which says more than none, also where it is `false` or empty.
+    /// Whether all of it is the value of an option, which differs from none even if it is `false` or empty.
     given: bool,
 }
 
@@ -40,7 +40,7 @@ impl ser::Error for Error {
     }
 }
 
-/// Items between brackets, with commas; empty options, `false`, empty lists and regions are left out of field lists.
+/// Items between brackets, separated by commas. Field lists omit empty options, `false`, empty lists and regions.
 struct Items<'a> {
     out: &'a mut Writer,
     close: &'static str,
@@ -68,7 +68,7 @@ impl Items<'_> {
         Ok(())
     }
     fn finish(self) -> Result<(), Error> {
-        // `name()` says no more than `name`.
+        // `name()` equals `name`.
         if self.close == ")" && self.out.text.ends_with('(') && self.out.text.len() > 1 && self.first {
             let before = self.out.text.as_bytes()[self.out.text.len() - 2];
             if before.is_ascii_alphanumeric() || before == b'_' {
@@ -131,10 +131,10 @@ impl<'a> ser::Serializer for &'a mut Writer {
         self.push(v)
     }
     fn serialize_f32(self, _: f32) -> Result<(), Error> {
-        Err(Error("floats are kept as bits".into()))
+        Err(Error("floats are stored as bits".into()))
     }
     fn serialize_f64(self, _: f64) -> Result<(), Error> {
-        Err(Error("floats are kept as bits".into()))
+        Err(Error("floats are stored as bits".into()))
     }
     fn serialize_char(self, v: char) -> Result<(), Error> {
         self.serialize_str(v.encode_utf8(&mut [0; 4]))
@@ -180,7 +180,7 @@ impl<'a> ser::Serializer for &'a mut Writer {
             "Value" => self.text.push('%'),
             "Block" => self.text.push('^'),
             "Loc" => self.text.push('@'),
-            // A region's content stands after the op; here it is only a place.
+            // A region's content follows the op; here the text has only braces.
             "Region" => return self.push("{}"),
             _ => {}
         }
@@ -314,7 +314,7 @@ mod tests {
         flag: bool,
     }
 
-    /// An option's value says more than none, also where it is what is left out elsewhere.
+    /// The value of an option is written, even where a field list would omit it.
     #[test]
     fn values_of_options_are_written() {
         let said = Fields { given: Some(false), list: Some(Vec::new()), flag: false };

@@ -1,7 +1,7 @@
 //! Conversions between element types.
 //!
-//! A float that does not fit an integer is clamped and NaN is 0, as the hardware does; integers of at most eight bits are
-//! converted to sixteen first and then cut, unless the conversion saturates. Floats of at most eight bits saturate.
+//! As on the hardware, a float out of an integer's range is clamped, and NaN gives 0. Integers of at most eight bits are converted
+//! to sixteen bits and then truncated, unless the conversion saturates. Floats of at most eight bits saturate.
 //! `i1` is the exception: it is true if the number differs from zero, see [`ToBool`].
 
 use super::float::{Format, by_format, overflow};
@@ -26,7 +26,7 @@ impl Convert {
     }
 }
 
-/// Runs an expression with `$word` being the word that holds a type.
+/// Runs an expression with `$word` bound to the word type of a scalar type.
 macro_rules! by_word {
     ($ty:expr, $word:ident => $body:expr) => {
         match $ty.bits() {
@@ -78,8 +78,8 @@ fn rounded_to<R: Word, A: Format, M: Map1>(source: A, encode: impl Fn(f64) -> u6
     map.map(|x: A::Word| R::from_bits(encode(source.wide(x))))
 }
 
-/// How a float becomes an `i1`. NVIDIA's compiler compares types with PTX arithmetic by `setp.neu`, so NaN is true and -0.0 is
-/// false, and all other types by their bits, so -0.0 is true and so is every encoding but zero.
+/// The conversion of a float to `i1`, as in NVIDIA's compiler. Types with PTX arithmetic use `setp.neu`: NaN is true and -0.0 is
+/// false. All other types compare bits: -0.0 and every encoding except zero are true.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ToBool {
     Number,
@@ -137,7 +137,7 @@ fn int_to_float_from<A: Word, G: Fn(u64) -> u64, M: Map1>(to: Scalar, encode: G,
     by_word!(to, R => integers_between::<A, R, _, _>(encode, map))
 }
 
-/// An integer's nearest `f64` with the last bit made sticky, so that it can be rounded again.
+/// An integer's nearest `f64` with a sticky last bit, so that a second rounding is exact.
 fn sticky(nearest: f64, exact: i128) -> f64 {
     let error = exact - nearest as i128;
     match nearest.to_bits() {

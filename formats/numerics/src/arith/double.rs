@@ -1,7 +1,7 @@
-//! `f64` arithmetic rounded once in any direction, which the host's hardware does to nearest even only.
+//! `f64` arithmetic rounded once in any direction; the host's hardware only rounds to nearest even.
 //!
-//! A result is exact in a 128-bit significand whose lowest bit is sticky: it also stands for everything below it. Types of at
-//! most 32 bits need none of this, `f64` with a sticky last bit is wide enough for them.
+//! A result is exact in a 128-bit significand with a sticky lowest bit, which stands for all lower bits. Types of at most 32 bits
+//! do not need this: `f64` with a sticky last bit is wide enough.
 
 use super::Rounding;
 
@@ -13,7 +13,7 @@ struct Exact {
     significand: u128,
 }
 
-/// Where significands are aligned to before an addition: the sum has room for its carry.
+/// The top bit of aligned significands before an addition; a carry fits above it.
 const ALIGNED_TOP: u32 = 125;
 
 impl Exact {
@@ -26,7 +26,7 @@ impl Exact {
         Exact { negative: x.is_sign_negative(), exponent, significand: significand.into() }
     }
 
-    /// The same value with its highest bit moved up to `top`.
+    /// The same value with its highest bit at `top`.
     fn aligned(self, top: u32) -> Exact {
         let shift = self.significand.leading_zeros() - (127 - top);
         Exact { significand: self.significand << shift, exponent: self.exponent - shift as i32, ..self }
@@ -40,7 +40,7 @@ impl Exact {
         }
     }
 
-    /// The sum, none where it is exactly zero and has no sign of its own.
+    /// The sum; none if it is exactly zero, because its sign then depends on the rounding.
     fn sum(self, other: Exact) -> Option<Exact> {
         match (self.significand, other.significand) {
             (0, 0) => return (self.negative == other.negative).then_some(self),
@@ -71,7 +71,7 @@ impl Exact {
         let x = self.aligned(top);
         let root = x.significand.isqrt();
         let sticky = u128::from(root * root != x.significand);
-        // A bit more than the root has, so that the sticky bit is a bit of its own.
+        // One bit more than the root needs, so that the sticky bit is separate.
         Exact { negative: false, exponent: x.exponent / 2 - 1, significand: root << 1 | sticky }
     }
 
@@ -86,7 +86,7 @@ impl Exact {
         }
         let exponent = top.max(-1022);
         let shift = exponent - 52 - self.exponent;
-        // Two bits below the ones that are kept say on which side of the middle the rest lies.
+        // Two bits below the kept ones compare the remainder with the midpoint.
         let with_rest =
             if shift < 2 { self.significand << (2 - shift) } else { shift_right_sticky(self.significand, shift as u32 - 2) };
         let (kept, rest) = (with_rest as u64 >> 2, with_rest as u64 & 3);
@@ -97,7 +97,7 @@ impl Exact {
             Rounding::NearestAway => rest >= 2,
             Rounding::NearestEven | Rounding::Approx | Rounding::Full => rest > 2 || rest == 2 && kept & 1 == 1,
         };
-        // The hidden bit, and a carry, move into the exponent by addition.
+        // The addition carries the hidden bit and a rounding carry into the exponent.
         let magnitude = f64::from_bits((((exponent + 1022) as u64) << 52) + kept + u64::from(up));
         if magnitude.is_infinite() { overflowed(rounding, self.negative).copysign(sign) } else { magnitude.copysign(sign) }
     }
@@ -125,7 +125,7 @@ fn round_sum(sum: Option<Exact>, rounding: Rounding) -> f64 {
     sum.map_or(zero, |sum| sum.round(rounding))
 }
 
-// What is not finite, or divides by zero, does not depend on the direction, so the host's answer is right.
+// Infinite and NaN results and divisions by zero do not depend on the direction, so the host's result is right.
 
 pub(super) fn add(a: f64, b: f64, rounding: Rounding) -> f64 {
     match (a.is_finite(), b.is_finite()) {

@@ -1,8 +1,8 @@
-//! Float operations: every result is rounded once from the exact value, and every NaN is the type's canonical one.
+//! Float operations. Invariants: every result is rounded once from the exact value, and every NaN is the type's canonical NaN.
 //!
-//! A type of at most 32 bits computes in `f64`. Rounding a sum, product, quotient or root to `f64` first is harmless when both
-//! roundings are to nearest, because `f64` has more than twice the bits; other directions, and fused operations, take the
-//! `f64` with a sticky last bit. `f64` itself has [`super::double`] for other directions.
+//! A type of at most 32 bits computes in `f64`. Rounding a sum, product, quotient or root to `f64` first is harmless if both
+//! roundings are to nearest, because `f64` has more than twice the bits. Other directions and fused operations use `f64` with a
+//! sticky last bit. `f64` itself uses [`super::double`] for other directions.
 
 use super::word::{Map1, Map2, Map3, Word};
 use super::{Binary, Fma, Predicate, Rounding, Unary, double, math};
@@ -10,12 +10,12 @@ use crate::Scalar;
 use crate::float::{self, Overflow};
 use std::marker::PhantomData;
 
-/// A float type as the bulk operations see it.
+/// A float type in bulk operations.
 pub(super) trait Format: Copy {
     type Word: Word;
     fn ty(self) -> Scalar;
     fn wide(self, word: Self::Word) -> f64;
-    /// To nearest even. Types of eight bits and less saturate, as the hardware's conversions to them do.
+    /// Rounds to nearest even. Types of at most eight bits saturate, as in the hardware's conversions.
     fn narrow(self, value: f64) -> Self::Word;
     fn round(self, sticky: f64, rounding: Rounding) -> Self::Word {
         Word::from_bits(float::encode(self.ty(), sticky, rounding, overflow(self.ty())))
@@ -68,7 +68,7 @@ pub(super) struct Half<const MANTISSA: u32>;
 
 impl<const MANTISSA: u32> Half<MANTISSA> {
     const INFINITY: u16 = 0x7fff >> MANTISSA << MANTISSA;
-    /// What the exponent bias lacks to that of `f64`.
+    /// The difference of the exponent bias to that of `f64`.
     const REBIAS: u64 = 1023 - ((1 << (14 - MANTISSA)) - 1);
 }
 
@@ -80,7 +80,7 @@ impl<const MANTISSA: u32> Format for Half<MANTISSA> {
     #[inline(always)]
     fn wide(self, word: u16) -> f64 {
         let magnitude = word & 0x7fff;
-        // The multiplication corrects the exponent and makes subnormal values normal.
+        // The multiplication corrects the exponent and normalises subnormal values.
         let scaled = f64::from_bits(u64::from(magnitude) << (52 - MANTISSA)) * f64::from_bits((1023 + Self::REBIAS) << 52);
         let special = if magnitude == Self::INFINITY { f64::INFINITY } else { f64::NAN };
         let value = if magnitude < Self::INFINITY { scaled } else { special };
@@ -94,7 +94,7 @@ impl<const MANTISSA: u32> Format for Half<MANTISSA> {
         let bits = magnitude.to_bits();
         let rounded = (bits + ((1 << (dropped - 1)) - 1) + (bits >> dropped & 1)) >> dropped;
         let normal = rounded.saturating_sub(Self::REBIAS << MANTISSA).min(Self::INFINITY.into()) as u16;
-        // Adding a power of two whose unit is the smallest subnormal rounds to it.
+        // Adding a power of two whose last bit equals the smallest subnormal rounds to it.
         let unit_at_2_52 = f64::from_bits((1023 + 52 - (1023 - Self::REBIAS) + 1 - u64::from(MANTISSA)) << 52);
         let subnormal = (magnitude + unit_at_2_52).to_bits() as u16;
         let smallest_normal = f64::from_bits((Self::REBIAS + 1) << 52);
@@ -120,7 +120,7 @@ impl<W: Word> Format for Other<W> {
     }
 }
 
-/// Binds `$format` to the format of a float type and runs the expression with it.
+/// Runs the expression with `$format` bound to the format of a float type.
 macro_rules! by_format {
     ($ty:expr, $format:ident => $body:expr) => {{
         use $crate::arith::float::{F32, F64, Half, Other};
@@ -155,7 +155,7 @@ macro_rules! by_format {
 }
 pub(super) use by_format;
 
-/// `flush_to_zero` exists for f32 only: a subnormal value becomes a zero of its sign.
+/// Replaces a subnormal value by a zero of its sign (`flush_to_zero`, f32 only).
 #[inline(always)]
 fn flush(value: f64, ftz: bool) -> f64 {
     if ftz && value.abs() < f64::from(f32::MIN_POSITIVE) { 0.0f64.copysign(value) } else { value }
@@ -172,7 +172,7 @@ fn round_flushed<F: Format>(format: F, sticky: f64, rounding: Rounding, ftz: boo
     if ftz { format.narrow(flush(format.wide(word), true)) } else { word }
 }
 
-/// Directions that `f64` with rounding to nearest does not serve.
+/// Directions for which `f64` with rounding to nearest does not suffice.
 fn is_directed(rounding: Rounding) -> bool {
     matches!(
         rounding,
@@ -264,7 +264,7 @@ fn directed<F: Format, M: Map2>(format: F, map: M, rounding: Rounding, ftz: bool
     })
 }
 
-/// An exact sum of zero from operands of different sign is negative when rounding down.
+/// An exact zero sum of operands with different signs is negative when rounding down.
 fn signed_zero_sum(sum: f64, a: f64, b: f64, rounding: Rounding) -> f64 {
     let cancelled = sum == 0.0 && (a != 0.0 || a.is_sign_negative() != b.is_sign_negative());
     if cancelled && rounding == Rounding::NegativeInf { -0.0 } else { sum }

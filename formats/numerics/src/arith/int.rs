@@ -1,7 +1,7 @@
-//! Integer operations: two's complement, wrapping. The overflow flags are promises and change nothing here.
+//! Integer operations: two's complement, wrapping. The overflow flags are promises and have no effect here.
 //!
-//! What the definition leaves open is what the hardware does: a shift by at least the width shifts everything out, a division
-//! or remainder by zero gives all ones, and the smallest value divided by -1 is itself, remainder 0.
+//! Undefined cases follow the hardware. A shift by at least the width shifts out all bits. A division or remainder by zero gives
+//! all ones. The smallest value divided by -1 is itself, with remainder 0.
 
 use super::word::{Map1, Map2, Word};
 use super::{Binary, Predicate, Rounding, Signedness, Unary};

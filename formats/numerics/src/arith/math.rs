@@ -1,6 +1,6 @@
-//! Functions of `f64` that the host's library lacks or defines otherwise.
+//! `f64` functions that the host's library lacks or defines differently.
 
-/// The larger value. Of a NaN and a number the number, unless NaN is to propagate; +0 is larger than -0.
+/// The larger value. A number wins over a NaN, unless NaN propagates; +0 is larger than -0.
 #[inline(always)]
 pub(super) fn max(a: f64, b: f64, propagate_nan: bool) -> f64 {
     if a.is_nan() || b.is_nan() {
@@ -13,7 +13,7 @@ pub(super) fn max(a: f64, b: f64, propagate_nan: bool) -> f64 {
     if a > b || (a == b && a.is_sign_positive()) { a } else { b }
 }
 
-/// `x` to an integer power, also where the power has more bits than an `f64` holds.
+/// `x` to an integer power, including powers with more bits than an `f64` holds.
 pub(super) fn powi(x: f64, power: i64) -> f64 {
     let magnitude = x.abs().powf(power as f64);
     if x.is_sign_negative() && power & 1 == 1 { -magnitude } else { magnitude }

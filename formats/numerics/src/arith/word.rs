@@ -1,7 +1,7 @@
-//! Element bits in bulk: vectors of the smallest unsigned word that holds a type, and how an operation is applied to them.
+//! Element bits in bulk: vectors of the smallest unsigned word that fits a type, and the application of operations to them.
 //!
-//! An operation says what it does as one closure over words, chosen once by operation and type; a [`Map1`] or [`Map2`] decides
-//! whether it runs on one value or along whole vectors, where the compiler sees a plain loop.
+//! An operation is one closure over words, selected once by operation and type. A [`Map1`] or [`Map2`] applies it to one value or
+//! to entire vectors, where the compiler sees a simple loop.
 
 use crate::Scalar;
 
@@ -56,7 +56,7 @@ word!(u16, W16);
 word!(u32, W32);
 word!(u64, W64);
 
-/// Runs an expression with `$words` bound to the vector inside, whatever its word is.
+/// Runs an expression with `$words` bound to the vector inside, for any word type.
 #[macro_export]
 macro_rules! each_lanes {
     ($lanes:expr, $words:ident => $body:expr) => {
@@ -101,7 +101,7 @@ impl Lanes {
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         (0..self.len()).map(|index| self.get(index))
     }
-    /// The elements at the given places, in their order.
+    /// The elements at the given positions, in their order.
     pub fn gather(&self, indices: impl Iterator<Item = usize>) -> Lanes {
         each_lanes!(self, words => Word::lanes(indices.map(|index| words[index]).collect()))
     }
@@ -149,7 +149,7 @@ impl Map3 for Once<3> {
     }
 }
 
-/// Whole vectors, element by element.
+/// Entire vectors, element by element.
 pub(super) struct Along<'a, const N: usize>(pub(super) [&'a Lanes; N]);
 
 fn words<A: Word>(lanes: &Lanes) -> &[A] {

@@ -1,4 +1,4 @@
-//! Attributes that say what they are: a tag and a payload, nested in arrays and dictionaries.
+//! Self-describing attributes: a tag and a payload, nested in arrays and dictionaries.
 
 use super::cursor::{Context, Cursor};
 use super::error::{ReadError, Result};
@@ -70,7 +70,7 @@ impl Tables<'_> {
         Ok(all.into())
     }
 
-    /// A counted list of dictionaries, each with its tag.
+    /// A counted list of dictionaries, each preceded by its tag.
     pub(super) fn dictionaries(&mut self, cursor: &mut Cursor<'_>) -> Result<Box<[Dictionary]>> {
         let all = self.attributes(cursor)?;
         let each = all.into_iter().map(|attribute| match attribute {
@@ -107,7 +107,7 @@ impl Tables<'_> {
         Ok(elements.into())
     }
 
-    /// The untagged dictionary of an op's hints; every value is a dictionary.
+    /// The untagged dictionary of an op's hints; each of its values is a dictionary.
     pub(super) fn hints(&mut self, cursor: &mut Cursor<'_>) -> Result<Dictionary> {
         self.hints_at(cursor, 0)
     }
@@ -137,7 +137,7 @@ impl Tables<'_> {
             let value = value.context(cursor, || format!("failed to parse DictionaryAttr value for key {}", strings.text(key)))?;
             entries.push((key, value));
         }
-        // A dictionary has no order; the reference keeps and prints it sorted.
+        // Dictionaries are unordered; NVIDIA's reader keeps and prints them sorted.
         entries.sort_by(|(a, _), (b, _)| self.strings.text(*a).cmp(self.strings.text(*b)));
         if let Some(pair) = entries.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             let key = self.strings.text(pair[0].0);
@@ -214,7 +214,7 @@ impl Tables<'_> {
     }
 }
 
-/// An integer written as its bits.
+/// An integer stored as its bits.
 pub(super) fn inline_integer(cursor: &mut Cursor<'_>, width: u32) -> Result<u64> {
     let value = cursor.varint().context(cursor, || format!("failed to read VarInt for inline integer (width={width})"))?;
     fits(cursor, value, width)
@@ -227,7 +227,7 @@ fn fits(cursor: &Cursor<'_>, value: u64, width: u32) -> Result<u64> {
     Ok(value)
 }
 
-/// An array in which the reference does not take the smallest and largest value.
+/// An array without the smallest and largest value, which NVIDIA's reader rejects.
 pub(super) fn checked_array<T: std::fmt::Display>(
     values: Result<Box<[T]>>,
     cursor: &Cursor<'_>,

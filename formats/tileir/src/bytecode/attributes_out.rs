@@ -1,4 +1,4 @@
-//! Attributes as bytes.
+//! Writes attributes.
 
 use super::preview_out::write_preview;
 use super::writer::{signed_varint, string, varint};
@@ -9,7 +9,7 @@ use crate::types::{Attribute, StringId, Type};
 use base::entity::Entity;
 use numerics::Scalar;
 
-/// Depth is bounded by the reader, so this may recurse.
+/// The reader bounds the depth, so this function may recurse.
 pub(super) fn write_attribute(out: &mut Vec<u8>, module: &Module, attribute: &Attribute) {
     match attribute {
         Attribute::Integer { ty, bits } => {
@@ -94,7 +94,7 @@ pub(super) fn write_dictionary(out: &mut Vec<u8>, module: &Module, entries: &[(S
     }
 }
 
-/// A byte that says which of the two follow.
+/// A byte that marks which of the two values follow.
 fn optional_pair(out: &mut Vec<u8>, first: Option<i64>, second: Option<i64>) {
     out.push(u8::from(first.is_some()) | u8::from(second.is_some()) << 1);
     first.into_iter().chain(second).for_each(|value| signed_varint(out, value));

@@ -1,4 +1,4 @@
-//! The ops of a function as bytes. Nesting is kept on a stack of our own, as when reading.
+//! Writes the ops of a function. An explicit stack holds the nesting, as in the reader.
 
 use super::attributes_out::{write_array, write_attribute, write_dictionary};
 use super::writer::{lacks, string, varint};
@@ -37,7 +37,7 @@ pub(super) fn write_body(module: &Module, function: &Function, version: Version)
 }
 
 enum Step {
-    /// The ops of a block from `at`; at its end the values are forgotten, save in the outermost block.
+    /// The ops of a block from `at` on. At its end, the values of an inner block lose their numbers.
     Ops {
         block: Block,
         at: usize,
@@ -45,7 +45,7 @@ enum Step {
     },
     Region(Region),
     Block(Block),
-    /// Gives numbers to the results of an op whose regions are written.
+    /// Numbers the results of an op after its regions.
     Results(ir::Op),
 }
 
@@ -105,7 +105,7 @@ impl BodyWriter<'_> {
         }
     }
 
-    /// Prints before 13.2 have no token.
+    /// A print op before 13.2 has no token.
     fn hides_result(&self, opcode: Opcode) -> bool {
         opcode == Opcode::PrintTko && !self.version.has(Feature::PrintToken)
     }
@@ -153,7 +153,7 @@ impl BodyWriter<'_> {
         }
     }
 
-    /// A field that the version does not have must be what files of that version mean.
+    /// A field that the version lacks must have the implied default of that version.
     fn check_versions(&self, opcode: Opcode, fields: &[FieldRef<'_>]) -> Result<()> {
         let info = opcode.info();
         for (field, field_info) in fields.iter().zip(info.fields) {

@@ -1,4 +1,4 @@
-//! A position in a stretch of bytes, and the primitives of the format.
+//! A position in a byte slice, and the primitives of the format.
 
 use super::error::{ReadError, Result};
 
@@ -40,7 +40,7 @@ impl<'a> Cursor<'a> {
         Ok(self.bytes(N as u64)?.try_into().expect("as many bytes as asked for"))
     }
 
-    /// Unsigned LEB128 of at most ten bytes; longer than necessary is allowed.
+    /// Unsigned LEB128 of at most ten bytes; overlong encodings are valid.
     pub(super) fn varint(&mut self) -> Result<u64> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
@@ -52,7 +52,7 @@ impl<'a> Cursor<'a> {
         }
         Err(ReadError::silent())
     }
-    /// A count, which the reference bounds.
+    /// A count, within the bounds of NVIDIA's reader.
     pub(super) fn count(&mut self) -> Result<u64> {
         const MAX: u64 = u32::MAX as u64 - 1;
         let value = self.varint()?;
@@ -75,7 +75,7 @@ impl<'a> Cursor<'a> {
             return Err(self.error(format!("array size in bytecode ({count}) exceeds maximum supported capacity")));
         }
         if count > self.remaining() as u64 {
-            // The reference reads what is there before it fails, which shows in the offset it reports.
+            // NVIDIA's reader consumes the available elements before it fails, so the reported offset is after them.
             self.offset = self.data.len() - self.remaining() % N;
             return Err(ReadError::silent());
         }
@@ -86,7 +86,7 @@ impl<'a> Cursor<'a> {
         Ok(items.into_boxed_slice())
     }
 
-    /// Skips to a multiple of `alignment` from the start of the stretch.
+    /// Skips to a multiple of `alignment` from the start of the slice.
     pub(super) fn align(&mut self, alignment: u64) -> Result<()> {
         if alignment < 2 {
             return Ok(());
@@ -100,7 +100,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Adds the words of the next level to a failure.
+/// Adds the message of the enclosing level to an error.
 pub(super) trait Context<T> {
     fn context<D: std::fmt::Display>(self, cursor: &Cursor<'_>, message: impl FnOnce() -> D) -> Result<T>;
     fn says(self, cursor: &Cursor<'_>, message: &str) -> Result<T>;

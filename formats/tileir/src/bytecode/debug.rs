@@ -1,4 +1,4 @@
-//! The debug section: per function a list of records, one for the function and one for each op in order, and the records.
+//! The debug section: for each function the records of the function and of its ops in order, then the records themselves.
 
 use super::cursor::{Context, Cursor};
 use super::error::{ReadError, Result};
@@ -32,7 +32,7 @@ pub(super) struct Debug<'a> {
     pub(super) info: DebugInfo,
 }
 
-/// Where the next location of a function is found.
+/// The source of a function's next location.
 pub(super) enum Locations {
     None,
     From(u64),
@@ -65,7 +65,7 @@ impl<'a> Debug<'a> {
         })
     }
 
-    /// The locations of a function that names entry `index`; 0 means it has none.
+    /// The locations of a function with entry `index`; 0 means none.
     pub(super) fn locations(&self, index: u64) -> Locations {
         match index.checked_sub(1) {
             None => Locations::None,
@@ -98,7 +98,7 @@ impl<'a> Debug<'a> {
         }
     }
 
-    /// A scope of one of the kinds that `accept` takes.
+    /// A scope of a kind that `accept` allows.
     fn scope(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>, accept: fn(&ScopeData) -> bool) -> Result<Scope> {
         let index = cursor.varint()?;
         match self.record(index, strings)? {
@@ -107,7 +107,7 @@ impl<'a> Debug<'a> {
         }
     }
 
-    /// A record by its number in the file, where 0 stands for the unknown location.
+    /// A record by its number in the file; 0 is the unknown location.
     fn record(&mut self, index: u64, strings: &mut Strings<'_>) -> Result<Record> {
         let Some(number) = index.checked_sub(1) else { return Ok(Record::Loc(Loc::UNKNOWN)) };
         let slot = usize::try_from(number).ok().filter(|slot| *slot < self.records.len()).ok_or_else(ReadError::silent)?;
@@ -133,7 +133,7 @@ impl<'a> Debug<'a> {
     fn decode(&mut self, bytes: &'a [u8], strings: &mut Strings<'_>) -> Result<Record> {
         let mut cursor = Cursor::new(bytes);
         let kind = cursor.varint()? as u8;
-        // Offsets in messages count from after the tag.
+        // Offsets in messages start after the tag.
         let mut cursor = Cursor::new(cursor.rest());
         let c = &mut cursor;
         match u64::from(kind) {
@@ -211,7 +211,7 @@ impl<'a> Debug<'a> {
         let id = strings.get_lossy(index)?;
         Ok(*self.names.entry(id).or_insert_with(|| self.info.names.push(strings.text(id).into())))
     }
-    // Equal records are one, as in the reference.
+    // Deduplicates records, as NVIDIA's reader does.
     fn push_scope(&mut self, scope: ScopeData) -> Record {
         Record::Scope(*self.scopes.entry(scope.clone()).or_insert_with(|| self.info.scopes.push(scope)))
     }

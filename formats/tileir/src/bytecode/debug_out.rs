@@ -1,4 +1,4 @@
-//! The debug section.
+//! Writes the debug section.
 
 use super::debug_tag as tag;
 use super::writer::{StringTable, pad, varint};
@@ -13,7 +13,7 @@ enum Item {
     Scope(Scope),
 }
 
-/// Collects what functions refer to; records are numbered when first needed, what they refer to before them.
+/// Collects the records that functions refer to. A record is numbered on first use, after the records it refers to.
 pub(super) struct DebugWriter<'a> {
     debug: &'a DebugInfo,
     version: Version,
@@ -28,7 +28,7 @@ impl<'a> DebugWriter<'a> {
         DebugWriter { debug, version, order: Vec::new(), numbers: HashMap::new(), starts: Vec::new(), indices: Vec::new() }
     }
 
-    /// Notes the locations of a function and its ops. The entry of the function, or 0 when all are unknown.
+    /// Adds the locations of a function and its ops. Returns the function's entry, or 0 if all are unknown.
     pub(super) fn function(&mut self, locs: &[Loc]) -> u64 {
         let numbers: Vec<u64> = locs.iter().map(|loc| self.number(Item::Loc(*loc))).collect();
         if numbers.iter().all(|number| *number == 0) {
@@ -39,7 +39,7 @@ impl<'a> DebugWriter<'a> {
         self.starts.len() as u64
     }
 
-    /// The number of a record, 0 for the unknown location.
+    /// The number of a record; 0 is the unknown location.
     fn number(&mut self, item: Item) -> u64 {
         let mut pending = vec![item];
         while let Some(item) = pending.last().copied() {
@@ -62,7 +62,7 @@ impl<'a> DebugWriter<'a> {
         self.numbers[&item]
     }
 
-    /// What a record refers to; none when bytecode has no record for it.
+    /// The items that a record refers to; none if bytecode cannot express the record.
     fn parts(&self, item: Item) -> Option<Vec<Item>> {
         match item {
             Item::Loc(loc) => match &self.debug.locs[loc] {

@@ -1,19 +1,19 @@
-//! What the reader says when it refuses a file: the cause and then one line for each level it was nested in.
+//! Errors of the reader: the cause, and one line per enclosing level.
 
 use base::Diagnostic;
 
-/// The lines NVIDIA's reader prints, innermost first, without the `error: ` before each and without the last one, which names
-/// the tool's own conclusion.
+/// The lines of NVIDIA's reader, innermost first, without the leading `error: `. The last line, the tool's own conclusion, is not
+/// included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadError {
     pub lines: Vec<Line>,
-    /// Where the op that broke a rule came from in the source, when the file says.
+    /// The source position of the op that violates a rule, if the file has one.
     pub position: Option<(String, u32, u32)>,
-    /// Whether the last line of the reference, that the input is no Tile IR bytecode, follows.
+    /// Whether NVIDIA's final line follows, that the input is not Tile IR bytecode.
     pub concluded: bool,
 }
 
-/// One line of a refusal, and the byte it is about.
+/// One line of an error, and the byte it refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     pub offset: Option<usize>,
@@ -22,11 +22,11 @@ pub struct Line {
 
 pub(super) type Result<T> = std::result::Result<T, ReadError>;
 
-/// The last line of every refusal.
+/// The last line of every error.
 pub const CONCLUSION: &str = "input does not correspond to Tile IR bytecode";
 
 impl ReadError {
-    /// A failure whose cause the level above puts into words.
+    /// An error whose cause the enclosing level words.
     pub(super) fn silent() -> ReadError {
         ReadError { lines: Vec::new(), position: None, concluded: true }
     }
@@ -36,7 +36,7 @@ impl ReadError {
     pub(super) fn at(offset: usize, message: impl std::fmt::Display) -> ReadError {
         ReadError { lines: vec![Line::at(offset, message)], ..ReadError::silent() }
     }
-    /// A refusal that stands alone.
+    /// An error of a single line.
     pub(super) fn alone(message: impl Into<String>) -> ReadError {
         ReadError { concluded: false, ..ReadError::plain(message) }
     }
@@ -45,7 +45,7 @@ impl ReadError {
         self
     }
 
-    /// The refusal as a diagnostic about the file `name`. In the reference's style it prints exactly the reference's lines.
+    /// The error as a diagnostic for the file `name`. In the reference style it prints exactly NVIDIA's lines.
     pub fn into_diagnostic(self, name: &str) -> Box<Diagnostic> {
         let conclusion = self.concluded.then(|| Line::plain(CONCLUSION));
         let lines: Vec<Line> = self.lines.into_iter().chain(conclusion).collect();
@@ -54,7 +54,7 @@ impl ReadError {
         diagnostic.notes = lines.iter().skip(1).map(Line::note).collect();
         diagnostic.reference = lines.iter().map(Line::to_string).collect();
         match self.position {
-            // The reference prints these without a location, so this is no source place.
+            // NVIDIA's reader prints these lines without a location, so the position is text and not a diagnostic position.
             Some((file, line, column)) => {
                 diagnostic.at(base::diag::Place::Entity(format!("{file}:{line}:{column}"))).note(format!("in {name}"))
             }
@@ -75,7 +75,7 @@ impl Line {
     }
 }
 
-/// As the reference prints it after `error: `.
+/// NVIDIA's text after `error: `.
 impl std::fmt::Display for Line {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.offset {

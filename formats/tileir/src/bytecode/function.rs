@@ -1,6 +1,7 @@
-//! Functions: the table, and the ops of a body.
+//! Functions: the function table, and the ops of a body.
 //!
-//! Nesting depth is the file's choice, so blocks that are being read are on a stack of [`Frame`]s and not on ours.
+//! Invariant: reading does not recurse. The file decides the nesting depth, so an explicit stack of [`Frame`]s holds the open
+//! blocks.
 
 use super::attributes::checked_array;
 use super::cursor::{Context, Cursor};
@@ -32,22 +33,22 @@ pub(super) struct FunctionRecord<'a> {
     hints: Option<Attribute>,
     arg_attrs: Box<[Dictionary]>,
     body: &'a [u8],
-    /// What it says when there is no body.
+    /// The declaration of a function without a body.
     external: Option<ExternRecord>,
 }
 
-/// What a record becomes.
+/// The decoded form of a record.
 pub(super) enum Decoded {
     Entry(Function),
     Extern(Extern),
-    /// A function with a body that is no entry, which no program may have.
+    /// A function that has a body but is not an entry; no valid program has one.
     Device,
 }
 
-/// What the record of a function is one of.
+/// The kind of function in a record.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// Not called from outside the program.
+    /// Not callable from outside the program.
     Device,
     Entry,
     ExternImplementation,
@@ -100,7 +101,7 @@ impl<'a> Tables<'a> {
         let unrecognized = |bits: u8| cursor.error(format!("function entry has unrecognized flag bits (0x{bits:X});"));
         if !self.version.has(Feature::FunctionForm) {
             let others = flags & !(flag::PRIVATE | flag::KERNEL | flag::HINTS);
-            // Files of earlier versions may have anything in the other bits.
+            // Earlier versions allow any value in the other bits.
             if others != 0 && self.version.has(Feature::FunctionBits) {
                 return Err(unrecognized(others));
             }
@@ -119,7 +120,7 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// An array with a dictionary for each parameter, or an empty one.
+    /// An array with one dictionary per parameter, or an empty array.
     fn argument_attributes(&mut self, cursor: &mut Cursor<'_>) -> Result<Box<[Dictionary]>> {
         let tag = cursor.varint().says(cursor, "failed to read the attributes of the arguments")?;
         if tag != u64::from(AttributeKind::Array.row().tag) {
@@ -182,7 +183,7 @@ impl<'a> Tables<'a> {
         Ok(Decoded::Entry(Function { name, ty, visibility, hints, arg_attrs, body, region, loc }))
     }
 
-    /// The hints of an entry; none when the attribute is of another kind.
+    /// The hints of an entry; none if the attribute has another kind.
     fn entry_hints(&self, record: &FunctionRecord<'_>) -> Option<Option<Dictionary>> {
         match &record.hints {
             None => Some(None),
@@ -203,29 +204,29 @@ struct BodyReader<'t, 'a> {
     cursor: Cursor<'a>,
     body: Body<Op, TypeId>,
     locations: Locations,
-    /// What an operand number means at this point.
+    /// The value of each operand number at this point.
     values: Vec<Value>,
 }
 
-/// An op whose regions are being read. The op itself is already in its block, so ids follow program order.
+/// An op whose regions are being read. The op is already in its block, so ids follow program order.
 struct Frame {
     op: ir::Op,
-    /// How many of its results have a number for later ops; a 13.1 print has a token that has none.
+    /// The number of results that later ops can refer to; a 13.1 print has a token without a number.
     numbered: usize,
     regions: SmallVec<[Region; 2]>,
-    /// How many of the regions were begun, and how many blocks the current one has.
+    /// The number of regions begun, and of blocks in the current region.
     begun: usize,
     blocks: u64,
     block: Block,
     block_number: u64,
-    /// Ops of the block, and which is next.
+    /// The number of ops of the block, and the index of the next.
     ops: u64,
     op_number: u64,
-    /// How many values there were before the block.
+    /// The number of values before the block.
     values: usize,
 }
 
-/// All of an op but its regions.
+/// An op without its regions.
 struct Head {
     opcode: Opcode,
     fields: SmallVec<[FieldValue; 8]>,
@@ -247,7 +248,7 @@ impl BodyReader<'_, '_> {
         }
     }
 
-    /// Reads the next op of the innermost block, or leaves the block, region and op that are complete.
+    /// Reads the next op of the innermost block, or closes the completed block, region and op.
     fn step(&mut self, stack: &mut Vec<Frame>) -> Result<()> {
         let frame = stack.last_mut().expect("there is a block to go on with");
         if frame.op_number < frame.ops {
@@ -257,7 +258,7 @@ impl BodyReader<'_, '_> {
         self.end_block(stack)
     }
 
-    /// The reference's account of where it was, outwards.
+    /// Adds NVIDIA's lines for the enclosing levels, from the inside out.
     fn unwind(&self, mut error: ReadError, stack: &[Frame]) -> ReadError {
         let at = self.cursor.offset();
         for frame in stack.iter().rev() {
@@ -295,7 +296,7 @@ impl BodyReader<'_, '_> {
         self.region(stack)
     }
 
-    /// Adds an op to its block.
+    /// Appends an op to its block.
     fn append(
         &mut self,
         into: Block,
@@ -317,13 +318,13 @@ impl BodyReader<'_, '_> {
             && inbounds.len() == rank
             && !inbounds.contains(&true)
         {
-            // No promise for any dimension is no promise.
+            // An access without any in-bounds promise has an empty list.
             *inbounds = Box::default();
         }
         Ok(self.body.append(into, kind, results, loc))
     }
 
-    /// An op is complete: its results get numbers, and the block goes on.
+    /// Completes an op: its results receive numbers, and its block continues.
     fn leave(&mut self, op: ir::Op, numbered: usize, stack: &mut [Frame]) {
         self.values.extend(self.body.ops[op].results.iter().take(numbered));
         if let Some(frame) = stack.last_mut() {
@@ -331,7 +332,7 @@ impl BodyReader<'_, '_> {
         }
     }
 
-    /// Begins the next region of the innermost op, or ends the op when it has all.
+    /// Begins the next region of the innermost op, or ends the op after its last region.
     fn region(&mut self, stack: &mut Vec<Frame>) -> Result<()> {
         loop {
             let frame = stack.last_mut().expect("an op with regions is on the stack");
@@ -380,7 +381,7 @@ impl BodyReader<'_, '_> {
         if frame.block_number < frame.blocks { self.block(stack) } else { self.region(stack) }
     }
 
-    /// Reads all of an op but its regions.
+    /// Reads an op without its regions.
     fn op_head(&mut self) -> Result<Head> {
         let number = self.cursor.varint().says(&self.cursor, "failed to read operation opcode.")?;
         let version = self.tables.version;
@@ -449,7 +450,7 @@ impl BodyReader<'_, '_> {
         }
         let mut types = SmallVec::new();
         if opcode == Opcode::PrintTko {
-            // The token came with 13.2. Older prints get one that nothing can refer to.
+            // The token exists from 13.2 on. Older prints receive one that no op can refer to.
             let expected = u64::from(self.tables.version.has(Feature::PrintToken));
             for _ in 0..expected {
                 types.push(self.result_type(0, class)?);
@@ -482,7 +483,7 @@ impl BodyReader<'_, '_> {
             let left = self.cursor.count().says(&self.cursor, "failed to read operand count")?;
             *state = Operands::Counted { left, seen: 0 };
         }
-        // Ops with segments name the segment in their messages, others count operands.
+        // Messages of ops with segments name the segment; messages of other ops count operands.
         let segmented = info.layout == Layout::Segments || info.flag_fields().any(|(_, field)| field.shape.is_operand());
         match field.shape {
             Shape::OptionalOperand => {
@@ -499,7 +500,7 @@ impl BodyReader<'_, '_> {
                     _ => state.left(),
                 };
                 let mut values = Vec::new();
-                // A count with the top bit set is negative to the reference, which then reads nothing.
+                // NVIDIA's reader treats a count with the top bit set as negative and reads no element.
                 for element in 0..(count as i64).max(0) as u64 {
                     values.push(self.operand(field, segmented, element, state)?);
                 }
@@ -595,7 +596,7 @@ impl BodyReader<'_, '_> {
     }
 }
 
-/// How many operands an op still has, where they are counted together.
+/// The remaining operands of an op whose operands share one count.
 enum Operands {
     Uncounted { seen: u64 },
     Counted { left: u64, seen: u64 },
@@ -608,7 +609,7 @@ impl Operands {
             Operands::Counted { left, .. } => *left,
         }
     }
-    /// The number of the next operand; none when the count says there is none.
+    /// The number of the next operand; none if the count is used up.
     fn take(&mut self) -> Option<u64> {
         match self {
             Operands::Uncounted { seen } => {

@@ -1,13 +1,14 @@
-//! NVIDIA's bytecode container, of all versions that [`crate::version`] lists: reading and writing.
+//! Reader and writer of NVIDIA's bytecode container, for all versions in [`crate::version`].
 //!
-//! A file is the magic, the version, and sections that may come in any order; the string and the function section are
-//! mandatory. Tables hold offsets, so types and debug records are decoded when they are referred to and a broken record that
-//! nothing uses does no harm. What is refused is refused in the words of NVIDIA's reader ([`error`]), because people's tools
-//! parse them.
+//! A file is a magic number, a version, and sections in any order; the string and function sections are mandatory. Tables hold
+//! offsets. Types and debug records are therefore decoded on use, and a broken unused record does no harm.
+//! Errors have the words of NVIDIA's reader ([`error`]), because client tools parse them.
 //!
-//! Beyond the reference's own rules the reader refuses, to stay linear in time and memory: types of rank above
-//! [`MAX_RANK`], attributes nested deeper than [`MAX_DEPTH`], strings or type records that overlap so often that they are
-//! together larger than [`EXPANSION`] times the file, and more entry parameters than the file has bytes.
+//! Invariant: reading is linear in time and memory. The reader therefore rejects more than NVIDIA's:
+//! - types of rank above [`MAX_RANK`],
+//! - attributes nested deeper than [`MAX_DEPTH`],
+//! - strings or type records that overlap to more than [`EXPANSION`] times the file's size,
+//! - more entry parameters than the file has bytes.
 
 mod attributes;
 mod attributes_out;
@@ -32,11 +33,11 @@ pub use writer::write;
 pub const MAGIC: [u8; 8] = *b"\x7fTileIR\0";
 pub const MAX_RANK: usize = 64;
 pub const MAX_DEPTH: usize = 64;
-/// Debug scopes and call sites nest as deep as inlining did.
+/// Debug scopes and call sites nest as deep as the producer inlined.
 pub const MAX_DEBUG_DEPTH: usize = 256;
 pub const EXPANSION: usize = 4;
 
-/// What a writer puts between a section's header and its aligned payload; readers ignore it.
+/// The padding byte between a section's header and its aligned payload; readers ignore it.
 const PADDING: u8 = 0xCB;
 
 mod section {
@@ -51,7 +52,7 @@ mod section {
     pub(super) const COUNT: u8 = 8;
 }
 
-/// Bits of the flags byte of a function. From [`crate::gates::Feature::FunctionForm`] on, three of them are a number.
+/// The flags byte of a function. From [`crate::gates::Feature::FunctionForm`] on, three of its bits are a number.
 mod flag {
     pub(super) const PRIVATE: u8 = 1;
     pub(super) const KERNEL: u8 = 2;

@@ -1,4 +1,4 @@
-//! Preview content: symbolic expressions, types made of them, and functions that have no body here.
+//! Reads preview content: symbolic expressions, types that contain them, and functions without a body in this module.
 
 use super::cursor::{Context, Cursor};
 use super::error::{ReadError, Result};
@@ -11,7 +11,7 @@ use crate::gates::{ATTRIBUTES, AttributeKind, TypeKind};
 use crate::preview::{ExprOp, Extern, Fragment, Implementation, MemorySpace, Preview, PreviewType, Synchronization};
 use crate::types::{Attribute, DYNAMIC, Dictionary, StringId, TypeId};
 
-/// Reads an attribute whose tag must be that of preview content.
+/// Reads an attribute whose tag must belong to preview content.
 pub(super) fn tagged(types: &mut Types<'_>, strings: &mut Strings<'_>, cursor: &mut Cursor<'_>, depth: usize) -> Result<Preview> {
     let number = cursor.varint().says(cursor, "failed to read AttributeTag for self-contained attribute.")?;
     let row = ATTRIBUTES.iter().find(|row| u64::from(row.tag) == number && row.preview);
@@ -91,7 +91,7 @@ fn list(types: &mut Types<'_>, strings: &mut Strings<'_>, cursor: &mut Cursor<'_
 }
 
 impl Types<'_> {
-    /// The payload of a type that only preview content has.
+    /// The payload of a type that exists only in preview content.
     pub(super) fn preview_type(
         &mut self,
         kind: TypeKind,
@@ -129,7 +129,7 @@ impl Types<'_> {
         Ok(Fragment { symbols, shape, element, space, layout, map, alignment })
     }
 
-    /// What follows the dimensions of a tile of which some are expressions.
+    /// The remainder of a tile type with symbolic dimensions.
     pub(super) fn symbolic_tile(
         &mut self,
         element: TypeId,
@@ -143,7 +143,7 @@ impl Types<'_> {
     }
 }
 
-/// The extents of a symbolic shape, which the dimensions repeat where they are numbers.
+/// The extents of a symbolic shape; numeric extents repeat in the dimensions.
 pub(crate) fn symbolic(tuple: Preview, shape: &[i64]) -> std::result::Result<Box<[Preview]>, String> {
     let Preview::Tuple(symbols) = tuple else { return Err("a symbolic shape is a tuple".into()) };
     check_symbols(&symbols, shape)?;
@@ -166,7 +166,7 @@ pub(crate) fn check_symbols(symbols: &[Preview], shape: &[i64]) -> std::result::
     Ok(())
 }
 
-/// What a record of the function table says of a function without a body.
+/// The function table's record of a function without a body.
 pub(super) struct ExternRecord {
     pub(super) const_params: Box<[Preview]>,
     pub(super) implementation: Option<Box<Implementation>>,
@@ -193,7 +193,7 @@ impl Tables<'_> {
         list(&mut self.types, &mut self.strings, cursor, 0)
     }
 
-    /// The parameters of a declaration that are known when the program is written: a tagged array.
+    /// The constant parameters of a declaration: a tagged array.
     pub(super) fn declaration(&mut self, cursor: &mut Cursor<'_>) -> Result<ExternRecord> {
         let tag = cursor.varint().says(cursor, "failed to read the parameters of a declaration")?;
         if tag != u64::from(AttributeKind::Array.row().tag) {
@@ -203,7 +203,7 @@ impl Tables<'_> {
         Ok(ExternRecord { const_params, implementation: None, arg_attrs: None, ty: None })
     }
 
-    /// The op record of an implementation, which stands in the function table.
+    /// The op record of an implementation in the function table.
     pub(super) fn implementation(&mut self, cursor: &mut Cursor<'_>) -> Result<ExternRecord> {
         let record = self.implementation_fields(cursor);
         record.says(cursor, "failed to parse extern implementation in function table")
@@ -247,7 +247,7 @@ impl Tables<'_> {
         Ok(ExternRecord { const_params, implementation: Some(Box::new(implementation)), arg_attrs, ty: Some(ty) })
     }
 
-    /// Strings, each with its tag.
+    /// Strings, each preceded by its tag.
     fn names(&mut self, cursor: &mut Cursor<'_>) -> Result<Box<[StringId]>> {
         let count = cursor.count().says(cursor, "failed to read size for ArrayAttr.")?;
         let mut names = Vec::new();

@@ -1,4 +1,4 @@
-//! Preview content as bytes.
+//! Writes preview content.
 
 use super::attributes_out::{write_array, write_attribute, write_dictionary};
 use super::writer::{signed_varint, string, varint};
@@ -9,7 +9,7 @@ use crate::preview::{ExprOp, Extern, Implementation, Preview};
 use crate::types::{Attribute, StringId};
 use base::entity::Entity;
 
-/// Depth is bounded by the reader, so this may recurse.
+/// The reader bounds the depth, so this function may recurse.
 pub(super) fn write_preview(out: &mut Vec<u8>, attribute: &Preview) {
     let kind = match attribute {
         Preview::Int(_) => AttributeKind::ExprInt,
@@ -60,7 +60,7 @@ pub(super) fn write_list(out: &mut Vec<u8>, items: &[Preview]) {
     items.iter().for_each(|item| write_preview(out, item));
 }
 
-/// Declarations are functions without a form, implementations have one; both are private.
+/// Declarations have no function form, implementations have one; both are private.
 const IMPLEMENTATION: u8 = 2 << 1;
 
 /// The record of a function without a body; `loc` is its entry in the debug section.

@@ -1,4 +1,4 @@
-//! The file: header, sections, function table, globals.
+//! The file level: header, sections, function table and globals.
 
 use super::cursor::{Context, Cursor};
 use super::debug::Debug;
@@ -16,19 +16,19 @@ use crate::verify::{self, Failure};
 use crate::version::Version;
 use base::{DebugInfo, Loc};
 
-/// What a reader takes besides the language itself.
+/// The optional language features of a reader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
-    /// Preview content for code of single threads.
+    /// Preview content for SIMT code.
     pub simt: bool,
 }
 
 impl Features {
-    /// The names that `--preview` takes.
+    /// The names that `--preview` accepts.
     pub const NAMES: &'static [&'static str] = &["simt"];
     pub const ALL: Features = Features { simt: true };
 
-    /// The features of a comma list, or the name that is none.
+    /// Parses a comma-separated list. The error is the first unknown name.
     pub fn parse(list: &str) -> std::result::Result<Features, &str> {
         let mut features = Features::default();
         for name in list.split(',') {
@@ -41,14 +41,14 @@ impl Features {
     }
 }
 
-/// A program and where it came from.
+/// A program and its locations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Read {
     pub module: Module,
     pub debug: DebugInfo,
 }
 
-/// What the parts of a file refer to.
+/// The tables that the parts of a file refer to.
 pub(super) struct Tables<'a> {
     pub(super) version: Version,
     /// Whether the header announces preview content.
@@ -57,7 +57,7 @@ pub(super) struct Tables<'a> {
     pub(super) types: Types<'a>,
     pub(super) constants: Constants<'a>,
     pub(super) debug: Debug<'a>,
-    /// How many entry parameters may still be made; more than the file has bytes cannot be meant.
+    /// The remaining number of entry parameters. A valid file has fewer parameters than bytes.
     pub(super) parameters: usize,
 }
 
@@ -74,17 +74,17 @@ pub fn read(bytes: &[u8], features: Features) -> Result<Read> {
     Ok(read)
 }
 
-/// What follows a rule of the language that is broken.
+/// The line after a violated language rule.
 const VERIFICATION: &str = "verification failed for deserialized cuda_tile::ModuleOp";
 
-/// What follows a rule of the format that is broken.
+/// The line after a violated format rule.
 const INEXPRESSIBLE: &str = "deserialized module does not conform to bytecode format invariants";
 
 fn decode(bytes: &[u8], features: Features) -> Result<Read> {
     let mut cursor = Cursor::new(bytes);
     let (version, preview) = header(&mut cursor, bytes, features)?;
     let sections = sections(&mut cursor)?;
-    // The offset in the messages of this level is that of the end of the file.
+    // Messages of this level have the offset of the file's end.
     let at = |error: ReadError, message: &str| error.then(cursor.offset(), message);
 
     let Some(strings) = sections[section::STRING as usize] else {
@@ -150,7 +150,7 @@ fn decode(bytes: &[u8], features: Features) -> Result<Read> {
     Ok(Read { module, debug: tables.debug.info })
 }
 
-/// Entries, and functions without a body, which only a preview feature has. Others have no place in a file.
+/// Separates entries from functions without a body, which need a preview feature. Other functions are invalid.
 fn separate(all: Vec<Decoded>, features: Features) -> Result<(Vec<Function>, Vec<Extern>)> {
     let (mut functions, mut externs) = (Vec::new(), Vec::new());
     let mut device = false;
@@ -169,13 +169,13 @@ fn separate(all: Vec<Decoded>, features: Features) -> Result<(Vec<Function>, Vec
     Err(ReadError { lines: lines.into_iter().map(Line::plain).collect(), ..ReadError::silent() })
 }
 
-/// The version, and whether preview content is announced.
+/// The version, and whether the header announces preview content.
 fn header(cursor: &mut Cursor<'_>, bytes: &[u8], features: Features) -> Result<(Version, bool)> {
     if !bytes.starts_with(&MAGIC) {
         return Err(not_bytecode(bytes));
     }
     cursor.bytes(MAGIC.len() as u64)?;
-    // The reference reads a byte that is missing as the zero after the end of its buffer.
+    // NVIDIA's reader reads a missing byte as the zero after its buffer.
     let (major, minor) = (cursor.byte().unwrap_or(0), cursor.byte().unwrap_or(0));
     let Some(version) = Version::new(major, minor) else {
         return Err(ReadError::alone(format!("unsupported Tile IR bytecode version: {major}.{minor}")));
@@ -202,10 +202,10 @@ fn header(cursor: &mut Cursor<'_>, bytes: &[u8], features: Features) -> Result<(
     Ok((version, true))
 }
 
-/// The bit of the word after the version that announces preview content; it has no other.
+/// The announcement bit in the word after the version; the word has no other bits.
 const PREVIEW: u16 = 1;
 
-/// What the file looks like instead. The reference knows only ordinary MLIR bytecode.
+/// The actual kind of a file without the magic number. NVIDIA's reader recognises only MLIR bytecode.
 fn not_bytecode(bytes: &[u8]) -> ReadError {
     if bytes.starts_with(b"ML\xefR") {
         return ReadError::alone(format!("{} (it looks like MLIR bytecode instead)", super::error::CONCLUSION));
@@ -213,7 +213,7 @@ fn not_bytecode(bytes: &[u8]) -> ReadError {
     ReadError::silent()
 }
 
-/// The payloads by section number; a later section replaces an earlier one of the same kind.
+/// The payloads by section number. A later section replaces an earlier one of the same kind.
 fn sections<'a>(cursor: &mut Cursor<'a>) -> Result<[Option<&'a [u8]>; section::COUNT as usize]> {
     let mut payloads = [None; section::COUNT as usize];
     loop {

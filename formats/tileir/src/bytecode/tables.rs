@@ -1,4 +1,4 @@
-//! The string and constant tables: what is referred to is copied into the module once, the rest is left out.
+//! The string and constant tables. Entries in use are copied into the module once; others are dropped.
 
 use super::EXPANSION;
 use super::cursor::{Context, Cursor};
@@ -8,7 +8,7 @@ use crate::types::{ConstantId, StringId};
 use base::Arena;
 use std::collections::{HashMap, HashSet};
 
-/// Little-endian offsets, decoded when asked for.
+/// Little-endian offsets, decoded on access.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Offsets<'a>(pub(super) &'a [u8]);
 
@@ -17,13 +17,13 @@ impl Offsets<'_> {
         self.0.len() / 4
     }
     pub(super) fn get(self, index: usize) -> Option<u32> {
-        // The index is a number of the file.
+        // The file supplies the index.
         let bytes = self.0.get(index.checked_mul(4)?..)?.first_chunk()?;
         Some(u32::from_le_bytes(*bytes))
     }
 }
 
-/// A table of `u32` offsets and what they point into: count, padding, offsets, data.
+/// A table of `u32` offsets and their data: count, padding, offsets, data.
 pub(super) fn offset_table<'a>(payload: &'a [u8], what: &str) -> Result<(Offsets<'a>, &'a [u8])> {
     let mut cursor = Cursor::new(payload);
     let count = cursor.varint()?;
@@ -57,9 +57,9 @@ pub(super) struct Strings<'a> {
     by_text: HashMap<String, StringId>,
     copied: usize,
     limit: usize,
-    /// The strings that are not UTF-8.
+    /// The indices of strings that are not UTF-8.
     lossy: HashSet<usize>,
-    /// The first such string that the program itself refers to; the file is refused for it once everything else is known.
+    /// The first such string in the program itself. The reader rejects the file for it after all other checks.
     pub(super) not_utf8: Option<u64>,
     pub(super) arena: Arena<StringId, String>,
 }
@@ -80,7 +80,7 @@ impl<'a> Strings<'a> {
         })
     }
 
-    /// A string of the program. A name, format or key that is not UTF-8 would be another one in the output.
+    /// A string of the program. A name, format or key that is not UTF-8 would change in the output.
     pub(super) fn get(&mut self, index: u64) -> Result<StringId> {
         let id = self.get_lossy(index)?;
         if self.lossy.contains(&(index as usize)) {
@@ -89,7 +89,7 @@ impl<'a> Strings<'a> {
         Ok(id)
     }
 
-    /// A string that only people read: file names, for example, may be in any encoding. Bytes that are not UTF-8 become U+FFFD.
+    /// A string for people, such as a file name, which may have any encoding. Invalid UTF-8 becomes U+FFFD.
     pub(super) fn get_lossy(&mut self, index: u64) -> Result<StringId> {
         if index >= self.offsets.len() as u64 {
             return Err(ReadError::plain(format!("string index {index} out of bounds")));
@@ -119,7 +119,7 @@ impl<'a> Strings<'a> {
         Ok(id)
     }
 
-    /// A string ends where the next begins; offsets past the end give what is there, as in the reference.
+    /// A string ends at the next offset. As in NVIDIA's reader, an offset past the end gives the available bytes.
     fn slice(&self, index: usize) -> &'a [u8] {
         let start = self.offsets.get(index).unwrap_or_default();
         let end = self.offsets.get(index + 1).unwrap_or(self.data.len() as u32);
@@ -137,7 +137,7 @@ impl<'a> Strings<'a> {
     }
 }
 
-/// The raw records of the constant section; each is a length and data.
+/// The raw records of the constant section, each a length and data.
 #[derive(Default)]
 pub(super) struct Constants<'a> {
     offsets: &'a [u8],
@@ -186,7 +186,7 @@ impl<'a> Constants<'a> {
         self.ids.len() as u64
     }
 
-    /// The data of a constant after `check` has seen it. `index` is in range; each use may have another type.
+    /// The data of a constant, after `check` accepts it. `index` is in range; each use may have another type.
     pub(super) fn get(&mut self, index: u64, check: impl FnOnce(&[u8], &Cursor<'_>) -> Result<()>) -> Result<ConstantId> {
         let slot = index as usize;
         let mut cursor = Cursor::new(&self.data[self.offset(slot) as usize..self.offset(slot + 1) as usize]);

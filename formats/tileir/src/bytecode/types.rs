@@ -1,4 +1,4 @@
-//! The type table: records are decoded when something refers to them, and equal types become one.
+//! The type table. Records are decoded on use, and equal types share one id.
 
 use super::cursor::{Context, Cursor};
 use super::error::{ReadError, Result};
@@ -15,7 +15,8 @@ use base::{Arena, entity::Entity};
 use core_dialect::memory::Padding;
 use std::collections::HashMap;
 
-/// A valid type nests at most function, view, tensor view, scalar; more is a mistake and found before it costs stack.
+/// A valid type nests at most four levels: function, view, tensor view, scalar. The limit finds errors before they exhaust the
+/// stack.
 const MAX_NESTING: usize = 16;
 
 pub(super) struct Types<'a> {
@@ -64,7 +65,7 @@ impl<'a> Types<'a> {
         self.get(index, strings)
     }
 
-    /// `strings` is what symbolic names in types refer to.
+    /// Symbolic names in types refer to `strings`.
     pub(super) fn get(&mut self, index: u64, strings: &mut Strings<'_>) -> Result<TypeId> {
         let slot = usize::try_from(index).ok().filter(|slot| *slot < self.ids.len()).ok_or_else(ReadError::silent)?;
         if let Some(id) = self.ids[slot] {
@@ -89,7 +90,7 @@ impl<'a> Types<'a> {
     fn decode(&mut self, record: &'a [u8], strings: &mut Strings<'_>) -> Result<Type> {
         let mut cursor = Cursor::new(record);
         let type_tag = cursor.varint()? as u8;
-        // Offsets in messages count from after the tag.
+        // Offsets in messages start after the tag.
         let mut cursor = Cursor::new(cursor.rest());
         let ty = self.payload(type_tag, &mut cursor, strings)?;
         self.decoded += cursor.offset();
@@ -118,7 +119,7 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// That the file may have a type of this kind.
+    /// Checks that the file's version allows this kind of type.
     fn require(&self, row: &TypeRow) -> Result<()> {
         let (name, tag, since) = (row.name, row.tag, row.since);
         if row.preview && !self.preview {
@@ -131,8 +132,8 @@ impl<'a> Types<'a> {
         Ok(())
     }
 
-    /// The word that says which optional parameters follow, of which a type has at most one. [`no_unused_bits`] checks it when
-    /// the parameters have been read.
+    /// The flags of optional parameters, of which a type has at most one. [`no_unused_bits`] checks them after the parameters are
+    /// read.
     fn flags(&self, cursor: &mut Cursor<'_>, feature: Feature) -> Result<u64> {
         if !self.version.has(feature) {
             return Ok(0);
@@ -288,7 +289,7 @@ fn rank_limited<T>(values: Box<[T]>, cursor: &Cursor<'_>) -> Result<Box<[T]>> {
     Ok(values)
 }
 
-/// What is said of preview content in a file whose header does not announce any.
+/// The message for preview content in a file whose header does not announce it.
 pub(super) fn preview_unannounced(what: std::fmt::Arguments<'_>) -> String {
     format!("malformed bytecode: encountered public-preview {what} but the header does not advertise preview content")
 }
@@ -297,7 +298,7 @@ pub(super) fn enumeration(cursor: &mut Cursor<'_>) -> Result<u32> {
     Ok(cursor.varint().says(cursor, "failed to read VarInt for enum attribute.")? as u32)
 }
 
-/// The reference looks at the bits without a meaning last, after all parameters.
+/// NVIDIA's reader checks unused flag bits last, after all parameters.
 pub(super) fn no_unused_bits(cursor: &Cursor<'_>, flags: u64, used: u64) -> Result<()> {
     if flags & !used != 0 {
         return Err(cursor.error("unused bits set in optional parameter flags"));

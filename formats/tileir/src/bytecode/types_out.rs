@@ -1,4 +1,4 @@
-//! The type section.
+//! Writes the type section.
 
 use super::preview_out::write_preview;
 use super::writer::{lacks, table, varint};
@@ -22,7 +22,7 @@ pub(super) fn section(module: &Module, version: Version) -> Result<Vec<u8>> {
     for id in module.types.ids() {
         records.push(writer.record(id)?);
     }
-    // Element types that no value has on its own come last.
+    // Element types that no value has as its own type come last.
     let mut next = 0;
     while next < writer.extra.len() {
         let ty = writer.extra[next].clone();
@@ -140,7 +140,7 @@ impl TypeWriter<'_> {
         Ok(())
     }
 
-    /// The tag of a kind of type, when the version has it.
+    /// Writes the tag of a kind of type, if the version has it.
     fn tag(&self, out: &mut Vec<u8>, kind: TypeKind) -> Result<()> {
         let row = kind.row();
         if self.version < row.since {
@@ -160,7 +160,7 @@ impl TypeWriter<'_> {
         Ok(())
     }
 
-    /// The index of an element type, which is added when no value has it.
+    /// The index of an element type; adds the type if no value has it.
     fn index(&mut self, ty: Type) -> u64 {
         let next = (self.module.types.len() + self.extra.len()) as u64;
         *self.by_type.entry(ty.clone()).or_insert_with(|| {

@@ -1,7 +1,7 @@
-//! Writing bytecode of a chosen version.
+//! Writes bytecode of a chosen version.
 //!
-//! Tables are written in the order of the module's arenas, so ids are indices. What a version lacks is refused by name; a
-//! location that bytecode has no record for (fused, or in no function's scope) is written as unknown.
+//! Tables follow the order of the module's arenas, so ids are indices. The writer rejects constructs that the version lacks and
+//! names them. A location without a bytecode record (fused, or outside the function's scope) becomes unknown.
 
 use super::attributes_out::write_attribute;
 use super::body_out::write_body;
@@ -19,7 +19,7 @@ use base::diag::{Diagnostic, Result};
 use base::entity::Entity;
 use std::collections::HashMap;
 
-/// The bytes of a program that has been verified.
+/// The bytes of a verified program.
 pub fn write(module: &Module, debug: &DebugInfo, version: Version) -> Result<Vec<u8>> {
     let mut strings = StringTable::new(module);
     let mut locations = DebugWriter::new(debug, version);
@@ -60,12 +60,12 @@ pub fn write(module: &Module, debug: &DebugInfo, version: Version) -> Result<Vec
     Ok(out)
 }
 
-/// What a version of the format lacks.
+/// The error for a construct that a version of the format lacks.
 pub(super) fn lacks(what: impl std::fmt::Display, since: Version, version: Version) -> Box<Diagnostic> {
     Diagnostic::unsupported("TI005", format!("{what} needs bytecode {since}, and {version} was asked for"))
 }
 
-/// The module's strings, and after them those that only locations name.
+/// The module's strings, followed by strings that only locations use.
 pub(super) struct StringTable<'a> {
     texts: Vec<&'a str>,
     by_text: HashMap<&'a str, u64>,

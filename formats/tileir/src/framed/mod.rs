@@ -1,23 +1,24 @@
-//! A second container, which two early descriptions of the format give (magic `06 03 80 'Tile' 00`). No known producer writes
-//! it. It holds programs of version 13.1, and has nothing to do with the container that is in use, [`crate::bytecode`].
+//! A second container, documented in two early descriptions of the format (magic `06 03 80 'Tile' 00`). No known producer writes
+//! it. It holds programs of version 13.1 and is unrelated to the current container, [`crate::bytecode`].
 //!
-//! What the descriptions agree on is done as they say: the magic; the version as three varints; a list of dialects with op counts
-//! and an array of 24-byte section descriptors before the sections; sections 0 to 6 whose length covers alignment and padding,
-//! padded with `CF`; varints that tell their length by trailing ones; tags of types, attributes and debug records; a location in
-//! every op. Where they leave something open, or disagree, this was decided:
+//! This module implements the common part of both descriptions: the magic; the version as three varints; a list of dialects with op
+//! counts and an array of 24-byte section descriptors before the sections; sections 0 to 6 whose length covers alignment and
+//! padding, padded with `CF`; varints whose trailing ones encode their length; tags of types, attributes and debug records; a
+//! location in every op.
+//! Where the descriptions are incomplete or differ, this module decides:
 //!
-//! - All varints are of the trailing-ones kind, also where the worked example has LEB128 bytes; overlong ones are refused. The
-//!   patch number of the version is always there. Nine bytes begin with `FF`; the table's `00` is the number zero.
-//! - A descriptor is: kind, three zero bytes, alignment (u32), offset and length of the payload (u64 each). Sections are found by
-//!   their own headers; descriptors must agree with them.
-//! - Type records: the tag as a byte, dimensions as zig-zag varints, the mode byte of a partition view is 0 or 1 + padding, and
-//!   its "element" is the tensor view. Types refer to earlier ones only.
+//! - All varints have trailing-ones lengths, even where the worked example has LEB128 bytes; overlong ones are rejected. The
+//!   patch number of the version is always present. Nine-byte varints begin with `FF`; the table's `00` is the number zero.
+//! - A descriptor is: kind, three zero bytes, alignment (u32), offset and length of the payload (u64 each). The reader finds
+//!   sections by their own headers; descriptors must agree with them.
+//! - Type records: the tag as a byte, dimensions as zig-zag varints. The mode byte of a partition view is 0 or 1 + padding, and
+//!   its "element" is the tensor view. Types refer to earlier types only.
 //! - An op is: opcode, location (zig-zag; -1 is unknown), result types (counted where the op table has a count), operand count,
 //!   the length of each optional or variadic operand where there are any, operands, attributes in place (no dictionary reference),
 //!   regions. This gives the worked example's fields for `addi`, its last byte being the overflow attribute.
-//! - Attribute tags 1 to 4, 6, 9, 10 and 13 are as listed; 13 wraps a predicate, and 10 is the only form of bounds that is used.
-//!   The two integer arrays (7 and 8) are used for what has no tag: 7 is an integer (type, bits), 8 a dictionary. Arrays, and
-//!   strings as elements (5), have no form and are refused.
+//! - Attribute tags 1 to 4, 6, 9, 10 and 13 are as listed; 13 wraps a predicate, and 10 is the only supported form of bounds.
+//!   The two integer arrays (7 and 8) encode attributes without a tag: 7 is an integer (type, bits), 8 a dictionary. Arrays, and
+//!   strings as elements (5), have no encoding and are rejected.
 //! - A global is name, type, constant, alignment; a function name, type, flags, location, hints, length, body, as in the other
 //!   container. Constants are a table of u64 offsets to raw data. The debug section is a table of records, numbered from 0, each
 //!   referring to earlier ones.

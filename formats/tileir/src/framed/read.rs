@@ -1,4 +1,4 @@
-//! Reading the framed container. Blocks that are open are on a stack of our own.
+//! Reads the framed container. An explicit stack holds the open blocks.
 
 use super::{DIALECT, MAGIC, SCALARS, section, tag};
 use crate::bytecode::{EXPANSION, MAX_DEPTH, MAX_RANK, Read};
@@ -18,7 +18,7 @@ use core_dialect::memory::Padding;
 use numerics::Scalar;
 use std::collections::HashMap;
 
-/// Reads a file and verifies the program. `name` is the file's name for messages.
+/// Reads a file and verifies the program. Messages refer to the file as `name`.
 pub fn read(bytes: &[u8], name: &str) -> Result<Read> {
     read_bytes(bytes).map_err(|mut error| {
         if let Some(Place::Input { file, .. }) = &mut error.place {
@@ -161,7 +161,7 @@ impl<'a> Cursor<'a> {
     fn byte(&mut self) -> Result<u8> {
         Ok(self.take(1)?[0])
     }
-    /// The number of ones at the end of the first byte is the number of bytes that follow.
+    /// The trailing ones of the first byte give the number of further bytes.
     fn varint(&mut self) -> Result<u64> {
         let first = self.byte()?;
         let extra = first.trailing_ones() as usize;
@@ -179,7 +179,7 @@ impl<'a> Cursor<'a> {
         let value = self.varint()?;
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
-    /// A number of things that take a byte each at least.
+    /// A count of items of at least one byte each.
     fn count(&mut self) -> Result<usize> {
         let value = self.varint()?;
         usize::try_from(value)
@@ -195,7 +195,7 @@ impl<'a> Cursor<'a> {
     fn number(&mut self) -> Result<u32> {
         Ok(self.varint()? as u32)
     }
-    /// The records of a table; they follow each other.
+    /// The consecutive records of a table.
     fn table(mut self, width: usize) -> Result<Vec<Cursor<'a>>> {
         if self.at == self.end {
             return Ok(Vec::new());
@@ -222,13 +222,13 @@ impl<'a> Cursor<'a> {
 }
 
 struct Reader {
-    /// Ids by the file's indices.
+    /// Type ids by file index.
     types: Vec<TypeId>,
     by_type: HashMap<Type, TypeId>,
     arena: Arena<TypeId, Type>,
     debug: DebugInfo,
     records: Vec<Record>,
-    /// How many parameters the functions may have together.
+    /// The maximum number of parameters of all functions together.
     limit: usize,
 }
 
@@ -238,7 +238,7 @@ enum Record {
     Loc(Loc),
 }
 
-/// How many strings and constants there are, to check references by.
+/// The numbers of strings and constants, for reference checks.
 #[derive(Clone, Copy)]
 struct Limits {
     strings: usize,
@@ -349,7 +349,7 @@ impl Reader {
             _ => Err(c.error(format!("debug record {index} is no location"))),
         }
     }
-    /// A location's record, or -1.
+    /// The record of a location, or -1.
     fn loc(&self, c: &mut Cursor<'_>) -> Result<Loc> {
         match c.zigzag()? {
             -1 => Ok(Loc::UNKNOWN),
@@ -461,12 +461,12 @@ struct BodyReader<'r> {
     values: Vec<Value>,
 }
 
-/// A block being read, and what comes after it.
+/// An open block, and the continuation after it.
 struct Frame {
     block: Block,
     ops: usize,
     values: usize,
-    /// Regions of the same op that are still to come, last first.
+    /// The remaining regions of the same op, last first.
     regions: Vec<Region>,
     op: Option<ir::Op>,
 }
@@ -491,7 +491,7 @@ impl BodyReader<'_> {
         if c.at == c.end { Ok(()) } else { Err(c.error("a function body has bytes left over")) }
     }
 
-    /// Begins the next region that has a block, or ends the op.
+    /// Begins the next region with a block, or ends the op.
     fn next_region(&mut self, c: &mut Cursor<'_>, stack: &mut Vec<Frame>, op: ir::Op, mut regions: Vec<Region>) -> Result<()> {
         while let Some(region) = regions.pop() {
             let blocks = c.count()?;
@@ -518,7 +518,7 @@ impl BodyReader<'_> {
         Ok(Frame { block, ops: c.count()?, ..frame })
     }
 
-    /// Reads an op; its regions are given last first.
+    /// Reads an op; returns its regions last first.
     fn op(&mut self, c: &mut Cursor<'_>, into: Block) -> Result<(ir::Op, Vec<Region>)> {
         let number = c.varint()?;
         let opcode = Opcode::from_number(number).filter(|opcode| opcode.info().since == Version::FIRST);

@@ -1,4 +1,4 @@
-//! Writing the framed container.
+//! Writes the framed container.
 
 use super::{DIALECT, DIALECT_OPS, MAGIC, PADDING, SCALARS, section, tag};
 use crate::enums::WireEnum;
@@ -14,10 +14,10 @@ use base::loc::{DebugInfo, Loc, LocData, ScopeData};
 use core_dialect::memory::Padding;
 use std::collections::HashMap;
 
-/// The bytes of a program that has been verified.
+/// The bytes of a verified program.
 pub fn write(module: &Module, debug: &DebugInfo) -> Result<Vec<u8>> {
     let mut writer = Writer { module, debug, types: Vec::new(), by_type: HashMap::new() };
-    // Truth values among the attributes need their type.
+    // Booleans among the attributes need their type.
     writer.ty(&Type::Scalar(numerics::Scalar::I1))?;
     writer.all_types()?;
     let mut payloads = vec![
@@ -37,12 +37,12 @@ fn container(payloads: &[(u8, Vec<u8>)]) -> Vec<u8> {
     text(&mut head, DIALECT);
     varint(&mut head, DIALECT_OPS);
     varint(&mut head, payloads.len() as u64);
-    // Where a section lies depends on the length of what is before it, descriptors included, which is known.
+    // The position of a section depends on the length of the preceding data, descriptors included.
     let mut out = vec![0; head.len() + 24 * payloads.len()];
     let mut descriptors = Vec::new();
     for (id, payload) in payloads {
         out.push(id | 0x80);
-        // The length covers the alignment, the padding, which is at most seven bytes, and the payload.
+        // The length covers the alignment byte, at most seven bytes of padding, and the payload.
         let mut length = payload.len() as u64 + 1;
         let padding = (0..8).find(|padding| {
             let mut field = Vec::new();
@@ -66,7 +66,7 @@ fn container(payloads: &[(u8, Vec<u8>)]) -> Vec<u8> {
     out
 }
 
-/// The shortest form: as many trailing ones as bytes follow the first, then a zero, then the value.
+/// The shortest form: one trailing one per further byte, a zero, then the value.
 fn varint(out: &mut Vec<u8>, value: u64) {
     let bits = 64 - value.leading_zeros().min(63);
     let extra = (bits.div_ceil(7) - 1).min(8);
@@ -117,7 +117,7 @@ impl<'a> Writer<'a> {
         self.module.types.values().try_for_each(|ty| self.ty(ty).map(|_| ()))
     }
 
-    /// The index of a type, which is added after those it refers to.
+    /// The index of a type; adds the type after the types it refers to.
     fn ty(&mut self, ty: &Type) -> Result<u64> {
         if let Some(index) = self.by_type.get(ty) {
             return Ok(*index);
@@ -215,7 +215,7 @@ impl<'a> Writer<'a> {
         Ok(out)
     }
 
-    /// The number of a location's record; -1 for the unknown one.
+    /// The number of a location's record; -1 for the unknown location.
     fn loc(&self, loc: Loc) -> i64 {
         if loc == Loc::UNKNOWN { -1 } else { (self.debug.scopes.len() + loc.index() - 1) as i64 }
     }
@@ -396,7 +396,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Scopes, then locations; names are after the module's strings.
+    /// Scopes, then locations. Names follow the module's strings.
     fn records(&self) -> Vec<Vec<u8>> {
         let name = |name: &base::loc::Name| (self.module.strings.len() + name.index()) as u64;
         let scopes = self.debug.scopes.values().map(|scope| match scope {

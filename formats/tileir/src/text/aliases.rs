@@ -1,7 +1,7 @@
 //! The debug form: every location and scope has a short name, defined after the program.
 //!
-//! Names are given in the order of nesting depth, then kind, then first use, which is the reference's.
-//! What the tables have several times has one name, as it has for who reads the text.
+//! The order of names is NVIDIA's: nesting depth, then kind, then first use.
+//! Equal table entries share a name, because a reader cannot distinguish them.
 
 use base::loc::{DebugInfo, Loc, LocData, Name, Scope, ScopeData};
 use std::collections::HashMap;
@@ -10,14 +10,14 @@ use std::fmt::Write as _;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Item {
     Loc(Loc),
-    /// The place in a file that a location with a scope contains.
+    /// The position in a file inside a location with a scope.
     Place(Name, u32, u32),
     Scope(Scope),
 }
 
 pub(super) struct Aliases<'a> {
     debug: &'a DebugInfo,
-    /// Which of its locations each of the program is.
+    /// The deduplicated id of each location of the program.
     same: &'a [Loc],
     /// In order of first use, with nesting depth.
     order: Vec<(Item, usize)>,
@@ -29,7 +29,7 @@ pub(super) struct Aliases<'a> {
 
 impl<'a> Aliases<'a> {
     pub(super) fn new(debug: &'a DebugInfo, same: &'a [Loc]) -> Self {
-        // What a record refers to comes before it, so one pass in order is enough.
+        // A record refers only to earlier ones, so one pass in order suffices.
         let mut scope_depth: Vec<usize> = Vec::new();
         for scope in debug.scopes.values() {
             let depth = scope_parts(scope).map(|part| scope_depth[part.0 as usize] + 1).max().unwrap_or(0);
@@ -46,7 +46,7 @@ impl<'a> Aliases<'a> {
         Aliases { debug, same, order: Vec::new(), seen: HashMap::new(), scope_depth, loc_depth, names: HashMap::new() }
     }
 
-    /// Notes that a location is used.
+    /// Records the use of a location.
     pub(super) fn visit(&mut self, loc: Loc) {
         let mut pending = vec![Item::Loc(self.same[loc.0 as usize])];
         while let Some(item) = pending.pop() {
@@ -75,7 +75,7 @@ impl<'a> Aliases<'a> {
         }
     }
 
-    /// Gives names to everything that was visited.
+    /// Assigns names to all visited items.
     pub(super) fn assign(&mut self) {
         let kind = |item: Item| match item {
             Item::Loc(_) | Item::Place(..) => "loc",
@@ -173,10 +173,10 @@ impl<'a> Aliases<'a> {
     }
 }
 
-/// A scope on its own, with everything it refers to written out.
+/// A scope and everything it refers to, written in full.
 pub fn scope_text(debug: &DebugInfo, scope: Scope) -> String {
     let mut aliases = Aliases::new(debug, &[]);
-    // Scopes refer to earlier ones only, so each is known when it is needed.
+    // Scopes refer to earlier scopes only, so each is complete when it is used.
     let mut needed = vec![scope];
     let mut at = 0;
     while at < needed.len() {

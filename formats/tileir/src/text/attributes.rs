@@ -1,4 +1,4 @@
-//! Attributes, strings and constant data as text.
+//! Writes attributes, strings and constant data as text.
 
 use super::numbers::float_text;
 use super::preview::write_full;
@@ -9,16 +9,16 @@ use crate::types::{Attribute, ConstantId, Dictionary, Type, TypeId};
 use numerics::Scalar;
 use std::fmt::Write as _;
 
-/// Constants with more elements than this are printed as one hexadecimal string.
+/// Constants with more elements print as one hexadecimal string.
 const HEX_ABOVE: usize = 100;
 
-/// Where an attribute stands decides whether its type is written after it.
+/// Whether an attribute's type follows it; this depends on its position.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Typed {
     Always,
-    /// Not for i64 and f64, which are what a number without a type is.
+    /// Omitted for i64 and f64, the defaults of a number without a type.
     UnlessDefault,
-    /// As the reference writes hints: not even where the number then reads as one of another type.
+    /// NVIDIA's form of hints: omitted, even if the number then reads back with another type.
     Never,
 }
 
@@ -40,7 +40,7 @@ fn escape(out: &mut String, text: &str) {
     }
 }
 
-/// `@name`, in quotes when it is no identifier.
+/// `@name`, quoted if it is not an identifier.
 pub(super) fn write_symbol(out: &mut String, name: &str) {
     out.push('@');
     let mut bytes = name.bytes();
@@ -91,7 +91,7 @@ pub(super) fn write_predicate(out: &mut String, predicate: &Attribute) {
     }
 }
 
-/// Depth is bounded by the reader, so this may recurse.
+/// The reader bounds the depth, so this function may recurse.
 pub(super) fn write_attribute(out: &mut String, module: &Module, attribute: &Attribute, typed: Typed) {
     let scalar = |ty: &TypeId| match module.ty(*ty) {
         Type::Scalar(scalar) => *scalar,
@@ -144,7 +144,7 @@ pub(super) fn write_attribute(out: &mut String, module: &Module, attribute: &Att
     }
 }
 
-/// A name in a dictionary, in quotes when it is no identifier.
+/// A key of a dictionary, quoted if it is not an identifier.
 fn write_key(out: &mut String, key: &str) {
     let plain = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_$.".contains(&byte));
     if plain && !key.starts_with(|c: char| c.is_ascii_digit()) { out.push_str(key) } else { write_string(out, key) }
@@ -193,7 +193,7 @@ fn write_elements(out: &mut String, module: &Module, data: ConstantId, ty: TypeI
         if index > 0 {
             out.push_str(", ");
         }
-        // A bracket opens or closes for every dimension that begins or ends here.
+        // One bracket opens or closes for each dimension that begins or ends here.
         let (begins, ends) = brackets(index, shape);
         out.extend(std::iter::repeat_n('[', begins));
         one(out, bits);

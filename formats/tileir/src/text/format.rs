@@ -1,9 +1,11 @@
-//! The text form of an op as the op table gives it, taken apart once.
+//! The text form of ops from the op table, parsed once.
 //!
 //! `{name}` is a field, `{name:type}` the type of an operand or result (`:one` the first of several, `:splat` the common type of
-//! all or else each). `(name?…)` is there when the field is, `(!name?…)` when it is not, `(name!value?…)` when the enumeration is
-//! not `value`. `{name:attributes}` is a dictionary with an enumeration that is not its first value. `{loop}`, `{window}` and
-//! `{call}` are the parts of loops, tensor views and calls that follow no pattern. All else is literal; a parser skips its spaces.
+//! all, otherwise each).
+//! `(name?…)` is present if the field is, `(!name?…)` if it is not, `(name!value?…)` if the enumeration is not `value`.
+//! `{name:attributes}` is a dictionary with an enumeration other than its first value.
+//! `{loop}`, `{window}` and `{call}` are the irregular parts of loops, tensor views and calls. All else is literal; the parser
+//! skips its spaces.
 
 use crate::fields::Shape;
 use crate::ops::{OpInfo, Opcode};
@@ -13,7 +15,7 @@ use std::sync::OnceLock;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slot {
     Field(usize),
-    /// A result, or from there on all.
+    /// One result, or all results from there on.
     Result(usize),
 }
 
@@ -34,7 +36,7 @@ pub enum Piece {
         unless: Option<u8>,
         pieces: Vec<Piece>,
     },
-    /// Spaces that stand where a field does not.
+    /// Spaces in place of an absent field.
     Absent {
         slot: Slot,
         spaces: &'static str,
@@ -82,7 +84,7 @@ fn split(info: &OpInfo, text: &'static str) -> Vec<Piece> {
     pieces
 }
 
-/// `(head?body)after`; a parenthesis that begins no group is literal.
+/// `(head?body)after`; a parenthesis that starts no group is literal.
 fn group(text: &'static str) -> Option<(&'static str, &'static str, &'static str)> {
     let inner = text.strip_prefix('(')?;
     let head_end = inner.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '!'))?;

@@ -1,4 +1,4 @@
-//! A position in a text, and the smallest things that can be read there.
+//! A text cursor, and the smallest syntactic units.
 
 use base::diag::{Diagnostic, Place, Result};
 
@@ -25,7 +25,7 @@ impl<'a> Cursor<'a> {
         self.at = at;
     }
 
-    /// An error at the next thing in the text.
+    /// An error at the next token.
     pub(super) fn error(&mut self, message: impl Into<String>) -> Box<Diagnostic> {
         self.skip_space();
         self.error_at(self.at, message)
@@ -35,7 +35,7 @@ impl<'a> Cursor<'a> {
         let start = before.rfind('\n').map_or(0, |newline| newline + 1);
         let line = self.first_line + before.matches('\n').count() as u32;
         let column = self.text[start..at].chars().count() as u32 + 1;
-        // A whole line may be very long; the part around the place is enough.
+        // A line may be very long, so the excerpt shows only the part around the position.
         let excerpt: String = self.text[start..].lines().next().unwrap_or_default().chars().take(column as usize + 80).collect();
         let place = Place::Text { file: self.name.into(), line, column, excerpt };
         Diagnostic::invalid("TI006", message).at(place)
@@ -66,7 +66,7 @@ impl<'a> Cursor<'a> {
         self.peek().is_none()
     }
 
-    /// Whether the next token is this one; a word must end where `token` does.
+    /// Whether the next token is `token`; a word must end with it.
     pub(super) fn sees(&mut self, token: &str) -> bool {
         self.skip_space();
         let Some(after) = self.rest().strip_prefix(token) else { return false };
@@ -83,7 +83,7 @@ impl<'a> Cursor<'a> {
         if self.eat(token) { Ok(()) } else { Err(self.error(format!("expected '{token}'"))) }
     }
 
-    /// The word here, which may be empty.
+    /// The word at the cursor; possibly empty.
     pub(super) fn peek_word(&mut self) -> &'a str {
         self.skip_space();
         let rest = self.rest();
@@ -98,7 +98,7 @@ impl<'a> Cursor<'a> {
         Ok(word)
     }
 
-    /// A name with a dialect before it, as in `cuda_tile.name`, or without.
+    /// A name, optionally with its dialect as in `cuda_tile.name`.
     pub(super) fn name(&mut self, what: &str) -> Result<&'a str> {
         self.skip_space();
         let rest = self.rest();
@@ -128,14 +128,14 @@ impl<'a> Cursor<'a> {
         let sign = usize::from(rest.starts_with('-'));
         let length = sign + rest[sign..].find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len() - sign);
         let number = rest[..length].parse::<i128>().ok();
-        // Attributes are 64 bits; both readings of the topmost bit are taken.
+        // Attributes are 64 bits; both readings of the topmost bit are valid.
         let number = number.filter(|number| (i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(number));
         let number = number.ok_or_else(|| self.clone().error(format!("expected {what}")))?;
         self.at += length;
         Ok(number as i64)
     }
 
-    /// Text that stands for a number: digits, signs, a point, an exponent, or hexadecimal bits.
+    /// The text of a number: digits, signs, a point, an exponent, or hexadecimal bits.
     pub(super) fn number(&mut self) -> &'a str {
         self.skip_space();
         let rest = self.rest();
@@ -151,7 +151,7 @@ impl<'a> Cursor<'a> {
         number
     }
 
-    /// A string in quotes, with `\\` and `\XX` undone.
+    /// A string in quotes; decodes `\\` and `\XX`.
     pub(super) fn string(&mut self) -> Result<String> {
         self.skip_space();
         let start = self.at;
@@ -180,7 +180,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// What follows a backslash, and how long it is.
+/// The byte of an escape after the backslash, and the escape's length.
 fn unescape(bytes: &[u8]) -> Option<(u8, usize)> {
     match bytes.first()? {
         b'\\' => Some((b'\\', 1)),
@@ -194,7 +194,7 @@ fn unescape(bytes: &[u8]) -> Option<(u8, usize)> {
     }
 }
 
-/// The tokens of a literal part of a text form.
+/// The tokens of the literal part of a text form.
 pub(super) fn tokens(literal: &str) -> impl Iterator<Item = &str> {
     let mut rest = literal.trim_start();
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! The readable form of Tile IR: what NVIDIA's disassembler prints, byte for byte, and how it is read back.
+//! The text form of Tile IR: byte for byte the output of NVIDIA's disassembler, and its parser.
 
 mod aliases;
 mod attributes;
@@ -21,7 +21,7 @@ pub use print::{print, print_whole};
 
 use crate::module::Module;
 
-/// What the disassembly does not say about a program, as a comment before it.
+/// A comment before the program, with properties that the disassembly lacks.
 pub fn header(module: &Module) -> String {
     let mut line = format!("//!tileir version {}", module.version);
     line.push_str(if module.preview { " preview" } else { "" });

@@ -1,7 +1,7 @@
-//! What values are called: by what makes them, with a number where a name is taken, and by number otherwise.
+//! Value names: derived from the defining op, with a number if the name is taken; otherwise a number.
 //!
-//! The scheme is the reference's, whose text must be met byte for byte. All values of a region are named before those of the
-//! regions in it, and a name is free again where the region that used it is left.
+//! The scheme is NVIDIA's, because the text must match byte for byte. All values of a region get their names before those of nested
+//! regions. A name is free again after the region that uses it.
 
 use crate::module::Module;
 use crate::ops::Op;
@@ -11,7 +11,7 @@ use base::ir::{self, Def, Operation, Region, Value};
 use numerics::Scalar;
 use std::collections::HashSet;
 
-/// Chains of `assume` longer than this do not make names longer.
+/// A longer chain of `assume` does not lengthen the name.
 const LONGEST_CHAIN: usize = 256;
 
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ impl Names {
         Names(namer.names)
     }
 
-    /// How a value is referred to.
+    /// Writes a reference to a value.
     pub(super) fn write(&self, out: &mut String, body: &Body<Op, TypeId>, value: Value) {
         match body.values[value].def {
             Def::Result { op, index } => {
@@ -46,7 +46,7 @@ impl Names {
         }
     }
 
-    /// What stands before the `=` of an op.
+    /// The text before the `=` of an op.
     pub(super) fn write_results(&self, out: &mut String, results: &[Value]) {
         let mut at = 0;
         while at < results.len() {
@@ -62,7 +62,7 @@ impl Names {
         }
     }
 
-    /// Results that share a name: where the group begins, and its length.
+    /// The results that share a name: the start and length of the group.
     fn group(&self, results: &[Value], index: usize) -> (usize, usize) {
         let named = |at: usize| at == 0 || !matches!(self.0[results[at].0 as usize], Name::None);
         let start = (0..=index).rev().find(|at| named(*at)).unwrap_or(0);
@@ -80,7 +80,7 @@ impl Names {
     }
 }
 
-/// What a region takes over from the one around it.
+/// The state that a region inherits from the enclosing one.
 #[derive(Clone, Copy, Default)]
 struct Counters {
     value: u32,
@@ -93,7 +93,7 @@ struct Namer<'a> {
     body: &'a Body<Op, TypeId>,
     names: Vec<Name>,
     used: HashSet<String>,
-    /// The names each open region took, innermost last.
+    /// The names in use per open region, innermost last.
     scopes: Vec<Vec<String>>,
     counters: Counters,
 }
@@ -177,7 +177,7 @@ impl Namer<'_> {
         free
     }
 
-    /// The name an op gives one of its results, before it is made unique.
+    /// The name that an op gives one of its results, before deduplication.
     fn result_name(&self, op: ir::Op, index: usize) -> Option<String> {
         let node = &self.body.ops[op];
         let info = node.kind.opcode().info();
@@ -202,7 +202,7 @@ impl Namer<'_> {
         })
     }
 
-    /// `assume` after what it assumes something of, when that has a name of its own.
+    /// The name of an `assume` after its operand's name, if the operand has one.
     fn assume_name(&self, mut value: Value) -> String {
         let mut name = String::from("assume");
         for _ in 0..LONGEST_CHAIN {
@@ -273,7 +273,7 @@ fn constant_name(module: &Module, data: crate::ConstantId, ty: TypeId) -> String
     }
 }
 
-/// A float that is an unsigned 64-bit integer, as one.
+/// A float that is an unsigned 64-bit integer, as its digits.
 fn whole(value: f64) -> Option<String> {
     if value.is_nan() {
         return Some("NaN".into());

@@ -1,5 +1,5 @@
-//! Floats as text. What is printed reads back to the same bits: six digits if they are enough, else as many as the format can
-//! need, else the bits in hexadecimal.
+//! Floats as text. Invariant: printed text reads back to the same bits. A float has six digits if they suffice, otherwise as many
+//! as the format can need, otherwise hexadecimal bits.
 
 use numerics::arith::Rounding;
 use numerics::{Scalar, float};
@@ -11,7 +11,7 @@ struct Decimal {
     exponent: i32,
 }
 
-/// Bits of a value as the reference prints them.
+/// NVIDIA's text of a float's bits.
 pub fn float_text(scalar: Scalar, bits: u64) -> String {
     let value = float::decode(scalar, bits);
     if value.is_finite() {
@@ -28,7 +28,7 @@ pub fn float_text(scalar: Scalar, bits: u64) -> String {
     format!("0x{:X}", if scalar == Scalar::TF32 { bits >> 13 } else { bits })
 }
 
-/// The bits that a float written in decimal or hexadecimal stands for.
+/// The bits of a float in decimal or hexadecimal text.
 pub fn parse_float(scalar: Scalar, text: &str) -> Option<u64> {
     if let Some(hex) = text.strip_prefix("0x") {
         let bits = u64::from_str_radix(hex, 16).ok()?;
@@ -49,7 +49,7 @@ fn precision(scalar: Scalar) -> u32 {
     if scalar == Scalar::TF32 { 11 } else { mantissa + 1 }
 }
 
-/// Adds one in the last place; returns how many places were dropped.
+/// Adds one in the last place; returns the number of dropped places.
 fn increment(digits: &mut Vec<u8>) -> i32 {
     let length = digits.len();
     while digits.last() == Some(&b'9') {
@@ -79,8 +79,8 @@ fn odd_mantissa(value: f64) -> (u64, i32) {
 impl Decimal {
     /// The value with about `limit` digits, without trailing zeros.
     ///
-    /// As in the reference, digits beyond a number of bits that holds `limit` digits are cut off first, and only what is left
-    /// is rounded, half away from zero.
+    /// As in NVIDIA's printer, it first truncates digits beyond a number of bits that holds `limit` digits. It rounds only the
+    /// remaining digits, half away from zero.
     fn of(value: f64, limit: usize) -> Decimal {
         let negative = value.is_sign_negative();
         let (mantissa, exponent) = odd_mantissa(value.abs());
@@ -132,12 +132,12 @@ impl Decimal {
 fn scientific(decimal: &Decimal, places: usize) -> String {
     let count = decimal.digits.len();
     let exponent = if decimal.is_zero() { 0 } else { decimal.exponent + count as i32 - 1 };
-    // The last place is never used: the reference pads six digits with a zero.
+    // The last place is unused: NVIDIA's printer pads six digits with a zero.
     let fraction = decimal.text(1, count);
     format!("{}{}.{fraction:0<places$}e{exponent:+03}", decimal.sign(), decimal.text(0, 1))
 }
 
-/// Plain where that takes at most three zeros of padding, else `d.dddE-x`.
+/// Plain notation if it needs at most three zeros of padding, otherwise `d.dddE-x`.
 fn natural(decimal: &Decimal, precision: usize) -> String {
     const PADDING: i32 = 3;
     if decimal.is_zero() {

@@ -1,7 +1,7 @@
-//! Programs, read from their text.
+//! Parses programs.
 //!
-//! Ops are read along the same pieces that print them. Blocks that are open are on a stack of our own; names are forgotten where
-//! the block that defined them ends.
+//! The parser follows the same pieces as the printer. An explicit stack holds the open blocks; names expire at the end of the
+//! defining block.
 
 use super::format::{Piece, Slot, Types, pieces};
 use super::lex::{Cursor, tokens};
@@ -19,14 +19,14 @@ use base::nearest::did_you_mean;
 use base::{Arena, Body, DebugInfo, Loc};
 use std::collections::HashMap;
 
-/// Reads what [`super::print()`] wrote, with or without locations. `debug` gains the locations of the text.
+/// Parses the output of [`super::print()`], with or without locations. Adds the text's locations to `debug`.
 pub fn parse(text: &str, name: &str, first_line: u32, debug: &mut DebugInfo) -> Result<Module> {
     let mut reader =
         ModuleReader { c: Cursor::new(text, name, first_line), tables: Tables::default(), debug: Debug::new(text, debug) };
     reader.module()
 }
 
-/// The interned parts of a module being read.
+/// The interned parts of a module under construction.
 #[derive(Default)]
 pub(super) struct Tables {
     pub(super) strings: Arena<StringId, String>,
@@ -38,7 +38,7 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// What types are printed from.
+    /// The tables for printing types.
     fn texts(&self) -> super::types::Tables<'_> {
         super::types::Tables { strings: &self.strings, types: &self.types }
     }
@@ -97,13 +97,13 @@ impl<'a> ModuleReader<'a, '_> {
             self.c.expect("}")?;
         }
         let Tables { strings, types, constants, .. } = std::mem::take(&mut self.tables);
-        // Text without the comment that says so shows it by what it has.
+        // Text without the preview comment implies it by its content.
         let calls = |function: &Function| function.body.ops.values().any(|op| matches!(op.kind, Op::PreviewCall { .. }));
         let preview = preview || !externs.is_empty() || functions.iter().any(calls);
         Ok(Module { version, preview, producer, strings, types, constants, globals, functions, externs })
     }
 
-    /// The comment that says what the disassembly does not, see [`super::header`].
+    /// The comment with properties that the disassembly lacks, see [`super::header`].
     fn header(&mut self) -> Result<(Version, bool, Option<StringId>)> {
         const LINE: &str = "//!tileir ";
         let text = self.c.rest();
@@ -126,7 +126,7 @@ impl<'a> ModuleReader<'a, '_> {
         Ok((version, preview, producer))
     }
 
-    /// Definitions were found beforehand and are read when used.
+    /// Skips a definition; it was found beforehand and is read on first use.
     fn skip_definition(&mut self) {
         let line = self.c.rest().find('\n').unwrap_or(self.c.rest().len());
         self.c.goto(self.c.at() + line);
@@ -137,7 +137,7 @@ impl<'a> ModuleReader<'a, '_> {
         Ok(self.tables.string(&name))
     }
 
-    /// A function without a body, `after` so many entries.
+    /// A function without a body, after `after` entries.
     fn external(&mut self, implements: bool, after: usize) -> Result<Extern> {
         let name = self.symbol()?;
         let mut external = self.tables.external(&mut self.c, name, implements, after as u32)?;
@@ -195,9 +195,9 @@ impl<'a> ModuleReader<'a, '_> {
 struct BodyReader<'m, 'a, 'd> {
     module: &'m mut ModuleReader<'a, 'd>,
     body: Body<Op, TypeId>,
-    /// The values each name stands for; several for results that share one.
+    /// The values of each name; several for results that share one.
     names: HashMap<&'a str, Vec<Value>>,
-    /// Names in the order they were defined, to be forgotten at the end of their block.
+    /// Names in definition order; they expire at the end of their block.
     defined: Vec<&'a str>,
 }
 
@@ -210,13 +210,13 @@ struct Frame {
     names: usize,
 }
 
-/// What has been read of an op.
+/// The parsed parts of an op.
 struct Partial<'a> {
     opcode: Opcode,
     fields: Vec<Option<FieldValue>>,
     results: Vec<(&'a str, usize)>,
     result_types: Vec<TypeId>,
-    /// Arguments of the body of a loop: names and types.
+    /// The arguments of a loop body: names and types.
     args: Vec<(&'a str, TypeId)>,
     at: usize,
 }
@@ -226,7 +226,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         &mut self.module.c
     }
 
-    /// Reads the block in braces of an entry, and all that is nested in it.
+    /// Reads the braced block of an entry, with everything nested in it.
     fn run(&mut self, entry: Block) -> Result<()> {
         self.c().expect("{")?;
         let mut stack: Vec<(Frame, Vec<(&'a str, usize)>)> = Vec::new();
@@ -249,7 +249,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         }
     }
 
-    /// A terminator that was left out has the location of its op.
+    /// An omitted terminator has the location of its op.
     fn give_implicit_locations(&mut self, op: ir::Op) {
         let loc = self.body.ops[op].loc;
         for region in self.body.ops[op].kind.regions() {
@@ -263,7 +263,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         }
     }
 
-    /// Ends a block and begins the next region of its op; false when there is none.
+    /// Ends a block and begins the next region of its op; false if there is none.
     fn end_block(&mut self, frame: &mut Frame) -> Result<bool> {
         self.end_with_terminator(frame);
         self.forget(frame.names);
@@ -276,7 +276,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         Ok(false)
     }
 
-    /// Where the text leaves the terminator out it is one without operands.
+    /// An omitted terminator has no operands.
     fn end_with_terminator(&mut self, frame: &Frame) {
         if self.body.terminator(frame.block).is_some() {
             return;
@@ -314,7 +314,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         Ok(())
     }
 
-    /// `(%a: type {attributes}, …)`. Gives the attributes of each, or nothing when none has any.
+    /// `(%a: type {attributes}, …)`. Returns the attributes of each argument, or nothing if no argument has any.
     fn arguments(&mut self, block: Block) -> Result<Box<[Dictionary]>> {
         self.c().expect("(")?;
         let mut attributes: Vec<Dictionary> = Vec::new();
@@ -430,7 +430,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         Ok(())
     }
 
-    /// A load with padding and no mask is printed as one with a mask; its type tells them apart.
+    /// A load with padding but no mask prints like one with a mask; its type distinguishes the two.
     fn settle_padding(&self, partial: &mut Partial<'_>) {
         let info = partial.opcode.info();
         let (Some(mask), Some(padding)) = (info.field("mask"), info.field("padding_value")) else { return };
@@ -474,7 +474,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         Ok((op, types))
     }
 
-    /// The types of the results: those written, or those that follow from what is.
+    /// The result types: written ones, or ones inferred from the operands.
     fn result_types(&mut self, partial: &mut Partial<'_>, fields: &[Option<FieldValue>]) -> Result<Vec<TypeId>> {
         let info = partial.opcode.info();
         let mut types = std::mem::take(&mut partial.result_types);
@@ -522,7 +522,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
                         self.pieces(pieces, partial)?;
                     }
                 }
-                // Spaces mean nothing to a reader.
+                // Spaces carry no information.
                 Piece::Absent { .. } => {}
                 Piece::Attributes(field) => {
                     let number = self.attributes(*field, partial)?;
@@ -536,7 +536,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         Ok(())
     }
 
-    /// Whether an optional part is there: its field was read before, or the text goes on as it does.
+    /// Whether an optional part is present: its field was read before, or the following text matches.
     fn is_present(&mut self, slot: Slot, pieces: &[Piece], partial: &Partial<'_>) -> bool {
         if let Slot::Field(field) = slot
             && let Some(value) = &partial.fields[field]
@@ -554,7 +554,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         });
         match first {
             Some(Ok(token)) => {
-                // A comma begins an operand; one before a type belongs to a part whose field is known by now.
+                // A comma begins an operand. A comma before a type belongs to a part whose field is already known.
                 self.c().sees(token) && (token != "," || self.operand_follows())
             }
             Some(Err(field)) => match partial.opcode.info().fields[field].shape {
@@ -565,7 +565,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         }
     }
 
-    /// An enumeration in a dictionary of attributes; the first value when there is no dictionary.
+    /// An enumeration in an attribute dictionary; without a dictionary, the first value.
     fn attributes(&mut self, field: usize, partial: &Partial<'_>) -> Result<u8> {
         if !self.c().eat("attributes") {
             return Ok(0);
@@ -635,7 +635,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         number.map(|number| number as u8).ok_or_else(|| self.c().error_at(at, format!("expected {expected}")))
     }
 
-    /// Types of operands must be those they have; types of results are taken.
+    /// Checks the types of operands and takes the types of results.
     fn types(&mut self, slot: Slot, how: Types, partial: &mut Partial<'_>) -> Result<()> {
         self.c().skip_space();
         let at = self.c().at();
@@ -656,7 +656,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         };
         let mut written = Vec::new();
         for i in 0..values.len() {
-            // The type of a token after one that stands for all indices is that of the next operand.
+            // If one token type stands for all indices, the next type belongs to the next operand.
             if i > 0 && (self.token_follows() || !self.c().eat(",")) {
                 break;
             }
@@ -679,7 +679,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         matches!(slot, Slot::Result(index) if partial.opcode.info().results[index].variadic)
     }
 
-    /// The head of a loop, up to the brace; see the printer for its two forms.
+    /// The head of a loop, up to the brace; the printer documents its two forms.
     fn loop_head(&mut self, partial: &mut Partial<'a>) -> Result<()> {
         let counted = partial.opcode == Opcode::For;
         let info = partial.opcode.info();
@@ -790,7 +790,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         Ok(lists)
     }
 
-    /// Shape and strides of a tensor view, where an operand stands for each dimension that is not known.
+    /// Shape and strides of a tensor view; dynamic dimensions are operands.
     fn window(&mut self, partial: &mut Partial<'_>) -> Result<()> {
         let info = partial.opcode.info();
         let mut patterns: Vec<Vec<i64>> = Vec::new();
@@ -853,7 +853,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
     }
 }
 
-/// `@name`, in quotes when it is no identifier.
+/// `@name`, quoted if it is not an identifier.
 pub(super) fn symbol(c: &mut Cursor<'_>) -> Result<String> {
     c.expect("@")?;
     if c.rest().starts_with('"') {
@@ -868,14 +868,14 @@ pub(super) fn symbol(c: &mut Cursor<'_>) -> Result<String> {
     Ok(rest[..length].to_string())
 }
 
-/// Stands for the location of a terminator that was left out, until the op around it has one.
+/// The location of an omitted terminator until the enclosing op has one.
 const IMPLICIT: Loc = Loc(u32::MAX);
 
 fn index_of_base(info: &crate::ops::OpInfo) -> usize {
     info.field("base").expect("the table has the base of tensor views")
 }
 
-/// What a field is that the text does not mention.
+/// The value of a field that the text omits.
 fn absent(opcode: Opcode, name: &str, shape: Shape) -> Option<FieldValue> {
     if let Some(default) = Op::field_default(opcode, name) {
         return Some(default);
@@ -888,7 +888,7 @@ fn absent(opcode: Opcode, name: &str, shape: Shape) -> Option<FieldValue> {
         Shape::OptionalDictionary => FieldValue::OptionalDictionary(None),
         Shape::OptionalAttributes => FieldValue::OptionalAttributes(None),
         Shape::Bools => FieldValue::Bools(Box::default()),
-        // The value that a form leaves out, as it is written in the table.
+        // The value that a text form implies, as written in the table.
         Shape::Enum(names) => return unwritten(opcode, name).and_then(|value| number_of(names, value)),
         _ => return None,
     })
@@ -898,7 +898,7 @@ fn number_of(names: &[&str], value: &str) -> Option<FieldValue> {
     names.iter().position(|name| *name == value).map(|number| FieldValue::Enum(number as u8))
 }
 
-/// The value of an enumeration that the op's text form leaves out.
+/// The enumeration value that the op's text form implies.
 fn unwritten(opcode: Opcode, field: &str) -> Option<&'static str> {
     let form = opcode.info().format;
     let rest = &form[form.find(&format!("({field}!"))? + field.len() + 2..];

@@ -1,4 +1,4 @@
-//! Locations and debug scopes, read. Names for them may be defined anywhere in the text, usually after the program.
+//! Parses locations and debug scopes. Their names may be defined anywhere in the text, usually after the program.
 
 use super::lex::Cursor;
 use crate::bytecode::MAX_DEBUG_DEPTH;
@@ -12,10 +12,10 @@ enum Item {
     Scope(Scope),
 }
 
-/// The definitions of a text, read when they are first used.
+/// The definitions of a text, parsed on first use.
 pub(super) struct Debug<'a, 'd> {
     info: &'d mut DebugInfo,
-    /// Where the text of each definition begins.
+    /// The start of each definition's text.
     defined: HashMap<&'a str, usize>,
     read: HashMap<&'a str, Item>,
     places: HashMap<&'a str, (Name, u32, u32)>,
@@ -26,7 +26,7 @@ pub(super) struct Debug<'a, 'd> {
 }
 
 impl<'a, 'd> Debug<'a, 'd> {
-    /// Finds the definitions: lines that begin with `#name =`.
+    /// Finds the definitions, which are lines that begin with `#name =`.
     pub(super) fn new(text: &'a str, info: &'d mut DebugInfo) -> Self {
         let mut defined = HashMap::new();
         let mut at = 0;
@@ -43,7 +43,7 @@ impl<'a, 'd> Debug<'a, 'd> {
         Debug { info, defined, read: HashMap::new(), places: HashMap::new(), names, locs, scopes, depth: 0 }
     }
 
-    /// ` loc(…)` after an op, if there is one.
+    /// An optional ` loc(…)` after an op.
     pub(super) fn optional(&mut self, c: &mut Cursor<'a>) -> Result<Option<Loc>> {
         if !c.sees("loc") {
             return Ok(None);
@@ -59,7 +59,7 @@ impl<'a, 'd> Debug<'a, 'd> {
         Ok(loc)
     }
 
-    /// What stands between the parentheses of `loc(…)`.
+    /// The content of `loc(…)`.
     fn inner(&mut self, c: &mut Cursor<'a>) -> Result<Loc> {
         self.deeper(c)?;
         let loc = self.inner_at_depth(c);
@@ -115,7 +115,7 @@ impl<'a, 'd> Debug<'a, 'd> {
         Ok((self.name(file), line, column))
     }
 
-    /// A place that a location with a scope names; it is no location of its own.
+    /// The position inside a location with a scope; it is not a location itself.
     fn place_of(&mut self, c: &mut Cursor<'a>) -> Result<(Name, u32, u32)> {
         let mut inner = c.clone();
         if c.peek() == Some('#') {
@@ -143,7 +143,7 @@ impl<'a, 'd> Debug<'a, 'd> {
         Ok(place)
     }
 
-    /// `#name`, or a scope or location written out.
+    /// `#name`, or a scope or location in full.
     fn item(&mut self, c: &mut Cursor<'a>) -> Result<Item> {
         if c.eat("#cuda_tile.") {
             return self.written_out(c);

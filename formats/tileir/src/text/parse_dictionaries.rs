@@ -1,5 +1,5 @@
-//! Dictionaries, read in the order of their names whichever order the text has: strings and types get their numbers in the order in which
-//! they are read, and what is written has names in order.
+//! Parses dictionaries in name order, whatever the order of the text. Reason: strings and types are numbered in reading order, and
+//! written dictionaries are sorted.
 
 use super::lex::Cursor;
 use super::parse::Tables;
@@ -23,7 +23,7 @@ impl Tables {
         })
     }
 
-    /// `{name = value, …}`; a name alone is true.
+    /// `{name = value, …}`; a name without a value is true.
     pub(super) fn dictionary(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Dictionary> {
         let value = |tables: &mut Tables, c: &mut Cursor<'_>| match c.eat("=") {
             true => tables.attribute(c, depth + 1),
@@ -77,8 +77,7 @@ fn name(c: &mut Cursor<'_>) -> Result<String> {
     if c.peek() == Some('"') { c.string() } else { c.name("a name").map(str::to_string) }
 }
 
-/// Where the entries of a dictionary begin, in the order of their names, and where it ends; none where they stand in that order, or
-/// where that cannot be told.
+/// The start of each entry in name order, and the end of the dictionary; none if the text is already sorted or malformed.
 fn reordered(c: &Cursor<'_>, close: &str) -> Option<(Vec<usize>, usize)> {
     let mut c = c.clone();
     let mut found: Vec<(String, usize)> = Vec::new();
@@ -98,7 +97,7 @@ fn reordered(c: &Cursor<'_>, close: &str) -> Option<(Vec<usize>, usize)> {
     Some((found.into_iter().map(|(_, at)| at).collect(), c.at()))
 }
 
-/// Goes to the end of an entry.
+/// Skips to the end of an entry.
 fn skip(c: &mut Cursor<'_>, close: &str) -> Option<()> {
     let mut open = 0u32;
     while open > 0 || !(c.sees(",") || c.sees(close)) {

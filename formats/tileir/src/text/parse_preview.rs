@@ -1,7 +1,7 @@
-//! Preview content, read from text.
+//! Parses preview content.
 //!
-//! The text does not tell the negation of a number from a negative number, nor a tuple of one from parentheses; the latter are
-//! read.
+//! The text is ambiguous between a negated number and a negative number, and between parentheses and a tuple of one. The parser
+//! chooses the latter in both cases.
 
 use super::lex::Cursor;
 use super::parse::Tables;
@@ -16,7 +16,7 @@ use base::diag::Result;
 use numerics::Scalar;
 
 impl Tables {
-    /// `n*2+m`, a number, a string, a type, a tuple or an attribute in full.
+    /// `n*2+m`, a number, a string, a type, a tuple, or an attribute in full.
     pub(super) fn expression(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Preview> {
         let mut sum = self.product(c, depth)?;
         loop {
@@ -177,7 +177,7 @@ impl Tables {
         Ok((size, self.full(c, depth)?))
     }
 
-    /// Extents, some of which are expressions in brackets, before an element type.
+    /// Extents before an element type; symbolic ones are in brackets.
     pub(super) fn symbolic_dims(&mut self, c: &mut Cursor<'_>) -> Result<(Box<[i64]>, Box<[Preview]>)> {
         let (mut shape, mut symbols) = (Vec::new(), Vec::new());
         loop {
@@ -199,7 +199,7 @@ impl Tables {
         }
     }
 
-    /// What follows `preview$` in a type.
+    /// The part of a type after `preview$`.
     pub(super) fn preview_type(&mut self, c: &mut Cursor<'_>, name: &str, start: usize) -> Result<PreviewType> {
         Ok(match name {
             "sym_t" => {
@@ -241,7 +241,7 @@ impl Tables {
         Ok(Fragment { symbols, shape, element, space, layout, map, alignment })
     }
 
-    /// `<[N: index]>` or `<[8]>`, when it is there.
+    /// An optional `<[N: index]>` or `<[8]>`.
     pub(super) fn bracketed(&mut self, c: &mut Cursor<'_>, parameters: bool) -> Result<Box<[Preview]>> {
         if !c.eat("<") {
             return Ok(Box::default());
@@ -259,7 +259,7 @@ impl Tables {
         Ok(items.into())
     }
 
-    /// A function without a body, whose first words have been read; `name` is what follows them.
+    /// A function without a body, after its first keywords; `name` is the name after them.
     pub(super) fn external(&mut self, c: &mut Cursor<'_>, name: StringId, implements: bool, after: u32) -> Result<Extern> {
         let const_params = self.bracketed(c, true)?;
         let mut implementation = None;
@@ -346,7 +346,7 @@ fn empty() -> Implementation {
     }
 }
 
-/// What was read so far, unless it nests too deep for those who recurse over it.
+/// Returns the expression, unless it nests too deeply for recursive functions.
 fn shallow(c: &mut Cursor<'_>, expression: Preview) -> Result<Preview> {
     match expression.depth() > MAX_DEPTH {
         true => Err(c.error(format!("attributes are nested deeper than {MAX_DEPTH} levels"))),

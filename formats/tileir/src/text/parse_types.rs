@@ -1,4 +1,4 @@
-//! Types and attributes, read.
+//! Parses types and attributes.
 
 use super::lex::Cursor;
 use super::numbers::parse_float;
@@ -80,7 +80,7 @@ impl Tables {
             if dims.len() > MAX_RANK {
                 return Err(c.error(format!("the most dimensions there can be are {MAX_RANK}")));
             }
-            // The separator is the first letter of the word that follows, or of the element's name after it.
+            // The separator is the first letter of the following word, or of the element's name after it.
             let Some(after) = c.rest().strip_prefix('x') else { return Err(c.error("expected 'x' after a dimension")) };
             c.goto(c.at() + c.rest().len() - after.len());
         }
@@ -213,7 +213,7 @@ impl Tables {
         }
     }
 
-    /// A number and its type, which is i64 or f64 when it is not written.
+    /// A number and its type; the default type is i64 or f64.
     fn number(&mut self, c: &mut Cursor<'_>) -> Result<Attribute> {
         c.skip_space();
         let at = c.at();
@@ -276,7 +276,7 @@ impl Tables {
         Ok((self.data(data), ty))
     }
 
-    /// `elements> : type`, what follows `dense<`. The type is read first, since only it says what the elements are.
+    /// `elements> : type`, after `dense<`. The type is parsed first, since it determines the form of the elements.
     fn dense(&mut self, c: &mut Cursor<'_>) -> Result<Attribute> {
         let mut after = c.clone();
         let length = c.rest().find('>').ok_or_else(|| after.error("expected '>'"))?;
@@ -293,7 +293,7 @@ impl Tables {
         Ok(Attribute::Dense { ty, data: self.data(data) })
     }
 
-    /// `> : type`, with the type of an element and how many there are.
+    /// `> : type`; returns the element type and the number of elements.
     fn tile_of_numbers(&mut self, c: &mut Cursor<'_>) -> Result<(TypeId, Scalar, usize)> {
         c.expect(">")?;
         c.expect(":")?;
@@ -315,7 +315,7 @@ impl Tables {
     }
 }
 
-/// `, <multicast>`, where the dialect's name may stand before the bracket.
+/// `, <multicast>`, optionally with the dialect's name before the bracket.
 fn space(c: &mut Cursor<'_>) -> Result<PointerSpace> {
     if !c.eat(",") {
         return Ok(PointerSpace::Absent);
@@ -411,7 +411,7 @@ fn number_bits(scalar: Scalar, text: &str) -> Option<u64> {
     (-(limit / 2)..limit).contains(&value).then_some(value as u64 & scalar.mask())
 }
 
-/// The elements of a constant as written.
+/// The elements of a constant in the text.
 enum Elements {
     Splat(u64),
     List(Vec<u64>),
@@ -429,7 +429,7 @@ fn elements(c: &mut Cursor<'_>, scalar: Scalar) -> Result<Elements> {
             bytes.map(Elements::Raw).ok_or_else(|| c.error("expected hexadecimal digits after 0x"))
         }
         Some('[') => {
-            // Brackets say where dimensions end, which the type says too.
+            // Brackets mark dimensions, which the type also determines.
             let mut bits = Vec::new();
             let mut depth = 0;
             loop {
@@ -475,7 +475,7 @@ fn encode(elements: Elements, scalar: Scalar, count: usize) -> std::result::Resu
     Ok(bits.iter().flat_map(|bits| (bits >> shift).to_le_bytes().into_iter().take(size)).collect())
 }
 
-/// Bits in order, the first in the lowest; one byte stands for all elements when there are more than eight.
+/// Bits in order, the first in the lowest. With more than eight equal elements, one byte stands for all.
 fn encode_bools(bits: &[u64], count: usize) -> Box<[u8]> {
     if let ([all], 9..) = (bits, count) {
         return Box::new([if *all != 0 { 0xFF } else { 0 }]);

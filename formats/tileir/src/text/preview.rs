@@ -1,4 +1,4 @@
-//! Preview content as text.
+//! Writes preview content as text.
 
 use super::attributes::{Typed, write_attribute, write_string, write_symbol};
 use super::types::{TypeText, separated, write_dims_of, write_type};
@@ -10,7 +10,7 @@ use base::Arena;
 use numerics::Scalar;
 use std::fmt::Write as _;
 
-/// What names and types are written from.
+/// The tables of names and types.
 #[derive(Clone, Copy)]
 pub(crate) struct Tables<'a> {
     pub(crate) strings: &'a Arena<StringId, String>,
@@ -23,7 +23,7 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// How strongly the outermost operator of an expression binds.
+/// The precedence of an expression's outermost operator.
 fn strength(expression: &Preview) -> u32 {
     match expression {
         Preview::Binary { op: ExprOp::Add | ExprOp::Sub, .. } => 1,
@@ -33,7 +33,7 @@ fn strength(expression: &Preview) -> u32 {
     }
 }
 
-/// An expression as it stands in shapes, layouts and arguments.
+/// An expression in the form of shapes, layouts and arguments.
 pub(super) fn write_expression(out: &mut String, tables: Tables<'_>, expression: &Preview) {
     let at_least = |out: &mut String, part: &Preview, least: u32| {
         let parentheses = strength(part) < least;
@@ -65,7 +65,7 @@ pub(super) fn write_expression(out: &mut String, tables: Tables<'_>, expression:
                 ExprOp::Mul => "*",
                 ExprOp::FloorDiv => "/",
                 ExprOp::CeilDiv => "/+",
-                // There is no sign for it.
+                // Division has no operator sign.
                 ExprOp::Div => return write_full(out, tables, expression),
             };
             at_least(out, lhs, strength(expression));
@@ -196,7 +196,7 @@ fn write_fragment(out: &mut String, tables: Tables<'_>, fragment: &Fragment) {
     out.push('>');
 }
 
-/// `<[N: index]>`, or `<[8]>`; nothing when there is none.
+/// `<[N: index]>` or `<[8]>`; nothing for an empty list.
 pub(super) fn write_bracketed(out: &mut String, tables: Tables<'_>, items: &[Preview]) {
     if items.is_empty() {
         return;
@@ -212,7 +212,7 @@ pub(super) fn write_bracketed(out: &mut String, tables: Tables<'_>, items: &[Pre
     out.push_str("]>");
 }
 
-/// Types of the dialect stand in brackets here.
+/// Types of the dialect are in brackets here.
 fn write_parameter_type(out: &mut String, tables: Tables<'_>, ty: TypeId) {
     match tables.types[ty].preview() {
         Some(PreviewType::Index | PreviewType::None) | None => write_type(out, tables, ty, TypeText::Short),

@@ -1,4 +1,4 @@
-//! Programs as text.
+//! Prints programs.
 
 use super::aliases::Aliases;
 use super::attributes::{
@@ -17,7 +17,7 @@ use base::ir::{self, Block, Operation, Region, Value};
 use base::{DebugInfo, Loc};
 use std::fmt::Write as _;
 
-/// The program as the reference disassembles it; with `debug`, each op with its location and the locations after the program.
+/// The program in NVIDIA's disassembly form. With `debug`, ops have locations and the definitions follow the program.
 pub fn print(module: &Module, debug: Option<&DebugInfo>) -> String {
     print_with(module, debug, Terminators::Elided)
 }
@@ -27,7 +27,7 @@ pub fn print_whole(module: &Module, debug: &DebugInfo) -> String {
     print_with(module, Some(debug), Terminators::Written)
 }
 
-/// What becomes of terminators that a reader adds by itself.
+/// Whether to print terminators that the parser adds by itself.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Terminators {
     Elided,
@@ -39,7 +39,7 @@ fn print_with(module: &Module, debug: Option<&DebugInfo>, terminators: Terminato
     let mut aliases = once.as_ref().map(|(debug, same)| Aliases::new(debug, same));
     if let Some(aliases) = &mut aliases {
         visit_locations(module, aliases, terminators);
-        // The reference's module op, which is not printed, has no location; it comes last.
+        // NVIDIA's module op, which is not printed, has an unknown location; it comes last.
         aliases.visit(Loc::UNKNOWN);
         aliases.assign();
     }
@@ -60,7 +60,7 @@ fn print_with(module: &Module, debug: Option<&DebugInfo>, terminators: Terminato
         printer.function();
         out = printer.out;
     }
-    // Between the braces of the reference's module op, which it leaves out, stands a line at least.
+    // NVIDIA omits the module op, but at least one line between its braces remains.
     if out.is_empty() && terminators == Terminators::Elided {
         out.push('\n');
     }
@@ -99,7 +99,7 @@ fn push_ops(stack: &mut Vec<ir::Op>, function: &Function, region: Region, parent
     }
 }
 
-/// How many ops of a block are written: a terminator that a reader adds by itself is left out.
+/// The number of printed ops of a block, without an elided terminator.
 fn printed_ops(function: &Function, block: Block, parent: Option<&Op>, terminators: Terminators) -> usize {
     let ops = &function.body.blocks[block].ops;
     let last = ops.last().map(|op| &function.body.ops[*op].kind);
@@ -146,7 +146,7 @@ struct Printer<'a> {
     out: String,
 }
 
-/// What is still to be written; nesting is the program's choice, so it is kept here and not on the stack.
+/// Pending output. The program decides the nesting depth, so an explicit stack holds it.
 enum Step {
     Ops { block: Block, next: usize, end: usize, indent: usize },
     Line { text: &'static str, indent: usize },
@@ -382,7 +382,7 @@ impl Printer<'_> {
         }
     }
 
-    /// An enumeration in a dictionary of attributes, when it is not its first value.
+    /// An enumeration in an attribute dictionary, unless it has its first value.
     fn attributes(&mut self, field: FieldRef<'_>, info: &FieldInfo) {
         if let (FieldRef::Enum(number @ 1..), Shape::Enum(names)) = (field, info.shape) {
             let (name, value) = (info.wire_name, names[number as usize]);
@@ -472,7 +472,7 @@ impl Printer<'_> {
         self.out.push_str(close);
     }
 
-    /// Shape and strides of a tensor view, where what is known is a number and what is not an operand.
+    /// Shape and strides of a tensor view; static dimensions are numbers, dynamic ones operands.
     fn window(&mut self, view: &OpView<'_>) {
         let function = self.function;
         let Op::MakeTensorView { base, dynamic_shape, dynamic_strides } = &function.body.ops[view.op].kind else { return };
@@ -507,7 +507,7 @@ impl Printer<'_> {
     }
 }
 
-/// An op with its fields taken out.
+/// An op with its fields extracted.
 struct OpView<'a> {
     op: ir::Op,
     fields: &'a [FieldRef<'a>],

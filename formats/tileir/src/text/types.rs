@@ -1,4 +1,4 @@
-//! Types as text.
+//! Writes types as text.
 
 pub(crate) use super::preview::Tables;
 use super::preview::write_preview_type;
@@ -10,9 +10,9 @@ use std::fmt::Write as _;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TypeText {
-    /// As in the disassembly: `tile<8xf32>`.
+    /// The disassembly form: `tile<8xf32>`.
     Short,
-    /// As in messages, where the outermost type names its dialect: `!cuda_tile.tile<8xf32>`.
+    /// The form of messages, where the outermost type names its dialect: `!cuda_tile.tile<8xf32>`.
     Full,
 }
 

@@ -1,4 +1,4 @@
-//! Rules of debug information: a function's scope is its subprogram, and its ops are in that.
+//! Debug information rules: a function's scope is its subprogram, and its ops are inside it.
 
 use super::{Check, Failure};
 use crate::module::{Function, Module};
@@ -6,7 +6,7 @@ use crate::text::scope_text;
 use base::ir::Operation;
 use base::loc::{DebugInfo, Loc, LocData, Scope, ScopeData};
 
-/// What refers to a scope refers to one of a kind that bytecode has in its place.
+/// Each scope reference refers to a scope of a kind that bytecode allows there.
 pub(super) fn kinds(debug: &DebugInfo) -> Check {
     let must = |scope: Scope, fits: fn(&ScopeData) -> bool, what: &str| match debug.scopes.get(scope) {
         Some(data) if fits(data) => Ok(()),
@@ -88,12 +88,12 @@ pub(super) fn function(function: &Function, debug: &DebugInfo, subprograms: &Sub
     Ok(())
 }
 
-/// The subprogram that each location is in; of a call, that of the caller.
+/// The subprogram of each location; for a call, that of the caller.
 pub(super) struct Subprograms(Vec<Option<Scope>>);
 
 impl Subprograms {
     pub(super) fn new(debug: &DebugInfo) -> Self {
-        // What a record refers to comes before it.
+        // A record refers only to earlier ones.
         let mut scopes: Vec<Option<Scope>> = Vec::new();
         for (id, scope) in debug.scopes.iter() {
             scopes.push(match scope {

@@ -7,7 +7,7 @@ use base::ir::Value;
 use core_dialect::memory::{AtomicMode, MemoryOrdering, MemoryScope};
 use numerics::Scalar;
 
-/// That pointers, values, masks and padding go together; the reference counts these among the relations between types.
+/// Checks that pointers, values, masks and padding match. NVIDIA's verifier counts these among the type relations.
 pub(super) fn types_match(view: &OpView<'_, '_>) -> Check {
     let same_shape = |a: Value, b: Value| view.tile(a).1 == view.tile(b).1;
     let points_to = |pointer: Value, value: Value| {
@@ -184,7 +184,7 @@ fn atomic_view(
     }
 }
 
-/// Element and shape of the tiles a view gives.
+/// Element and shape of the tiles of a view.
 fn view_tile(view: &OpView<'_, '_>, value: Value) -> (Element, Vec<i64>) {
     let (tile, tensor) = view.ty(value).tile_view().expect("the predicate of the operand holds");
     let Type::TensorView { element, .. } = view.module().ty(tensor) else { unreachable!("views look at tensor views") };
@@ -219,7 +219,7 @@ fn promises(inbounds: &[bool], index: &[Value]) -> Check {
     Ok(())
 }
 
-/// A pointer of an access that is no multimem op.
+/// Checks that the pointer of an op other than a multimem op is not multicast.
 pub(super) fn not_multicast(view: &OpView<'_, '_>, pointers: Value, message: &str) -> Check {
     match view.tile(pointers).0 {
         Element::Ptr(pointer) if pointer.space == PointerSpace::Multicast => Err(message.into()),
@@ -227,7 +227,7 @@ pub(super) fn not_multicast(view: &OpView<'_, '_>, pointers: Value, message: &st
     }
 }
 
-/// Element, strides and pointer attribute of the tensor that a view looks at.
+/// Element, strides and pointer attribute of a view's tensor.
 pub(super) fn tensor<'a>(view: &OpView<'_, 'a>, target: Value) -> (Scalar, &'a [i64], PointerSpace) {
     let (_, tensor) = view.ty(target).tile_view().expect("the predicate of the operand holds");
     let Type::TensorView { element, strides, space, .. } = view.module().ty(tensor) else {
@@ -243,7 +243,7 @@ fn not_multicast_view(view: &OpView<'_, '_>, target: Value) -> Check {
     }
 }
 
-/// What only loads and stores through a view ask of it: memory of one device, and for f4 a dimension along which two elements
+/// Additional rules of loads and stores through a view: the memory of one device and, for f4, a dimension along which two elements
 /// share a byte.
 pub(super) fn ordinary_view(view: &OpView<'_, '_>, target: Value) -> Check {
     not_multicast_view(view, target)?;
@@ -339,7 +339,7 @@ pub(super) fn make_tensor_view(view: &OpView<'_, '_>, base: Value, shape: &[Valu
     Ok(())
 }
 
-/// A view of a tensor view is of its type.
+/// Checks that a view of a tensor view has its type.
 pub(super) fn make_view(view: &OpView<'_, '_>, tensor: Value) -> Check {
     let Some((_, wanted)) = view.ty(view.node.results[0]).tile_view() else { return Ok(()) };
     if wanted != view.id(tensor) {

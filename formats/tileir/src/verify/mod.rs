@@ -1,8 +1,9 @@
-//! The rules of a whole program, checked in the reference's order and refused in its words.
+//! The rules of a whole program, in NVIDIA's order and wording.
 //!
-//! For each op, outermost first: how many results, where it may stand, the predicates of its operands and results, the rules of
-//! the op table, then the rule of the op itself ([`ops`]); when its regions are done, the rules that look into them ([`regions`]).
-//! A function then has its debug scopes checked ([`debug`]), and the program its symbols. The first breach ends it.
+//! The verifier visits ops outermost first. For each op it checks the number of results, the parent, and the predicates of operands
+//! and results. The rules of the op table and the op's own rule follow ([`ops`]), and after the op's regions the rules about them
+//! ([`regions`]).
+//! Then it checks a function's debug scopes ([`debug`]), and finally the program's symbols. It stops at the first violation.
 
 mod debug;
 mod memory;
@@ -23,7 +24,7 @@ use base::{Body, DebugInfo, Loc};
 use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
 
-/// The first rule that is broken, and the location of the op that breaks it.
+/// The first violated rule, and the location of the violating op.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     pub message: String,
@@ -33,11 +34,11 @@ pub struct Failure {
 /// The values of one operand or result.
 type Values = SmallVec<[Value; 4]>;
 
-/// What a rule of one op says, without the op's name.
+/// The result of one op's rule, worded without the op's name.
 type Check<T = ()> = Result<T, String>;
 
-/// Every id refers to something, types and constants are well formed and bodies are trees; what must hold before anything may
-/// index freely. Files that did not come through the bytecode reader need it.
+/// Checks the structural invariants: ids in range, well-formed types and constants, bodies that are trees. Files from other sources
+/// than the bytecode reader need this before any access by index.
 pub fn references(module: &Module, debug: &DebugInfo) -> Result<(), String> {
     shapes::tables(module)?;
     debug::kinds(debug)?;
@@ -59,7 +60,7 @@ pub fn references(module: &Module, debug: &DebugInfo) -> Result<(), String> {
     Ok(())
 }
 
-/// The rules of the language.
+/// Checks the language rules.
 pub fn verify(module: &Module, debug: &DebugInfo) -> Result<(), Failure> {
     for global in &module.globals {
         let rank = module.ty(global.ty).tile().map_or(0, |(_, shape)| shape.len());
@@ -78,7 +79,7 @@ pub fn verify(module: &Module, debug: &DebugInfo) -> Result<(), Failure> {
     module.functions.iter().try_for_each(|function| globals_used(module, function, &globals))
 }
 
-/// The rules of what bytecode can hold, which are checked when those of the language hold.
+/// Checks the limits of bytecode, after the language rules.
 pub fn expressible(module: &Module) -> Result<(), Failure> {
     for function in &module.functions {
         for (i, param) in function.params().iter().enumerate() {
@@ -109,7 +110,7 @@ fn symbols(module: &Module) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Globals are looked up once everything else holds.
+/// Looks up globals after all other checks.
 fn globals_used(module: &Module, function: &Function, globals: &HashMap<&str, TypeId>) -> Result<(), Failure> {
     for node in function.body.ops.values() {
         let Op::GetGlobal { name } = &node.kind else { continue };
@@ -136,18 +137,18 @@ struct Checker<'a> {
     module: &'a Module,
     function: &'a Function,
     body: &'a Body<Op, TypeId>,
-    /// Whether an op whose regions are done has no effect on memory.
+    /// Whether a completed op has no effect on memory.
     effect_free: Vec<bool>,
 }
 
-/// What surrounds the ops of a block.
+/// The context of a block's ops.
 #[derive(Clone, Copy)]
 struct Around {
-    /// The op whose region the block is in; none for the entry's.
+    /// The op whose region contains the block; none for the entry's block.
     parent: Option<ir::Op>,
-    /// The nearest op around that is no `if`.
+    /// The nearest enclosing op other than `if`.
     beyond_ifs: Option<ir::Op>,
-    /// Whether only `if` and `loop` are between here and the entry.
+    /// Whether only `if` and `loop` enclose the block.
     may_return: bool,
 }
 
@@ -156,7 +157,7 @@ struct Frame {
     block: Block,
     next: usize,
     around: Around,
-    /// The op to finish when this block, the last of its regions, is done.
+    /// The op to finish after this block, the last of its regions.
     closes: Option<ir::Op>,
 }
 
@@ -222,7 +223,7 @@ impl<'a> Checker<'a> {
                  {got}, but expected {params}"
             ));
         }
-        // A name of a dialect and a point come first.
+        // The name of a dialect and a point come first.
         let has_dialect = |name: &str| name.split_once('.').is_some_and(|(dialect, _)| !dialect.is_empty());
         match all.iter().flatten().all(|(name, _)| has_dialect(self.module.string(*name))) {
             true => Ok(()),
@@ -230,7 +231,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Goes into the regions of an op, or is done with it when it has none.
+    /// Enters the regions of an op, or finishes an op without regions.
     fn enter(&mut self, op: ir::Op, around: Around, stack: &mut Vec<Frame>) -> Result<(), Failure> {
         let kind = &self.body.ops[op].kind;
         let blocks: Vec<Block> =
@@ -262,7 +263,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The rules that need the regions of an op, which have been checked.
+    /// The rules about an op's regions, after the regions themselves.
     fn leave(&mut self, op: ir::Op) -> Result<(), Failure> {
         regions::check(self, op)?;
         let kind = &self.body.ops[op].kind;
@@ -302,13 +303,13 @@ impl<'a> Checker<'a> {
 }
 
 impl RuleKind {
-    /// Whether the reference checks it after the relations between types.
+    /// Whether NVIDIA's verifier checks it after the type relations.
     fn is_late(self) -> bool {
         matches!(self, RuleKind::OperandsAndResultShape | RuleKind::OperandsShape | RuleKind::OperandsAndResultElement)
     }
 }
 
-/// One op and what its values are.
+/// One op, with the types of its values.
 struct OpView<'c, 'a> {
     checker: &'c Checker<'a>,
     node: &'a ir::OpNode<Op>,
@@ -327,14 +328,14 @@ impl<'a> OpView<'_, 'a> {
     fn result_id(&self, index: usize) -> TypeId {
         self.id(self.node.results[index])
     }
-    /// Element and shape; only for values whose predicate says they are tiles.
+    /// Element and shape. Callers pass only values whose predicate guarantees a tile.
     fn tile(&self, value: Value) -> (Element, &'a [i64]) {
         self.checker.module.tile(self.id(value))
     }
     fn result(&self) -> (Element, &'a [i64]) {
         self.tile(self.node.results[0])
     }
-    /// A type as messages quote it.
+    /// A type in the form of messages.
     fn quoted(&self, id: TypeId) -> String {
         format!("'{}'", type_text(Tables::of(self.checker.module), id, TypeText::Full))
     }
@@ -369,7 +370,7 @@ impl<'a> OpView<'_, 'a> {
         Err(format!("expects parent op to be one of '{}'", names.join(", ")))
     }
 
-    /// Every region has one block, but that of `if`, whose else part may have none.
+    /// Every region has one block, except the else region of `if`, which may be empty.
     fn single_blocks(&self) -> Check {
         let blocks = |region: Region| self.checker.body.regions[region].blocks.len();
         match &self.node.kind {
@@ -423,7 +424,7 @@ impl<'a> OpView<'_, 'a> {
         Ok(())
     }
 
-    /// The values a rule names: an operand field, or a result.
+    /// The values that a rule names: an operand field or a result.
     fn named(&self, name: &str) -> Values {
         let info = self.node.kind.opcode().info();
         if let Some(index) = info.results.iter().position(|result| result.name == name) {
@@ -497,7 +498,7 @@ fn equal<T: PartialEq>(mut items: impl Iterator<Item = T>) -> bool {
     }
 }
 
-/// Numbers as the reference lists them.
+/// Numbers in NVIDIA's list form.
 fn list<T: std::fmt::Display>(items: &[T]) -> String {
     items.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
 }

@@ -1,4 +1,4 @@
-//! Rules of the ops on memory that several devices share behind one address.
+//! Rules of multimem ops, which access the memory of several devices through one address.
 
 use super::memory::{load_ordering, store_ordering, tensor, view_access};
 use super::{Check, OpView, spelling};
@@ -33,7 +33,7 @@ pub(super) fn check(view: &OpView<'_, '_>) -> Check {
     }
 }
 
-/// What all three ask of the view and the tile.
+/// The common rules of all three ops for the view and the tile.
 fn access(view: &OpView<'_, '_>, target: Value, tile: Value, index: &[Value], inbounds: &[bool]) -> Check {
     if !matches!(view.ty(target), Type::PartitionView { .. }) {
         let got = view.quoted(view.id(target));

@@ -1,4 +1,4 @@
-//! The rule of each op that its types and relations do not already say.
+//! Each op's own rule, beyond its types and relations.
 
 use super::{Around, Check, OpView, list, memory, multimem};
 use crate::ops::Op;
@@ -7,7 +7,7 @@ use base::ir::Value;
 use numerics::Scalar;
 use numerics::arith::{Overflow, Rounding, Signedness};
 
-/// Attributes with a range of their own, which the reference checks before operands.
+/// Attribute ranges, which NVIDIA's verifier checks before operands.
 pub(super) fn attributes(op: &Op) -> Check {
     let outside = |name: &str, what: &str| Err(format!("attribute '{name}' failed to satisfy constraint: {what}"));
     match op {
@@ -159,7 +159,7 @@ fn rounding(mode: Rounding, allowed: &[Rounding]) -> Check {
     Err(format!("invalid rounding mode specified, expect one of [{}]", names.join(", ")))
 }
 
-/// A modifier that only f32 has.
+/// A modifier that only f32 supports.
 fn only_f32(view: &OpView<'_, '_>, present: bool, name: &str) -> Check {
     let element = view.result().0;
     if present && element != Element::Scalar(Scalar::F32) {
@@ -220,7 +220,7 @@ fn itof(view: &OpView<'_, '_>, mode: Rounding) -> Check {
     Ok(())
 }
 
-/// Width as the reference counts it, where tf32 has its 19 bits.
+/// The width in NVIDIA's count, where tf32 has 19 bits.
 fn width(element: Element) -> u32 {
     if element == Element::Scalar(Scalar::TF32) { 19 } else { element.bits() }
 }
@@ -297,7 +297,7 @@ fn cat(view: &OpView<'_, '_>, dim: i64, lhs: Value, rhs: Value) -> Check {
     Ok(())
 }
 
-/// Taking a part out of a tile, or putting one in: `part` divides `whole`, and there is an index for each dimension.
+/// Extraction or insertion of a slice: `part` divides `whole`, with one index per dimension.
 fn slice(view: &OpView<'_, '_>, whole: Value, part: Value, names: (&str, &str), indices: &[Value]) -> Check {
     let ((whole_element, whole), (part_element, part)) = (view.tile(whole), view.tile(part));
     if whole_element != part_element {
@@ -368,7 +368,7 @@ fn print(format: &str, args: usize) -> Check {
         };
         let escaped = end == 0 && after.starts_with('%');
         expected += usize::from(!escaped);
-        // The reference goes on right after the percent sign, save for an escaped one.
+        // NVIDIA's verifier continues directly after the percent sign, except for an escaped one.
         rest = &after[usize::from(escaped)..];
     }
     if expected != args {
@@ -450,7 +450,7 @@ fn assume(view: &OpView<'_, '_>, predicate: &Attribute) -> Check {
     }
 }
 
-/// That batch, rows, columns and the dimension summed over agree.
+/// Checks that batch, rows, columns and the K dimension match.
 fn mma_shapes(view: &OpView<'_, '_>, lhs: Value, rhs: Value, acc: Value) -> Check {
     let (lhs, rhs, acc) = (view.tile(lhs).1, view.tile(rhs).1, view.tile(acc).1);
     if lhs.len() != 2 && lhs.len() != 3 {
@@ -470,7 +470,7 @@ fn mma_shapes(view: &OpView<'_, '_>, lhs: Value, rhs: Value, acc: Value) -> Chec
 
 type Named<'a> = (&'static str, &'a [i64]);
 
-/// The reference begins some of these messages with a space.
+/// Some of NVIDIA's messages begin with a space.
 fn same_dim(lead: &str, ((name, shape), dim): (Named<'_>, usize), ((other, other_shape), other_dim): (Named<'_>, usize)) -> Check {
     let (size, other_size) = (shape[dim], other_shape[other_dim]);
     if size == other_size {

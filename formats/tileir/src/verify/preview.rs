@@ -8,7 +8,7 @@ use crate::text::types::{Tables, TypeText, type_text};
 use crate::types::{Attribute, StringId, Type, TypeId};
 use std::collections::BTreeSet;
 
-/// Modes of the shape of a fragment's map: how often, by whom, how much.
+/// The modes of a fragment map's shape: repetitions, threads, elements.
 const MODES: usize = 3;
 
 pub(super) fn external(module: &Module, function: &Extern) -> Result<(), Failure> {
@@ -26,7 +26,7 @@ fn signature<'a>(module: &'a Module, function: &Extern) -> (&'a [TypeId], &'a [T
     }
 }
 
-/// What the function does with each argument.
+/// The function's access to each argument.
 fn accesses(module: &Module, function: &Extern, missing: impl Fn(usize) -> String) -> Check<Vec<Access>> {
     let (inputs, _) = signature(module, function);
     let of = |i: usize| {
@@ -81,7 +81,7 @@ fn parameters(function: &Extern) -> BTreeSet<StringId> {
     function.const_params.iter().filter_map(name).collect()
 }
 
-/// A name in a type that is none of the parameters.
+/// A name in a type that is not one of the parameters.
 fn undeclared<'a>(module: &'a Module, id: TypeId, known: &BTreeSet<StringId>) -> Option<&'a str> {
     let ty = module.ty(id).preview()?;
     let (element, parts) = ty.parts();
@@ -133,7 +133,7 @@ fn implementation(module: &Module, function: &Extern, own: &Implementation) -> C
     Ok(())
 }
 
-/// The arguments of a call that are known when the program is written.
+/// The constant arguments of a call.
 pub(super) fn call(const_args: &[Attribute]) -> Check {
     let expressions = const_args.iter().all(|argument| matches!(argument, Attribute::Preview(value) if value.is_expression()));
     match expressions {

@@ -6,7 +6,7 @@ use crate::types::{Attribute, Element, Type, TypeId};
 use base::ir::{self, Operation, Region, Value};
 use numerics::Scalar;
 
-/// Rules that are checked before the regions of the op are.
+/// Rules that precede the checks of an op's regions.
 pub(super) fn on_entrance(view: &OpView<'_, '_>, around: Around) -> Check {
     match &view.node.kind {
         Op::If { then_region, else_region, .. } => branches(view, *then_region, *else_region),
@@ -93,7 +93,7 @@ fn continues_a_loop<'a>(view: &OpView<'_, 'a>, around: Around) -> Check<&'a ir::
     })
 }
 
-/// The types of a `continue`; the reference's message does not begin with the op's name.
+/// The types of a `continue`; NVIDIA's message does not begin with the op's name.
 pub(super) fn continue_types(view: &OpView<'_, '_>, around: Around) -> Option<String> {
     let Op::Continue { operands } = &view.node.kind else { return None };
     let target = continues_a_loop(view, around).ok()?;
@@ -171,7 +171,7 @@ fn identity_type(view: &OpView<'_, '_>, index: usize, operand: Value, identity: 
         Attribute::Bool(_) => Some(Scalar::I1),
         _ => None,
     };
-    // The two half-precision formats stand in for each other.
+    // The two half-precision formats are interchangeable here.
     let halves = [Scalar::F16, Scalar::BF16];
     let alike = identity.zip(element.scalar()).is_some_and(|(a, b)| a == b || (halves.contains(&a) && halves.contains(&b)));
     if alike {
@@ -184,7 +184,7 @@ fn identity_type(view: &OpView<'_, '_>, index: usize, operand: Value, identity: 
     ))
 }
 
-/// Rules that are checked when the regions of the op have been.
+/// Rules that follow the checks of an op's regions.
 pub(super) fn check(checker: &Checker<'_>, op: ir::Op) -> Result<(), Failure> {
     let node = &checker.body.ops[op];
     let view = OpView { checker, node };
@@ -228,7 +228,7 @@ fn induction(view: &OpView<'_, '_>, args: &[Value], lower_bound: Value) -> Check
     Ok(())
 }
 
-/// The values a loop carries from one iteration to the next.
+/// The loop-carried values.
 fn carried(view: &OpView<'_, '_>, init: &[Value], args: &[Value]) -> Check {
     if init.len() != args.len() {
         let (args, init) = (args.len(), init.len());
@@ -247,7 +247,7 @@ fn carried(view: &OpView<'_, '_>, init: &[Value], args: &[Value]) -> Check {
     Ok(())
 }
 
-/// The body of a reduction or scan takes pairs of scalars and yields one scalar for each pair.
+/// The body of a reduction or scan takes pairs of scalars and yields one scalar per pair.
 fn combiner(view: &OpView<'_, '_>, operands: &[Value], region: Region) -> Check {
     let body = view.checker.body;
     let block = &body.blocks[body.block_of(region)];

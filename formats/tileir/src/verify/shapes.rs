@@ -1,4 +1,4 @@
-//! What must hold of a module's tables before its ops can be looked at.
+//! The invariants of a module's tables, which op checks rely on.
 
 use crate::bytecode::preview::check_symbols;
 use crate::bytecode::{MAX_DEPTH, MAX_RANK};
@@ -61,7 +61,7 @@ fn of_preview(module: &Module, id: TypeId, ty: &PreviewType) -> Check {
     }
 }
 
-/// Names and types of an expression are in the tables, and it nests no deeper than those who recurse over it may go.
+/// Checks that names and types of an expression are in the tables, and that its depth is safe for recursive functions.
 fn expression(module: &Module, value: &Preview) -> Check {
     if value.depth() > MAX_DEPTH + 1 {
         return Err(format!("attributes are nested deeper than {MAX_DEPTH} levels"));
@@ -132,7 +132,7 @@ fn ty(module: &Module, id: TypeId) -> Check {
     if id.index() < module.types.len() { Ok(()) } else { Err(format!("type {id} is not in the table")) }
 }
 
-/// That a constant is in the table and has as much data as its type needs.
+/// Checks that a constant is in the table and that its data has the size of its type.
 fn constant(module: &Module, id: ConstantId, of: TypeId) -> Check {
     ty(module, of)?;
     let Some(constant) = module.constants.get(id) else { return Err(format!("constant {id} is not in the table")) };

@@ -1,9 +1,9 @@
-//! Programs that the tests share.
+//! Programs shared by the tests.
 
 use base::DebugInfo;
 use tileir::{Module, Version};
 
-/// Name, text and the versions whose bytecode can hold the program.
+/// Name, text and the first version whose bytecode can express the program.
 pub(crate) const PROGRAMS: [(&str, &str, Version); 7] = [
     ("elementwise", include_str!("../programs/elementwise.mlir"), Version::V13_1),
     ("shapes", include_str!("../programs/shapes.mlir"), Version::V13_1),
@@ -20,7 +20,7 @@ pub(crate) fn parse(name: &str, text: &str) -> (Module, DebugInfo) {
     (module, debug)
 }
 
-/// Each program in each version that has everything it uses.
+/// Each program in each version that supports it.
 pub(crate) fn bytecode() -> Vec<(String, Vec<u8>)> {
     let mut files = Vec::new();
     for (name, text, since) in PROGRAMS {

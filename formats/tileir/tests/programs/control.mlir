@@ -1,4 +1,4 @@
-// Loops, branches, early exits, and where it all came from.
+// Loops, branches, early exits, and debug locations.
 entry @control(%arg0: tile<i32>, %arg1: tile<i1>) {
   %zero = constant <i32: 0> : tile<i32> loc(#loc2)
   %one = constant <i32: 1> : tile<i32> loc(#loc2)

@@ -1,4 +1,4 @@
-// Ops that work element by element, and conversions.
+// Element-wise ops and conversions.
 entry @elementwise(%arg0: tile<ptr<f32>>, %arg1: tile<i32>) optimization_hints=<default = {occupancy = 2}, sm_100 = {num_cta_in_cga = 1}> {
   %x = constant <f32: [1.000000e+00, -2.500000e+00, 9.99999974E-6, 0xFF800000]> : tile<4xf32>
   %y = constant <f32: 2.000000e+00> : tile<4xf32>

@@ -1,4 +1,4 @@
-// What came with 13.2, 13.3 and 13.4.
+// Additions of 13.2, 13.3 and 13.4.
 global private  constant @table alignment = 16 <f32: 1.000000e+00> : tile<4xf32>
 entry @later(%arg0: tile<ptr<f32>>, %arg1: tile<i32>) {
   %x = constant <f32: 1.000000e+00> : tile<8xf32>

@@ -1,4 +1,4 @@
-// What came with 13.5.
+// Additions of 13.5.
 entry @latest(%arg0: tile<ptr<f32, <multicast>>> {some.name = true}, %arg1: tile<ptr<i32, <unicast>>>, %arg2: tile<i32> {a.b = [1 : i32, 2.500000e+00 : f32], c.d = "text"}) {
   %view = make_tensor_view %arg0, shape = [64, %arg2], strides = [64, 1] : tile<ptr<f32, <multicast>>>, tile<i32> -> tensor_view<64x?xf32, strides=[64,1], #cuda_tile.ptr_attr<multicast>>
   %part = make_partition_view %view : partition_view<tile=(8x16), tensor_view<64x?xf32, strides=[64,1], #cuda_tile.ptr_attr<multicast>>>

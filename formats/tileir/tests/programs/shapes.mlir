@@ -1,4 +1,4 @@
-// Tiles cut, joined and reduced.
+// Slices, concatenations and reductions of tiles.
 global  @table alignment = 16 <i32: [1, 2, 3, 4, 5, 6, 7, 8]> : tile<8xi32>
 entry @shapes(%arg0: tile<ptr<f32>>) {
   %iota = iota : tile<8xi32>

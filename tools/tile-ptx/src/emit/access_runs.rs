@@ -1,5 +1,5 @@
-//! What every access to memory shares: runs of neighbouring elements, order towards other threads, conditions, and how the
-//! lanes that hold the same element are told what only one of them read.
+//! Shared code of all memory accesses: runs of neighbouring elements, memory order, predication, and the broadcast of a value that
+//! one lane loaded to the lanes with the same element.
 
 use super::Emitter;
 use crate::ir::{GLOBAL, Val};
@@ -11,8 +11,8 @@ use inkwell::{AddressSpace, IntPredicate};
 use tileas::Layout;
 
 impl<'c> Emitter<'c, '_> {
-    /// Reads as many neighbouring elements of a tile as `otherwise` has, which stand for them where the condition does not hold.
-    /// What it gives, vectors or values as they are in memory, becomes registers by [`Self::apart`].
+    /// Loads as many neighbouring elements as `otherwise` has. Where the condition is false, the result is `otherwise`.
+    /// [`Self::apart`] turns the result, vectors or values in memory form, into registers.
     pub(super) fn read_where(
         &self,
         cond: Option<IntValue<'c>>,
@@ -34,7 +34,7 @@ impl<'c> Emitter<'c, '_> {
         self.guarded(cond, &otherwise, |_| ir.unpack(read(), width))
     }
 
-    /// The registers of a tile from what was read of it.
+    /// The registers of a tile from loaded vectors or values.
     pub(super) fn apart(&self, elem: Elem, read: Vec<Val<'c>>) -> Vec<Val<'c>> {
         let count =
             |value: &Val<'c>| if value.is_vector_value() { value.into_vector_value().get_type().get_size() as usize } else { 1 };
@@ -42,7 +42,7 @@ impl<'c> Emitter<'c, '_> {
         values.map(|value| self.register_form(elem, value)).collect()
     }
 
-    /// Reads neighbouring elements one by one, as order towards other threads demands; elements of four bits two by two.
+    /// Loads neighbouring elements one by one, as the memory order requires; four-bit elements in pairs.
     fn read_apart(&self, elem: Elem, ptr: PointerValue<'c>, width: usize, order: Order) -> Vec<Val<'c>> {
         let ir = self.ir;
         if order.semantics != MemoryOrdering::Weak {
@@ -53,7 +53,7 @@ impl<'c> Emitter<'c, '_> {
         bytes.into_iter().flat_map(|byte| self.split_word(byte.into_int_value(), elem, 2)).collect()
     }
 
-    /// Writes neighbouring elements.
+    /// Stores neighbouring elements.
     pub(super) fn write(&self, elem: Elem, ptr: PointerValue<'c>, values: &[Val<'c>], order: Order) {
         let ir = self.ir;
         if order.semantics != MemoryOrdering::Weak {
@@ -105,7 +105,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// The value of a type from its bits.
+    /// A value of a type from its bits.
     pub(super) fn of_bits(&self, bits: IntValue<'c>, ty: inkwell::types::BasicTypeEnum<'c>) -> Val<'c> {
         match ty {
             inkwell::types::BasicTypeEnum::PointerType(ty) => {
@@ -115,7 +115,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// The elements that a wider word is made of, lowest bits first.
+    /// The elements packed in a wider word, lowest bits first.
     pub(super) fn split_word(&self, word: IntValue<'c>, elem: Elem, count: usize) -> Vec<Val<'c>> {
         let (ir, ty) = (self.ir, word.get_type());
         let piece = |i: usize| {
@@ -125,7 +125,7 @@ impl<'c> Emitter<'c, '_> {
         (0..count).map(piece).collect()
     }
 
-    /// The wider word made of elements, the first one lowest.
+    /// Packs elements into a wider word, the first one lowest.
     pub(super) fn join_word(&self, pieces: &[Val<'c>], elem: Elem, ty: inkwell::types::IntType<'c>) -> IntValue<'c> {
         let ir = self.ir;
         let place = |(i, piece): (usize, &Val<'c>)| {
@@ -135,13 +135,13 @@ impl<'c> Emitter<'c, '_> {
         pieces.iter().enumerate().map(place).reduce(|sum, piece| ir.or(sum, piece)).expect("a word has pieces")
     }
 
-    /// Whether anything uses a value.
+    /// Whether a value has uses.
     pub(super) fn is_used(&self, value: Value) -> bool {
         self.uses[value.0 as usize] > 0
     }
 
-    /// What the speaking thread of each element has found out, in all lanes that hold the element, if those are in one warp. Where
-    /// they are in several, it only goes to a buffer, from the thread that has it.
+    /// Broadcasts the value of each element's representative thread to the lanes that hold the element, if one warp holds all of
+    /// them. Otherwise the value only goes to a buffer, written by the representative.
     pub(super) fn broadcast_in_warp(&self, layout: &Layout, elem: Elem, values: Vec<Val<'c>>) -> Vec<Val<'c>> {
         let ir = self.ir;
         let lanes: u32 = (0..).zip(&layout.lane).filter(|(_, basis)| **basis == 0).map(|(bit, _)| 1u32 << bit).sum();
@@ -152,7 +152,7 @@ impl<'c> Emitter<'c, '_> {
         values.into_iter().map(|value| self.lane_value(value, elem, speaker)).collect()
     }
 
-    /// The value that another lane of the warp has.
+    /// The value of another lane of the warp.
     pub(super) fn lane_value(&self, value: Val<'c>, elem: Elem, lane: IntValue<'c>) -> Val<'c> {
         let ir = self.ir;
         self.by_words(value, elem, |word| {
@@ -161,7 +161,7 @@ impl<'c> Emitter<'c, '_> {
         })
     }
 
-    /// Whether this is the one thread of the block that acts for all.
+    /// Whether this is the first thread, which acts for the group.
     pub(super) fn first_thread(&self) -> IntValue<'c> {
         self.ir.icmp(IntPredicate::EQ, self.thread, self.ir.const32(0))
     }
@@ -173,7 +173,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// Runs `then` where the condition holds; elsewhere its values are `otherwise`.
+    /// Runs `then` if the condition holds; otherwise the result is `otherwise`.
     pub(super) fn guarded(
         &self,
         cond: Option<IntValue<'c>>,
@@ -199,7 +199,7 @@ impl<'c> Emitter<'c, '_> {
     }
 }
 
-/// `.relaxed.gpu` and so on.
+/// Memory-order qualifiers such as `.relaxed.gpu`.
 pub(super) fn qualifiers(order: Order) -> String {
     let semantics = match order.semantics {
         MemoryOrdering::Weak | MemoryOrdering::Relaxed => ".relaxed",
@@ -215,12 +215,12 @@ pub(super) fn qualifiers(order: Order) -> String {
     format!("{semantics}{scope}")
 }
 
-/// Nothing for a generic pointer.
+/// The state-space suffix; a generic pointer has none.
 pub(super) fn space_suffix(ptr: PointerValue<'_>) -> &'static str {
     if ptr.get_type().get_address_space() == AddressSpace::from(GLOBAL) { ".global" } else { "" }
 }
 
-/// The constraint of inline assembly for an integer register.
+/// The inline-assembly constraint of an integer register.
 fn register_letter(bits: u32) -> &'static str {
     match bits {
         64 => "l",

@@ -105,7 +105,7 @@ impl<'c> Emitter<'c, '_> {
         if up { ir.add(quotient, step) } else { ir.sub(quotient, step) }
     }
 
-    /// A shift by the width or more gives 0, or the sign for a signed right shift.
+    /// A shift by the width or more gives 0; a signed right shift then fills with the sign.
     fn shift(&self, x: IntValue<'c>, count: IntValue<'c>, right: Option<Signedness>) -> IntValue<'c> {
         let ir = self.ir;
         let ty = x.get_type();
@@ -116,8 +116,8 @@ impl<'c> Emitter<'c, '_> {
         if right == Some(Signedness::Signed) && !common::fault_injected("ptx.shift") {
             return ir.shr(x, within, true);
         }
-        // The back end makes one instruction of a shift and such a choice, and the count of instructions has 32 bits: of a
-        // longer one it would drop the rest.
+        // The back end fuses a shift with such a select into one instruction with a 32-bit count. A longer count would lose its
+        // upper bits.
         let count = if width > 32 { within } else { count };
         let shifted = if right.is_some() { ir.shr(x, count, false) } else { ir.shl(x, count) };
         ir.select(beyond, ty.const_zero().into(), shifted.into()).into_int_value()
@@ -147,8 +147,8 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// An arithmetic instruction with its rounding in the name: `add.rz.f32`. Half types go through f32: rounded twice in one
-    /// direction is rounded once.
+    /// An arithmetic instruction with its rounding in the name, such as `add.rz.f32`. Half types go through f32: two roundings in
+    /// the same direction equal one.
     pub(super) fn directed(&self, name: &str, elem: Elem, rounding: Rounding, ftz: bool, args: &[Val<'c>]) -> Result<Val<'c>> {
         if let half @ (Scalar::F16 | Scalar::BF16) = elem.carrier() {
             let wide: Vec<Val<'c>> = args.iter().map(|arg| self.widen(*arg)).collect();
@@ -171,7 +171,7 @@ impl<'c> Emitter<'c, '_> {
         let scalar = elem.carrier();
         let nearest = matches!(rounding, Rounding::NearestEven | Rounding::Approx | Rounding::Full);
         if nearest && matches!(scalar, Scalar::F16 | Scalar::BF16) {
-            // Twice to nearest is once too, because f32 has more than twice the bits.
+            // Two roundings to nearest equal one, because f32 has more than twice the bits.
             let f32 = Elem::Scalar(Scalar::F32);
             let widen = |value: FloatValue<'c>| self.ir.builder.build_float_ext(value, self.ir.f32(), "").expect("halves widen");
             let quotient = self.divide_float(f32, Rounding::NearestEven, false, widen(a), widen(b))?;

@@ -1,4 +1,4 @@
-//! Atomic read-modify-write and compare-and-swap, as inline assembly: LLVM drops their order and scope.
+//! Atomic read-modify-write and compare-and-swap as inline assembly. Reason: LLVM drops their memory order and scope.
 
 use super::Emitter;
 use super::access_runs::{qualifiers, space_suffix};
@@ -17,7 +17,7 @@ impl<'c> Emitter<'c, '_> {
         let (ptr, values, mask, order, mode) = match program {
             tileas::Op::AtomicRmw { ptr, value, mask, order, mode, .. } => (*ptr, vec![*value], *mask, *order, Some(*mode)),
             tileas::Op::AtomicCas { ptr, compare, value, mask, order, .. } => (*ptr, vec![*compare, *value], *mask, *order, None),
-            _ => unreachable!("only atomics come here"),
+            _ => unreachable!("called for atomics only"),
         };
         let elem = self.elem(results[0]);
         let atomic = self.atomic_name(op, elem, mode)?;
@@ -52,7 +52,7 @@ impl<'c> Emitter<'c, '_> {
         let text = format!("atom{}{}.{name} $0, [$1], {places};", qualifiers(order), space_suffix(ptr));
         let constraints = format!("={constraint},l{}", format!(",{constraint}").repeat(operands.len()));
         let args: Vec<Val<'c>> = std::iter::once(ptr.into()).chain(operands.iter().copied()).collect();
-        self.ir.asm(Some(self.ir.elem(elem)), &text, &constraints, &args, true).expect("atomics give the old value")
+        self.ir.asm(Some(self.ir.elem(elem)), &text, &constraints, &args, true).expect("atomics return the old value")
     }
 
     pub(super) fn atomic_name(&self, op: OpId, elem: Elem, mode: Option<AtomicMode>) -> Result<(String, &'static str)> {

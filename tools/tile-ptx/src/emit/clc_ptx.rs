@@ -1,9 +1,12 @@
-//! Loops over tile blocks that a block takes over (launch control). A thread of one warp_role requests for the next block while this one is
-//! worked on, and all warp_roles read the response at the end of a iteration: which block it is, or that none is left.
+//! Work-stealing loops with cluster launch control (CLC).
+//! One thread of one warp role requests the next tile block while the CTA processes the current one. At the end of an iteration all
+//! warp roles read the response: the next tile block, or none left.
 //!
-//! Answers are in turn in two stages (`sched::clc_responses`), each with a barrier that says the response is there and one that says all have read
-//! it, so that warp_roles may be a iteration apart. The blocks of a cluster take the same tile blocks: the first one requests for all, each has the response
-//! in its own memory, and all tell the first one when they have read it.
+//! Responses alternate between two stages (`sched::clc_responses`). Each stage has a full barrier (response present) and an empty
+//! barrier (all readers done), so warp roles may be one iteration apart.
+//! The CTAs of a cluster process the same tile blocks: the first CTA requests for all, each CTA receives the response in its own
+//! shared memory, and all arrive at the first CTA's empty barrier.
+//! See also: CUTLASS `PersistentTileSchedulerSm100`.
 
 use super::Emitter;
 use super::control::{ControlFrame, FrameKind};
@@ -17,31 +20,31 @@ use inkwell::values::IntValue;
 use sched::clc_responses::{CLC_RESPONSE_BYTES, STAGES};
 use sched::{Op, PipelineInfo, WarpRole, clc_responses};
 
-/// The tile block that is worked on, in iterations of which this is the counter.
+/// The current tile block, and the loop counter whose iteration it belongs to.
 #[derive(Clone, Copy)]
 pub(super) struct ClcLoop<'c> {
     iteration: Value,
     index: [IntValue<'c>; 3],
 }
 
-/// An warp_role that reads clc_responses.
+/// A warp role that reads CLC responses.
 struct Reader {
     warp_role: WarpRole,
-    /// Warps, of each of which one thread says that it has read one.
+    /// Warps of the role; one thread of each arrives at the empty barrier.
     warps: u32,
-    /// Whether it is one thread.
+    /// Whether a single thread executes the role.
     is_alone: bool,
-    /// The blocks of a cluster in which there is such an warp_role.
+    /// The number of CTAs of the cluster that execute the role.
     blocks: u32,
 }
 
-/// From the barrier of a stage that says its response is there to the one that says it was read.
+/// Offset from the full barrier of a stage to its empty barrier.
 const TO_EMPTY: u32 = STAGES * PipelineInfo::BARRIER;
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn clc_block_id(&mut self, iteration: Value, axis: u32, result: Value) {
         let taken =
-            self.taken.filter(|taken| taken.iteration == iteration).expect("the verifier holds that this is in a iteration");
+            self.taken.filter(|taken| taken.iteration == iteration).expect("the verifier checks that this is in an iteration");
         self.set(result, vec![taken.index[axis as usize].into()]);
     }
 
@@ -56,7 +59,7 @@ impl<'c> Emitter<'c, '_> {
         let before = ir.here();
         ir.go(start.block);
         ir.builder.position_at_end(start.block);
-        let index = own.map(|_| ir.builder.build_phi(ir.context.i32_type(), "").expect("the block has only begun"));
+        let index = own.map(|_| ir.builder.build_phi(ir.context.i32_type(), "").expect("the builder is at the start of a block"));
         index.iter().zip(own).for_each(|(phi, own)| phi.add_incoming(&[(&own, before)]));
         self.bind(&args, &start);
         let taken = ClcLoop { iteration: args[0], index: index.map(|phi| phi.as_basic_value().into_int_value()) };
@@ -79,10 +82,10 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// The barriers of all clc_responses, before any thread uses them.
+    /// Initialises the barriers of the CLC responses before their first use.
     pub(super) fn start_clc_responses(&self) {
         let Some(memory) = clc_responses::memory(self.function) else { return };
-        // Without a loop nobody waits for them.
+        // Without a CLC loop no thread waits for the barriers.
         let readers = self.readers().iter().map(|reader| reader.warps * reader.blocks).sum::<u32>().max(1);
         self.guarded(Some(self.first_thread()), &[], |e| {
             for stage in 0..STAGES {
@@ -101,7 +104,7 @@ impl<'c> Emitter<'c, '_> {
         });
     }
 
-    /// Agents with such a loop; without warp_roles the block is one.
+    /// The warp roles with a CLC loop; without warp roles, the CTA counts as one.
     fn readers(&self) -> Vec<Reader> {
         let (attrs, body) = (&self.function.attrs, &self.function.body);
         let blocks = self.clc_ctas();
@@ -127,20 +130,20 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// The blocks that take over others together.
+    /// The CTAs that steal work together.
     pub(super) fn clc_ctas(&self) -> u32 {
         self.function.attrs.program.cluster.unwrap_or(1)
     }
 
-    /// Whether the warp_role that is being written requests: the first one that is one thread of each block, which is ahead of the others; else
-    /// the first one.
+    /// Whether the current warp role issues the requests. This is the first single-thread role that every CTA executes, since it
+    /// runs ahead; otherwise the first role.
     fn requests(&self) -> bool {
         let all = self.readers();
         let ahead = all.iter().find(|reader| reader.is_alone && reader.blocks == self.clc_ctas());
         ahead.or(all.first()).is_some_and(|reader| reader.warp_role == self.warp_role.unwrap_or(WarpRole(0)))
     }
 
-    /// One thread requests for the next tile block, as soon as all have read the response before the last one.
+    /// One thread requests the next tile block once all readers have read the response of this stage.
     fn request(&self, iteration: IntValue<'c>) {
         let Some(memory) = clc_responses::memory(self.function).filter(|_| self.requests()) else { return };
         let alone = (!self.thread.is_const()).then(|| self.first_thread());
@@ -148,7 +151,7 @@ impl<'c> Emitter<'c, '_> {
             let ir = e.ir;
             let (response, barriers) = e.places(memory, e.stage(iteration));
             let of_all = e.clc_ctas() > 1;
-            // Each block's barrier has to know what comes, the first one's before it requests.
+            // Each CTA's barrier must expect the bytes before they arrive; the first CTA does this before it issues the request.
             let first = of_all.then(|| ir.icmp(IntPredicate::EQ, e.rank(), ir.const32(0)));
             e.guarded(first, &[], |e| {
                 let free = ir.xor(e.phase(iteration), ir.const32(1));
@@ -168,10 +171,10 @@ impl<'c> Emitter<'c, '_> {
         });
     }
 
-    /// Waits for the response: whether there is another tile block, and which.
+    /// Waits for the response: whether there is another tile block, and its index.
     fn response(&self, iteration: IntValue<'c>) -> (IntValue<'c>, [IntValue<'c>; 3]) {
         let ir = self.ir;
-        let memory = clc_responses::memory(self.function).expect("the function has a loop over tile blocks that are taken");
+        let memory = clc_responses::memory(self.function).expect("the function has a CLC loop over tile blocks");
         let (response, barriers) = self.places(memory, self.stage(iteration));
         self.wait_at(barriers, 0, self.phase(iteration), "");
         let word = ir.context.i32_type().into();
@@ -183,12 +186,12 @@ impl<'c> Emitter<'c, '_> {
         let read = ir.asm_many(&results, text, "=&b,=&r,=&r,=&r,r", &[response.into()], true);
         let [is_clc, x, y, z] = [0, 1, 2, 3].map(|at| read[at].into_int_value());
         self.signal_read(barriers);
-        // Blocks of a cluster follow each other along the first axis, and tile blocks are counted by cluster.
+        // The CTAs of a cluster are consecutive along x, and tile blocks are numbered by cluster.
         let x = ir.shr(x, ir.const32(self.clc_ctas().ilog2()), false);
         (is_clc, [x, y, z])
     }
 
-    /// Who requests overwrites an response when all have read it.
+    /// Arrives at the empty barrier: the requesting thread may overwrite a response after all readers have arrived.
     fn signal_read(&self, barriers: IntValue<'c>) {
         let ir = self.ir;
         let (before, arrive) = match self.clc_ctas() {
@@ -204,7 +207,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// The stage of a iteration, and how often before it has been used, as the parity of a barrier's phase.
+    /// The stage of an iteration; `phase` is the parity of its earlier uses.
     fn stage(&self, iteration: IntValue<'c>) -> IntValue<'c> {
         self.ir.and(iteration, self.ir.const32(STAGES - 1))
     }
@@ -213,7 +216,7 @@ impl<'c> Emitter<'c, '_> {
         ir.and(ir.shr(iteration, ir.const32(STAGES.ilog2()), false), ir.const32(1))
     }
 
-    /// The addresses of a stage's response, and of the barrier that says it is there.
+    /// The addresses of a stage's response and of its full barrier.
     fn places(&self, memory: u32, stage: IntValue<'c>) -> (IntValue<'c>, IntValue<'c>) {
         let (ir, base) = (self.ir, self.shared_address());
         let at = |first: u32, each: u32| ir.add(ir.add(base, ir.const32(memory + first)), ir.mul(stage, ir.const32(each)));
@@ -221,11 +224,11 @@ impl<'c> Emitter<'c, '_> {
     }
 }
 
-/// Where a barrier of a stage lies behind the start of all clc_responses.
+/// The offset of a stage's barrier from the start of the CLC responses.
 fn barrier(stage: u32, side: Side) -> u32 {
     let first = if side == Side::Full { 0 } else { TO_EMPTY };
     STAGES * CLC_RESPONSE_BYTES + first + stage * PipelineInfo::BARRIER
 }
 
-// Slots are told apart by the lowest bits of a iteration.
+// The lowest bits of the iteration select the stage.
 const _: () = assert!(STAGES.is_power_of_two());

@@ -1,4 +1,4 @@
-//! Structured control flow as basic blocks. Conditions are the same in every thread of a block, so warps stay together.
+//! Structured control flow as basic blocks. Invariant: conditions are uniform in the CTA or warp role, so warps do not diverge.
 
 use super::fragment_prefetch::{Bounds, PrefetchedIterations};
 use super::{Emitter, Lowered};
@@ -16,16 +16,16 @@ use numerics::arith::{Compare, Predicate};
 use sched::Op;
 use tileas::{MmaOperand, Type};
 
-/// An open construct: where the ops that leave its regions go.
+/// An open construct, with the targets of ops that leave its regions.
 pub(crate) struct ControlFrame<'c> {
     pub(super) kind: FrameKind<'c>,
-    /// Where the construct's results are.
+    /// The block after the construct, which receives its results.
     pub(super) join: Target<'c>,
 }
 
 pub(super) enum FrameKind<'c> {
     If,
-    /// Iterations end at `next`.
+    /// The back edge of the loop starts at `next`.
     For {
         next: Target<'c>,
     },
@@ -34,18 +34,18 @@ pub(super) enum FrameKind<'c> {
     },
 }
 
-/// Registers that it pays to set in a block of their own.
+/// From this number of registers on, a separate block for their initial values is profitable.
 const MANY: usize = 8;
 
-/// A block, and what arrives there.
+/// A basic block and its phis.
 #[derive(Clone)]
 pub(super) struct Target<'c> {
     pub(super) block: BasicBlock<'c>,
     arriving: Vec<Arriving<'c>>,
 }
 
-/// The phis of a value: one for each register, or for each word of narrow elements. A load of such a tile gives words, and to take them
-/// apart before they arrive would be to wait for it there, where only a later iteration needs it.
+/// The phis of a value: one per register, or per word of narrow elements. A load of narrow elements returns words. Unpacking them
+/// before the phi would wait for the load in this iteration, though only a later one needs it.
 #[derive(Clone)]
 struct Arriving<'c> {
     phis: Vec<PhiValue<'c>>,
@@ -73,12 +73,12 @@ impl<'c> Target<'c> {
         }
     }
 
-    /// The counter of a `for`, which comes first.
+    /// The counter of a `for`, its first phi.
     pub(super) fn counter(&self) -> IntValue<'c> {
         self.arriving[0].phis[0].as_basic_value().into_int_value()
     }
 
-    /// The registers of the values, in its block.
+    /// The registers of the values, inside the block.
     pub(super) fn values(&self, ir: &Ir<'c>) -> Vec<Vec<Val<'c>>> {
         self.arriving.iter().map(|arriving| arriving.registers(ir)).collect()
     }
@@ -105,7 +105,7 @@ impl<'c> Emitter<'c, '_> {
                 self.for_op([*lower, *upper, *step], init, *unsigned, *body, results)
             }
             Core::Loop { init, body } => self.loop_op(init, *body, results),
-            _ => unreachable!("only ops with regions come here"),
+            _ => unreachable!("called for ops with regions only"),
         }
     }
 
@@ -113,7 +113,7 @@ impl<'c> Emitter<'c, '_> {
         self.frames.iter().any(|frame| !matches!(frame.kind, FrameKind::If))
     }
 
-    /// A new block with phis for values of these types.
+    /// A new block with phis for the values.
     pub(super) fn target(&mut self, values: &[Value], name: &str) -> Target<'c> {
         let back = self.ir.here();
         let block = self.ir.block(self.kernel, name);
@@ -125,7 +125,7 @@ impl<'c> Emitter<'c, '_> {
 
     fn arriving(&self, value: Value) -> Arriving<'c> {
         if self.ty(value).elem().is_none() {
-            // Tokens are nothing at run time.
+            // Tokens do not exist at run time.
             return Arriving { phis: Vec::new(), words_of: None };
         }
         let (elem, registers) = (self.elem(value), self.layout(value).registers());
@@ -139,11 +139,11 @@ impl<'c> Emitter<'c, '_> {
         Arriving { phis: (0..count).map(phi).collect(), words_of }
     }
 
-    /// Has values arrive at a target that the program has no name for, behind the others.
+    /// Appends phis for values without a name in the program.
     fn carry(&self, target: &mut Target<'c>, values: &[Val<'c>]) {
         let back = self.ir.here();
         self.ir.builder.position_at_end(target.block);
-        let phi = |value: &Val<'c>| self.ir.builder.build_phi(value.get_type(), "").expect("the block has phis alone");
+        let phi = |value: &Val<'c>| self.ir.builder.build_phi(value.get_type(), "").expect("the block has only phis");
         target.arriving.push(Arriving { phis: values.iter().map(phi).collect(), words_of: None });
         self.ir.builder.position_at_end(back);
     }
@@ -176,7 +176,7 @@ impl<'c> Emitter<'c, '_> {
             self.frames.push(ControlFrame { kind: FrameKind::If, join: join.clone() });
             let block = self.function.body.block_of(region);
             if results.len() == 1 && self.yields_only_a_constant(block) {
-                // An empty block would be left out, and its many registers be set before the branch, whichever way it goes.
+                // LLVM removes an empty block and sets the constant's many registers before the branch, on both paths.
                 self.ir.asm(None, "", "", &[], true);
             }
             self.block(block)?;
@@ -187,7 +187,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// Whether a block does nothing but yield a constant tile of many registers.
+    /// Whether a block only yields a constant tile of many registers.
     fn yields_only_a_constant(&self, block: Block) -> bool {
         let body = &self.function.body;
         match body.blocks[block].ops[..] {
@@ -200,8 +200,9 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// With its test at the end of an iteration, and one before the first, which is what LLVM would make of it anyway; but it takes
-    /// the square of the number of loops for that. All iterations end in one block, so that LLVM knows how many there are.
+    /// Emits a rotated loop: one test before the first iteration and one at the end of each. LLVM would rotate the loop itself, but
+    /// in time quadratic in the number of loops.
+    /// All iterations end in one block, so that LLVM can compute the trip count.
     fn for_op(&mut self, bounds: [Value; 3], init: &[Value], unsigned: bool, body: Region, results: &[Value]) -> Result<()> {
         let ir = self.ir;
         let [lower, upper, step] = bounds.map(|value| self.scalar(value).into_int_value());
@@ -224,7 +225,7 @@ impl<'c> Emitter<'c, '_> {
         if iterations.is_none() {
             start.arrive(ir, &first);
         }
-        // What is constant, LLVM would set twice before the branch, for the first iteration and for none.
+        // LLVM would materialise constants twice before the branch, for the first iteration and for the zero-trip path.
         let constants = taken.iter().flatten().filter(|register| is_constant(**register)).count();
         let straight = taken == init && constants < MANY;
         let none = if straight { join.block } else { ir.block(self.kernel, "none") };
@@ -234,7 +235,8 @@ impl<'c> Emitter<'c, '_> {
         }
         ir.branch(some, entry, none);
         if !straight {
-            // Only where there is no iteration the first values are written: not while mmas are in flight that have these registers.
+            // The zero-trip path alone writes the initial values. The other path must not write these registers while MMAs are in
+            // flight.
             ir.builder.position_at_end(none);
             ir.asm(None, if awaited.is_empty() { "" } else { "wgmma.wait_group.sync.aligned 0;" }, "", &[], true);
             join.arrive(ir, &init);
@@ -273,7 +275,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// Goes to a loop whose iterations begin early, with the first fragments of the first one behind what it is given.
+    /// Enters a loop with fragment prefetch; the first fragments follow the loop's initial values.
     fn begin_first_iteration(
         &mut self,
         iterations: &mut PrefetchedIterations<'c>,
@@ -291,7 +293,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// Which results of a loop the op behind it waits for, if that is a wait for all mmas.
+    /// The loop results that the next op waits for, if this op waits for all MMAs.
     fn awaited_after(&self, results: &[Value]) -> Vec<usize> {
         let body = &self.function.body;
         let Some(op) = results.first().and_then(|result| body.defining_op(*result)) else { return Vec::new() };
@@ -304,9 +306,9 @@ impl<'c> Emitter<'c, '_> {
         numbers.unwrap_or_default()
     }
 
-    /// The first values of what a loop carries, without accumulators that only a mma takes, to which they are zero_init in the first iteration:
-    /// nobody reads what their registers hold then. Mma in flight are awaited in their iteration or behind the loop, since ptxas makes them one by one
-    /// where something else writes accumulators before that.
+    /// The initial values of a loop, with poison for accumulators that the first iteration ignores (`scale-d = 0`).
+    /// Condition: the program waits for the MMA inside the iteration or directly after the loop. Reason: ptxas serialises `wgmma`
+    /// if another instruction writes an accumulator in flight.
     fn without_unread(&self, mut init: Vec<Vec<Val<'c>>>, region: Region, lower: Value, awaited: &[usize]) -> Vec<Vec<Val<'c>>> {
         let body = &self.function.body;
         let [counter, carried @ ..] = &body.blocks[body.block_of(region)].args[..] else { return init };
@@ -358,12 +360,12 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// Ends the innermost construct's region.
+    /// Closes the innermost construct.
     pub(super) fn close(&mut self) {
         self.frames.pop();
     }
 
-    /// Goes from the end of a region to where its construct wants to go on.
+    /// Branches from the end of a region to the target of its construct.
     pub(super) fn leave(&mut self, core: &Core) {
         let ir = self.ir;
         match core {
@@ -390,10 +392,10 @@ impl<'c> Emitter<'c, '_> {
                         next.arrive(ir, &values);
                         ir.go(next.block);
                     }
-                    FrameKind::If => unreachable!("ifs are passed over"),
+                    FrameKind::If => unreachable!("the search skips ifs"),
                 }
             }
-            _ => unreachable!("only ops that leave come here"),
+            _ => unreachable!("called for terminators only"),
         }
     }
 }

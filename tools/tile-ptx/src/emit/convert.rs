@@ -1,8 +1,8 @@
-//! Conversions between element types, two registers at a time where the target has an instruction for that.
+//! Conversions between element types, two registers at a time where the target has a packed instruction.
 //!
-//! Float formats that LLVM lacks are bits in an integer. They are read by way of a format that holds them exactly (f16 for eight
-//! and four bits, f32 for an exponent alone) and written from f32; [`super::small_float`] has the instructions and, for targets
-//! without them, the arithmetic.
+//! Float formats that LLVM lacks are integers here. Reads convert them to a format that represents them exactly: f16 for eight and
+//! four bits, f32 for a bare exponent. Writes start from f32.
+//! [`super::small_float`] has the instructions and, for targets without them, the bit arithmetic.
 
 use super::Emitter;
 use super::arith::rounding_suffix;
@@ -17,7 +17,7 @@ use numerics::Scalar;
 use numerics::arith::{Convert, Rounding, Signedness, ToBool};
 use target_info::Feature;
 
-/// The float type of LLVM that has every number of a type, in which it is read; none of integers.
+/// The LLVM float type that represents every value of `from` exactly; none for integers.
 fn read_as(from: Scalar) -> Option<Scalar> {
     match from {
         Scalar::F16 | Scalar::BF16 | Scalar::F32 | Scalar::F64 => Some(from),
@@ -27,7 +27,7 @@ fn read_as(from: Scalar) -> Option<Scalar> {
     }
 }
 
-/// Whether PTX can compute with the numbers of a type.
+/// Whether PTX can compute with values of the type.
 pub(super) fn is_readable(scalar: Scalar) -> bool {
     scalar.is_int() || read_as(scalar).is_some()
 }
@@ -46,7 +46,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// One or two neighbouring registers.
+    /// Converts one register or two neighbouring ones.
     fn convert_pair(&self, kind: Convert, from: Scalar, to: Scalar, pair: &[Val<'c>]) -> Result<Vec<Val<'c>>> {
         let each = |f: &dyn Fn(Val<'c>) -> Result<Val<'c>>| pair.iter().map(|x| f(*x)).collect::<Result<Vec<Val<'c>>>>();
         match kind {
@@ -61,7 +61,7 @@ impl<'c> Emitter<'c, '_> {
                 each(&|x| Ok(self.int_to_float(x.into_int_value(), from, to, signedness, rounding).into()))
             }
             Convert::IToF { signedness, rounding } => {
-                // By f32 with a sticky last bit, or in the direction asked for: either can be rounded again.
+                // The f32 step uses a sticky last bit or the requested direction, so a second rounding is exact.
                 let first = if rounding == Rounding::NearestEven { None } else { Some(rounding) };
                 let wide = each(&|x| {
                     let x = x.into_int_value();
@@ -84,7 +84,7 @@ impl<'c> Emitter<'c, '_> {
         self.ir.resize(x.into_int_value(), self.ir.scalar(to).into_int_type(), signedness == Signedness::Signed)
     }
 
-    /// An exact f16, bf16, f32 or f64, and which of them. For types that are [`is_readable`].
+    /// Exact f16, bf16, f32 or f64 values, and their type. The source type must be [`is_readable`].
     pub(super) fn read_floats(&self, from: Scalar, pair: &[Val<'c>]) -> (Scalar, Vec<Val<'c>>) {
         let form = read_as(from).expect("the type is readable");
         let values = match (from, form) {
@@ -96,7 +96,7 @@ impl<'c> Emitter<'c, '_> {
         (form, values)
     }
 
-    /// Numbers that [`Self::read_floats`] gave, rounded to a type.
+    /// Rounds values from [`Self::read_floats`] to a type.
     pub(super) fn write_floats(&self, from: Scalar, to: Scalar, rounding: Rounding, pair: &[Val<'c>]) -> Result<Vec<Val<'c>>> {
         let nearest = !matches!(
             rounding,
@@ -134,13 +134,13 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// The word that two bf16 lie in, where its halves need not be taken out before they are widened: what computes with pairs of f32
-    /// takes more registers so.
+    /// The word that holds two bf16, if the halves need no extraction before widening. Targets with packed f32 are excluded: there
+    /// the pair needs more registers.
     fn word_to_widen(&self, pair: &[Val<'c>]) -> Option<IntValue<'c>> {
         self.ir.word_of(pair).filter(|_| !self.target.has(Feature::PackedF32))
     }
 
-    /// The two bf16 of a word, which are the upper halves of f32s: ptxas takes the upper one out of the word before it widens it.
+    /// Widens the two bf16 of a word, which are the upper halves of f32 values. ptxas extracts the upper half before widening.
     fn widen_two(&self, word: IntValue<'c>) -> Vec<Val<'c>> {
         let ir = self.ir;
         let upper = if common::fault_injected("ptx.widen") { 0xffff } else { 0xffff_0000 };
@@ -148,17 +148,17 @@ impl<'c> Emitter<'c, '_> {
         halves.map(|half| ir.bitcast(half, ir.f32())).to_vec()
     }
 
-    /// LLVM's own conversion between float types of different widths, to nearest even.
+    /// LLVM's conversion between float types of different widths, to nearest even.
     pub(super) fn cast(&self, x: FloatValue<'c>, to: Scalar) -> FloatValue<'c> {
         self.ir.builder.build_float_cast(x, self.ir.scalar(to).into_float_type(), "").expect("float formats convert")
     }
 
-    /// A half widened, which is exact; an f32 as it is.
+    /// Widens a half exactly; an f32 stays as it is.
     pub(super) fn to_f32(&self, x: Val<'c>) -> FloatValue<'c> {
         if x.get_type() == self.ir.f32().into() { x.into_float_value() } else { self.cast(x.into_float_value(), Scalar::F32) }
     }
 
-    /// An f32 that can be rounded further: exact, sticky, or already rounded in the direction that follows.
+    /// An f32 that a second rounding may follow: exact, sticky, or rounded in the same direction.
     pub(super) fn f32_to_round(&self, x: FloatValue<'c>, from: Scalar, direction: Option<Rounding>) -> FloatValue<'c> {
         match (from, direction) {
             (Scalar::F64, Some(rounding)) if rounding != Rounding::NearestAway => {
@@ -172,7 +172,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// Sets the last bit of a value cut to f32 when something was cut off; the low bits of an infinity or NaN stay.
+    /// Sets the last bit of a value truncated to f32 if the truncation was inexact. The low bits of an infinity or NaN stay.
     fn sticky(&self, cut: FloatValue<'c>, inexact: IntValue<'c>) -> FloatValue<'c> {
         let ir = self.ir;
         let bits = ir.or(ir.bitcast(cut, ir.i32()).into_int_value(), ir.resize(inexact, ir.i32(), false));
@@ -185,7 +185,7 @@ impl<'c> Emitter<'c, '_> {
         self.ir.unpack(packed, 2)
     }
 
-    /// `cvt.ROUNDING.TO.FROM`.
+    /// Emits `cvt.ROUNDING.TO.FROM`.
     fn cvt(&self, types: &str, to: Scalar, rounding: Rounding, x: Val<'c>) -> Val<'c> {
         let text = format!("cvt.{}.{types} $0, $1;", rounding_suffix(rounding));
         let register = |scalar: Scalar| match scalar.bits() {
@@ -204,7 +204,7 @@ impl<'c> Emitter<'c, '_> {
         self.ir.asm(Some(self.ir.scalar(to)), &text, &constraints, &[x], false).expect("conversions have a result")
     }
 
-    /// Rounds an f32 to fewer mantissa bits; the dropped ones are zero in the result. For formats with the exponent of f32.
+    /// Rounds an f32 to fewer mantissa bits, for formats with the exponent of f32. The dropped bits become zero.
     fn round_bits(&self, x: FloatValue<'c>, drop: u32, rounding: Rounding) -> IntValue<'c> {
         let ir = self.ir;
         let bits = ir.bitcast(x, ir.i32()).into_int_value();
@@ -288,7 +288,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// What is out of range is clamped and NaN gives 0. Types of at most eight bits are cut from sixteen, or clamped themselves.
+    /// Clamps out-of-range values; NaN gives 0. Types of at most eight bits are truncated from sixteen, or clamped themselves.
     fn float_to_int(&self, x: Val<'c>, from: Scalar, to: Scalar, signedness: Signedness, saturating: bool) -> IntValue<'c> {
         let ir = self.ir;
         let signed = signedness == Signedness::Signed;
@@ -304,7 +304,7 @@ impl<'c> Emitter<'c, '_> {
         let mut wide = wide.expect("conversions have a result").into_int_value();
         let ty = wide.get_type();
         if bits == 64 || from == Scalar::F64 {
-            // Only the conversions of f32 to 16 and 32 bits do this by themselves.
+            // Only the conversions from f32 to 16 and 32 bits give 0 for NaN themselves.
             let value = x.into_float_value();
             let nan = ir.fcmp(inkwell::FloatPredicate::UNO, value, value);
             wide = ir.select(nan, ty.const_zero().into(), wide.into()).into_int_value();

@@ -1,4 +1,4 @@
-//! Asynchronous copies from global to shared memory: `cp.async`, its groups, and the waits for them.
+//! Asynchronous copies from global to shared memory: `cp.async`, commit groups, and waits.
 
 use super::Emitter;
 use super::view::{Dim, Window};
@@ -15,7 +15,7 @@ use tileas::{Buffer, CopyAtom, Layout, Type};
 impl<'c> Emitter<'c, '_> {
     pub(super) fn copy_view(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
         let tileas::Op::CopyView { view, index, order, in_bounds, whole, buffer, layout, atom, versioned, .. } = program else {
-            unreachable!("only copies come here")
+            unreachable!("called for copies only")
         };
         let CopyAtom::Async { bytes } = atom else { return Err(self.unsupported(op)) };
         let Type::View(ty) = self.ty(*view) else { unreachable!("the operand is a view") };
@@ -27,7 +27,7 @@ impl<'c> Emitter<'c, '_> {
         let window = self.window(op, *view, index, in_bounds, layout)?.in_versions(*versioned);
         let (start, place) = (self.buffer_start(*buffer), self.shared_place(layout, *buffer));
         let width = bytes / elem.bytes();
-        // The dimension along which a piece runs.
+        // The dimension along which a piece is contiguous.
         let neighbour = layout.register.first().copied().unwrap_or(0);
         let inner = (0..window.dims.len()).find(|t| window.strides.coordinate(neighbour, *t) != 0);
         let cache = cache_of(*bytes);
@@ -90,7 +90,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// Where a piece that starts with a register goes: a thread's address, and what is added to it.
+    /// The destination of the piece that starts with register `first`: the thread's address and a constant offset.
     fn piece(&self, layout: &Layout, buffer: Buffer, [start, place]: [IntValue<'c>; 2], first: usize) -> (IntValue<'c>, u32) {
         let ir = self.ir;
         let bytes = self.function.attrs.program.buffers[buffer].elem.bytes();
@@ -99,7 +99,7 @@ impl<'c> Emitter<'c, '_> {
         (to, adds * bytes + self.function.attrs.placements[buffer].offset)
     }
 
-    /// How many bytes of a piece lie inside a dimension: all or none, or a number of elements when the bound may cut it.
+    /// The bytes of a piece inside a dimension: all or none. If the bound may split the piece (`cut`), a number of elements.
     fn bytes_inside(&self, dim: &Dim<'c>, own: u64, bytes: u32, cut: Option<u32>) -> IntValue<'c> {
         let ir = self.ir;
         let wide = dim.size.get_type();
@@ -120,7 +120,7 @@ impl<'c> Emitter<'c, '_> {
         ir.select(inside, some.into(), ir.const32(0).into()).into_int_value()
     }
 
-    /// The lesser of two sizes; when each is all or nothing, one instruction does.
+    /// The smaller of two sizes; one `and` suffices if each is all or nothing.
     fn least(&self, a: IntValue<'c>, b: IntValue<'c>, whole: bool) -> IntValue<'c> {
         if whole {
             return self.ir.and(a, b);
@@ -143,7 +143,7 @@ impl<'c> Emitter<'c, '_> {
     }
 }
 
-/// Only 16 bytes can pass by the first-level cache.
+/// Only 16-byte copies can bypass the L1 cache.
 fn cache_of(bytes: u32) -> &'static str {
     if bytes == 16 { "cg" } else { "ca" }
 }

@@ -1,5 +1,7 @@
-//! Pairs of blocks (`cta_group::2`): the first thread of the first block's warp_role requests for mmas that both have the accumulators of, and its
-//! barriers are told of what either has done; it signals those of both.
+//! CTA pairs (`cta_group::2`). Both CTAs hold parts of the accumulator.
+//! The first thread of the leading CTA's MMA role issues the MMAs. The leading CTA's barriers receive the arrivals of both CTAs,
+//! and `tcgen05.commit` arrives at the barriers of both.
+//! See also: CUTLASS 2SM MMA.
 
 use super::Emitter;
 use crate::ir::Val;
@@ -14,7 +16,7 @@ impl<'c> Emitter<'c, '_> {
         self.function.attrs.program.cta_pair
     }
 
-    /// Blocks that make a mma together, of which all instructions of a kernel about tensor memory are told alike.
+    /// The CTAs of an MMA. All `tcgen05` instructions of a kernel must use the same `cta_group`.
     pub(super) fn group(&self) -> u32 {
         if self.is_cta_pair() { CTA_PAIR } else { 1 }
     }
@@ -23,18 +25,18 @@ impl<'c> Emitter<'c, '_> {
         self.ir.intrinsic_value("llvm.nvvm.read.ptx.sreg.cluster.ctarank", &[], &[]).into_int_value()
     }
 
-    /// Whether this is the first block of a pair; none where there is no pair, or it is known that it is.
+    /// Whether this is the leading CTA of a pair; none without a pair or if the answer is statically true.
     pub(super) fn leads(&self) -> Option<IntValue<'c>> {
         let requests = self.is_cta_pair() && !self.is_leader;
         requests.then(|| self.ir.icmp(IntPredicate::EQ, self.rank(), self.ir.const32(0)))
     }
 
-    /// The thread that requests for mmas of this warp_role, waits for what they need and signals when they are complete.
-    pub(super) fn multiplying_thread(&self) -> IntValue<'c> {
+    /// The thread that issues this role's MMAs, waits for their operands and commits them.
+    pub(super) fn mma_thread(&self) -> IntValue<'c> {
         self.both(Some(self.first_thread()), self.leads()).expect("there is a first thread")
     }
 
-    /// Whether all that is told and waited for in an warp_role's body is for the first block of a pair.
+    /// Whether a role's body waits and arrives only for the leading CTA of a pair.
     pub(super) fn is_of_leader(&self, body: Region) -> bool {
         let attrs = &self.function.attrs;
         let of_leader = |op: &Op| match op {
@@ -47,17 +49,17 @@ impl<'c> Emitter<'c, '_> {
         self.is_cta_pair() && self.function.body.walk(body).into_iter().all(|op| of_leader(&self.function.body.ops[op].kind))
     }
 
-    /// Of a pipeline between tma_tiles and mmas of a pair: the shared memory of the first block, which has the barriers of filled stages.
+    /// For a pipeline between TMA and MMAs of a pair: the shared-memory address of the leading CTA, which has the full barriers.
     pub(super) fn leaders_memory(&self, base: IntValue<'c>) -> IntValue<'c> {
         let ir = self.ir;
         if common::fault_injected("ptx.leader") {
             return base;
         }
         let there = ir.asm(Some(ir.i32().into()), "mapa.shared::cluster.u32 $0, $1, 0;", "=r,r", &[base.into()], false);
-        there.expect("the assembly gives a value").into_int_value()
+        there.expect("the assembly returns a value").into_int_value()
     }
 
-    /// Tells a stage's barrier, in both blocks of a pair, when all mmas that this thread has made are complete.
+    /// Arrives at a stage's barrier, in both CTAs of a pair, when all MMAs issued by this thread are complete.
     pub(super) fn commit_to(&self, info: &PipelineInfo, (address, offset): (IntValue<'c>, u32)) {
         let to_all = self.function.attrs.is_of_cta_pair(info) || info.multicast.is_some();
         let group = self.group();
@@ -67,7 +69,7 @@ impl<'c> Emitter<'c, '_> {
             true => (format!("{commit}.multicast::cluster.b64 [$0+{offset}], $1;"), "r,h", vec![address.into(), self.all_ctas()]),
             false => (format!("{commit}.b64 [$0+{offset}];"), "r", vec![address.into()]),
         };
-        self.guarded(Some(self.multiplying_thread()), &[], |e| {
+        self.guarded(Some(self.mma_thread()), &[], |e| {
             e.ir.asm(None, &text, letters, &args, true);
             Vec::new()
         });

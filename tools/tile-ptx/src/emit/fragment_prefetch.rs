@@ -1,4 +1,5 @@
-//! Rounds of loops whose first fragments the iteration before reads, before its last mmas.
+//! Loops in which each iteration loads the first fragments of the next one, before its own last MMAs.
+//! See also: the software-pipelined main loop of CUTLASS (register double buffering).
 
 use super::fragments::MatrixRead;
 use super::mma_sync_ptx::AtomPlace;
@@ -15,19 +16,19 @@ use std::collections::BTreeSet;
 use tileas::mma_sync_atoms::Operand;
 use tileas::{MmaAtom, MmaOperand};
 
-/// A loop whose iterations begin early.
+/// A loop with fragment prefetch.
 pub(crate) struct PrefetchedIterations<'c> {
     plan: Early,
-    /// The instructions of each load that give what the first step of the mma multiplies.
+    /// For each load, the instructions that return the operands of the MMA's first K step.
     groups: [Vec<usize>; 2],
-    /// What those gave of each load for this iteration, and, once that is read, for the next one.
+    /// Their results for this iteration and, after the prefetch, for the next one.
     words: [Vec<Val<'c>>; 2],
     next: Option<[Vec<Val<'c>>; 2]>,
     bounds: Bounds<'c>,
     args: Vec<Value>,
 }
 
-/// What decides whether there is another iteration.
+/// The values that decide whether another iteration follows.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds<'c> {
     pub(super) step: IntValue<'c>,
@@ -36,17 +37,17 @@ pub(super) struct Bounds<'c> {
 }
 
 impl<'c> Emitter<'c, '_> {
-    /// The iterations of a loop's body, where its waits are early.
+    /// The prefetch state of a loop, if its waits are early.
     pub(super) fn prefetched_iterations(&mut self, block: Block, bounds: Bounds<'c>) -> Option<PrefetchedIterations<'c>> {
         if !first_fragments::is_said(self.function, block) {
             return None;
         }
-        let plan = first_fragments::of(self.function, block).expect("the verifier holds that waits can be early");
+        let plan = first_fragments::of(self.function, block).expect("the verifier checks that waits can be early");
         let args = self.function.body.blocks[block].args.clone();
         Some(PrefetchedIterations { plan, groups: Default::default(), words: Default::default(), next: None, bounds, args })
     }
 
-    /// Waits for the stages of a iteration whose arguments these are, and reads its first fragments.
+    /// Waits for the stages of an iteration with these arguments and loads its first fragments.
     pub(super) fn begin_iteration(
         &mut self,
         iterations: &mut PrefetchedIterations<'c>,
@@ -69,7 +70,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(words)
     }
 
-    /// The instructions that give what the first step of a mma multiplies.
+    /// The instructions that return the operands of an MMA's first K step.
     fn first_groups(&self, mma: OpId, reads: &[MatrixRead<'c>; 2]) -> [Vec<usize>; 2] {
         let Op::Core(tileas::Op::Mma {
             lhs: MmaOperand::Registers(lhs),
@@ -79,7 +80,7 @@ impl<'c> Emitter<'c, '_> {
             ..
         }) = &self.function.body.ops[mma].kind
         else {
-            unreachable!("mmas of fragments begin early")
+            unreachable!("only MMAs on fragments have a prefetch")
         };
         let atoms = self.atoms_of_step(atom, [*lhs, *rhs, *acc], 0);
         let groups = |side: usize, operand| {
@@ -90,7 +91,7 @@ impl<'c> Emitter<'c, '_> {
         [groups(0, Operand::A), groups(1, Operand::B)]
     }
 
-    /// Gives a load in pieces what the iteration before has read of it.
+    /// Passes the prefetched words to a load that is emitted per K step.
     pub(super) fn with_read_early(&self, result: Value, read: &mut MatrixRead<'c>) {
         let Some(iterations) = &self.early else { return };
         let load = self.function.body.defining_op(result);
@@ -99,17 +100,17 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// Whether an op of a iteration is done when its turn comes.
-    pub(super) fn is_done_early(&self, op: OpId) -> bool {
+    /// Whether the prefetch already emitted an op.
+    pub(super) fn is_prefetched(&self, op: OpId) -> bool {
         self.early.as_ref().is_some_and(|iterations| {
             iterations.plan.waits.contains(&op) || iterations.next.is_some() && iterations.plan.after.contains(&op)
         })
     }
 
-    /// Ends a iteration but for its last mmas, and begins the next one, if there is one.
+    /// Ends an iteration except for its last MMAs, and prefetches for the next one, if any.
     pub(super) fn begin_next_iteration(&mut self) -> Result<()> {
         let ir = self.ir;
-        let mut iterations = self.early.take().expect("called in iterations that begin early");
+        let mut iterations = self.early.take().expect("called in loops with fragment prefetch");
         for op in iterations.plan.after.clone() {
             self.op(op)?;
         }
@@ -135,27 +136,27 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// What the next iteration has of what a iteration hands on, but for the accumulators that are not made yet.
+    /// The loop-carried values of the next iteration, except the accumulator, which is not computed yet.
     fn going_on(&self, mma: OpId) -> Vec<Vec<Val<'c>>> {
         let body = &self.function.body;
         let accumulators = body.result(mma);
-        let block = body.blocks.values().find(|block| block.ops.contains(&mma)).expect("a mma is in a block");
+        let block = body.blocks.values().find(|block| block.ops.contains(&mma)).expect("an MMA is in a block");
         let end = block.ops.last().and_then(|op| body.ops[*op].kind.core());
-        let Some(Core::Continue { values }) = end else { unreachable!("a iteration ends in continue") };
+        let Some(Core::Continue { values }) = end else { unreachable!("an iteration ends in continue") };
         let registers = |value: &Value| if *value == accumulators { Vec::new() } else { self.registers(&[*value]).remove(0) };
         values.iter().map(registers).collect()
     }
 
-    /// The first fragments of the next iteration, where a iteration that begins early ends.
+    /// The prefetched fragments of the next iteration, at the end of this one.
     pub(super) fn read_for_next(&mut self) -> Option<[Vec<Val<'c>>; 2]> {
-        self.early.take().map(|iterations| iterations.next.expect("its last mmas are made"))
+        self.early.take().map(|iterations| iterations.next.expect("its last MMAs are emitted"))
     }
 }
 
 impl<'c> PrefetchedIterations<'c> {
-    /// The same with what a loop carries of them, behind all else.
+    /// Takes the prefetched words from the end of the loop-carried values.
     pub(super) fn with_words(self, mut carried: Vec<Vec<Val<'c>>>) -> Self {
-        let [rhs, lhs] = [(); 2].map(|()| carried.pop().expect("a loop carries what is read early"));
+        let [rhs, lhs] = [(); 2].map(|()| carried.pop().expect("a loop carries its prefetched words"));
         PrefetchedIterations { words: [lhs, rhs], ..self }
     }
 }

@@ -1,6 +1,7 @@
-//! Fragments of mmas through `ldmatrix` and `stmatrix`.
+//! MMA fragments through `ldmatrix` and `stmatrix`.
 //!
-//! A load in pieces is not made where it stands but as the mma gets to each, which keeps few fragments in registers at a time.
+//! A load per K step is emitted when the MMA reaches the step instead of at its own position. This keeps few fragments in
+//! registers.
 
 use super::Emitter;
 use crate::ir::Val;
@@ -10,37 +11,37 @@ use inkwell::values::IntValue;
 use std::collections::BTreeMap;
 use tileas::{Buffer, CopyAtom, Layout};
 
-/// What the matrices are that an instruction moves.
+/// The matrices that an instruction moves.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// Eight rows of eight 16-bit elements, or what has their places.
+    /// Eight rows of eight 16-bit elements, or elements with the same positions.
     Halfwords { trans: bool },
     /// Sixteen rows of sixteen bytes, transposed.
     Bytes,
 }
 
-/// Where the matrices of a tile lie in a buffer: lane `8 j + i` gives the address of row `i` of matrix `j`, or lane `16 j + i`.
+/// The shared-memory position of a tile's matrices. Lane `8 j + i`, or lane `16 j + i`, gives the address of row `i` of matrix `j`.
 struct MatrixRows<'c> {
     /// Registers of one instruction.
     count: usize,
-    /// The register bit of pairs of bytes, for [`Emitter::pairs_apart`], or of the halves of rows of bytes.
+    /// The register bit that selects pairs of bytes, for [`Emitter::pairs_apart`], or the halves of byte rows.
     pair: Option<usize>,
-    /// Which rows the lanes point at; its registers are instructions.
+    /// The layout of row addresses over lanes; its registers are instructions.
     addresses: Layout,
     buffer: Buffer,
-    /// The stage's address, and the thread's part of the offset, in elements.
+    /// The address of the stage, and the thread's part of the offset in elements.
     start: IntValue<'c>,
     place: IntValue<'c>,
-    /// Addresses of the lane's rows, by what the instruction changes of that offset, where they are known.
+    /// Known row addresses, by the bits that an instruction changes in the offset.
     known: BTreeMap<u32, IntValue<'c>>,
     elem: Elem,
 }
 
-/// How the registers of a tile are read from a buffer.
+/// A tile load that is emitted per K step.
 pub(crate) struct MatrixRead<'c> {
     rows: MatrixRows<'c>,
     shape: Shape,
-    /// The words that an instruction gave.
+    /// The words that each emitted instruction returned.
     loaded: BTreeMap<usize, Vec<Val<'c>>>,
 }
 
@@ -68,10 +69,10 @@ impl<'c> Emitter<'c, '_> {
         MatrixRead { rows, shape, loaded: BTreeMap::new() }
     }
 
-    /// How a load in pieces reads.
+    /// The addresses of a load that is emitted per K step.
     pub(super) fn read_per_k_step(&mut self, load: OpId) -> MatrixRead<'c> {
         let sched::Op::Core(tileas::Op::SharedLoad { buffer, atom, .. }) = &self.function.body.ops[load].kind else {
-            unreachable!("only loads are in pieces")
+            unreachable!("only loads are emitted per K step")
         };
         let shape = match atom {
             CopyAtom::Matrix { trans } => Shape::Halfwords { trans: *trans },
@@ -81,7 +82,7 @@ impl<'c> Emitter<'c, '_> {
         self.matrix_read(self.function.body.result(load), *buffer, shape)
     }
 
-    /// What some instructions give, behind where they read: what the next iteration needs not find out again.
+    /// The results of some instructions, after their addresses. The next iteration reuses both.
     pub(super) fn read_early(&self, read: &MatrixRead<'c>, groups: &[usize]) -> Vec<Val<'c>> {
         let mut words: Vec<Val<'c>> = vec![read.rows.start.into()];
         words.extend(self.row_changes(read, groups).into_values().map(|group| Val::from(self.row_address(&read.rows, group).0)));
@@ -89,7 +90,7 @@ impl<'c> Emitter<'c, '_> {
         words
     }
 
-    /// Takes what the iteration before has of those instructions.
+    /// Takes the addresses and results that the previous iteration prefetched.
     pub(super) fn take_early(&self, read: &mut MatrixRead<'c>, groups: &[usize], words: &mut impl Iterator<Item = Val<'c>>) {
         let changes = self.row_changes(read, groups).into_keys();
         let mut address = || words.next().expect("addresses come first").into_int_value();
@@ -100,13 +101,13 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// What some instructions change of the lane's offset, and the first that does.
+    /// The offset bits that some instructions change, each with the first instruction that does.
     fn row_changes(&self, read: &MatrixRead<'c>, groups: &[usize]) -> BTreeMap<u32, usize> {
         let changes = |group: &usize| self.register_part(&read.rows.addresses, read.rows.buffer, *group).0;
         groups.iter().rev().map(|group| (changes(group), *group)).collect()
     }
 
-    /// The instructions that give registers of a tile from one on.
+    /// The instructions that load the registers from `first` on.
     pub(super) fn groups_of(&self, read: &MatrixRead<'c>, first: usize, count: usize) -> std::ops::RangeInclusive<usize> {
         let each = elements_of_word(read.rows.elem) * read.rows.count;
         first / each..=(first + count - 1) / each
@@ -132,9 +133,9 @@ impl<'c> Emitter<'c, '_> {
             Shape::Halfwords { trans } => (info.matrices(&layout, trans), 2, 1),
             Shape::Bytes => (info.byte_matrices(&layout), 1, 2),
         };
-        let matrices = matrices.expect("the verifier holds that the atom fits");
+        let matrices = matrices.expect("the verifier checks that the atom fits");
         let matrix_bits = matrices.others.len().min(most);
-        // The addresses follow a layout of their own: lanes are rows, then matrices.
+        // The addresses have a layout of their own: lanes are rows, then matrices.
         let (together, after) = matrices.others.split_at(matrix_bits);
         let mut lane: Vec<u32> = matrices.rows.iter().chain(together).copied().collect();
         lane.resize(tileas::layout::LANE_BITS, 0);
@@ -152,7 +153,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// The address of a lane's row for an instruction, and what is added to it.
+    /// The row address of a lane for an instruction, and a constant offset.
     fn row_address(&self, rows: &MatrixRows<'c>, group: usize) -> (IntValue<'c>, u32) {
         let ir = self.ir;
         let (changes, adds) = self.register_part(&rows.addresses, rows.buffer, group);
@@ -162,7 +163,7 @@ impl<'c> Emitter<'c, '_> {
         (at, adds * bytes + self.function.attrs.placements[rows.buffer].offset)
     }
 
-    /// Registers of a tile that is read piece by piece, or is in registers, in words.
+    /// Registers of a tile as words; loads them if the tile is read per K step.
     pub(super) fn fragment(&mut self, value: Value, first: usize, count: usize) -> Vec<Val<'c>> {
         let Some(mut read) = self.deferred.remove(&value) else { return self.ir.words(&self.get(value)[first..first + count]) };
         let each = elements_of_word(read.rows.elem);
@@ -200,7 +201,7 @@ impl<'c> Emitter<'c, '_> {
         let words = ir.asm_many(&vec![ir.i32().into(); rows.count], &text, &constraints, &[at.into()], true);
         match (rows.pair, read.shape) {
             (Some(bit), Shape::Bytes) => {
-                // An instruction gives both halves of one matrix before those of the next.
+                // An instruction returns both halves of one matrix before those of the next.
                 let given = |number: usize| {
                     let [half, further] = numbers(number, bit);
                     words[2 * further + half]
@@ -212,10 +213,10 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// Words whose bytes are from four rows, of words that hold two rows of a pair of columns each. The lowest bit of a given
-    /// word's number signals the rows apart.
+    /// Words whose bytes come from four rows, computed from words with two rows of a column pair each. The lowest bit of a source
+    /// word's number selects the rows.
     fn pairs_apart(&self, words: &[Val<'c>], pair: usize) -> Vec<Val<'c>> {
-        /// The lower byte of each pair, and the higher one, as `prmt` selects them.
+        /// The `prmt` selectors of the lower and the higher byte of each pair.
         const SELECT: [u32; 2] = [0x6420, 0x7531];
         let result = |number: usize| {
             let [column, further] = numbers(number, pair);
@@ -227,7 +228,7 @@ impl<'c> Emitter<'c, '_> {
 }
 
 impl Shape {
-    /// The part of their names in which `ldmatrix` and `stmatrix` are alike, for so many registers.
+    /// The common part of the `ldmatrix` and `stmatrix` names, for `count` registers.
     fn name(self, count: usize) -> String {
         match self {
             Shape::Halfwords { trans } => format!("sync.aligned.m8n8.x{count}{}.shared.b16", if trans { ".trans" } else { "" }),
@@ -236,8 +237,8 @@ impl Shape {
     }
 }
 
-/// Of the number of a word that is loaded with up to three others: bit `pair - 2`, which signals columns apart, and the other one, that
-/// of further words.
+/// Splits the number of a word loaded with up to three others. Bit `pair - 2` selects the columns; the other bit selects further
+/// words.
 fn numbers(number: usize, pair: usize) -> [usize; 2] {
     [number >> (pair - 2) & 1, number >> (3 - pair) & 1]
 }

@@ -1,4 +1,4 @@
-//! From the thread's number to element numbers and coordinates.
+//! Computes element numbers and coordinates from the thread index.
 
 use super::Emitter;
 use crate::ir::Val;
@@ -11,14 +11,13 @@ use tileas::Layout;
 use tileas::layout::{Strides, apply};
 
 impl<'c> Emitter<'c, '_> {
-    /// The bits of the element number that the thread's number decides, seen through a linear map such as a coordinate.
+    /// The thread's part of an element number, seen through a linear map such as a coordinate.
     pub(super) fn thread_part(&self, layout: &Layout, map: impl Fn(u32) -> u32) -> IntValue<'c> {
         let bases: Vec<u32> = layout.lane.iter().chain(&layout.warp).map(|basis| map(*basis)).collect();
         self.linear(self.thread, &bases)
     }
 
-    /// The exclusive or of the bases of the bits that are set in a number of as many bits: the input bits that move by the same
-    /// distance are one mask and one shift.
+    /// The exclusive or of the bases of all set bits. Input bits that move by the same distance share one mask and one shift.
     pub(super) fn linear(&self, number: IntValue<'c>, bases: &[u32]) -> IntValue<'c> {
         let ir = self.ir;
         let all = ((1u64 << bases.len()) - 1) as u32;
@@ -29,7 +28,7 @@ impl<'c> Emitter<'c, '_> {
             if mask == 0 {
                 continue;
             }
-            // Bits that fall off at the lower end need no mask.
+            // Bits shifted out at the lower end need no mask.
             let lost = if distance < 0 { (1 << -distance) - 1 } else { 0 };
             let bits = if mask == all & !lost { number } else { ir.and(number, ir.const32(mask)) };
             let part = match distance {
@@ -42,7 +41,7 @@ impl<'c> Emitter<'c, '_> {
         sum.unwrap_or_else(|| ir.const32(0))
     }
 
-    /// Whether this thread is the one among those that hold the same elements that acts for all; none when all differ.
+    /// Whether this thread represents the threads that hold the same elements; none if no two threads share elements.
     pub(super) fn speaks(&self, layout: &Layout) -> Option<IntValue<'c>> {
         let bases: Vec<u32> = layout.lane.iter().chain(&layout.warp).copied().collect();
         let copies: u32 = bases.iter().enumerate().filter(|(_, basis)| **basis == 0).map(|(bit, _)| 1 << bit).sum();
@@ -53,7 +52,7 @@ impl<'c> Emitter<'c, '_> {
         Some(self.ir.icmp(inkwell::IntPredicate::EQ, set, self.ir.const32(0)))
     }
 
-    /// The coordinates of each dimension that the thread decides; a register adds its own, which shares no bit.
+    /// The thread's part of each coordinate. A register adds its own part, which has no bit in common.
     pub(super) fn thread_coordinates(&self, layout: &Layout, shape: &[u32]) -> Vec<IntValue<'c>> {
         let strides = Strides::of(shape);
         (0..shape.len()).map(|dim| self.thread_part(layout, |basis| strides.coordinate(basis, dim))).collect()
@@ -71,8 +70,8 @@ impl<'c> Emitter<'c, '_> {
         self.set(result, registers);
     }
 
-    /// The part of a number that the thread decides, which has only the bits `of_threads`, and the part that the register does: a
-    /// sum where they have no bit in common, so that LLVM finds the constant part of what is computed from it.
+    /// Combines the thread's part, with bits only in `of_threads`, and the register's part. They are added if they share no bit, so
+    /// that LLVM finds the constant part of addresses.
     fn joined(&self, thread: IntValue<'c>, of_threads: u32, own: u32) -> IntValue<'c> {
         let ty = thread.get_type();
         let number = ty.const_int(u64::from(own), false);
@@ -97,7 +96,7 @@ impl<'c> Emitter<'c, '_> {
         self.set(result, registers);
     }
 
-    /// A constant tile whose elements differ: read from a table in constant memory.
+    /// A non-splat constant tile, read from a table in constant memory.
     pub(super) fn table(&self, value: &Dense, elem: Elem, layout: &Layout) -> Vec<Val<'c>> {
         let ir = self.ir;
         let Dense::Elements(all) = value else { unreachable!("a splat needs no table") };

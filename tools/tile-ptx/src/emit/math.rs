@@ -1,4 +1,4 @@
-//! Roots, exponentials and trigonometry: PTX's own approximations where they are accurate enough, libdevice elsewhere.
+//! Roots, exponentials and trigonometry: PTX approximations where they are accurate enough, libdevice elsewhere.
 
 use super::Emitter;
 use super::arith::rounding_suffix;
@@ -63,7 +63,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(self.library(name, elem, &[a, b]))
     }
 
-    /// Calls a function of libdevice; [`crate::libdevice`] gives it its body.
+    /// Calls a libdevice function; [`crate::libdevice`] links its body.
     fn library(&self, name: &str, elem: Elem, args: &[Val<'c>]) -> Val<'c> {
         let ir = self.ir;
         let name = format!("{}{name}{}", crate::libdevice::PREFIX, if elem.carrier() == Scalar::F64 { "" } else { "f" });
@@ -75,7 +75,7 @@ impl<'c> Emitter<'c, '_> {
         ir.call(function, args).expect("mathematical functions have a value")
     }
 
-    /// An integer power by repeated squaring; for a negative one the reciprocal at the end.
+    /// An integer power by repeated squaring. A negative exponent takes the reciprocal at the end.
     fn power(&self, x: FloatValue<'c>, power: IntValue<'c>) -> Val<'c> {
         let ir = self.ir;
         let power = if power.get_type().get_bit_width() < 32 { ir.resize(power, ir.i32(), true) } else { power };
@@ -125,7 +125,7 @@ impl<'c> Emitter<'c, '_> {
     }
 }
 
-/// What libdevice calls a function, without prefix and suffix.
+/// The libdevice name of a function, without prefix and suffix.
 fn library_name(kind: Unary) -> Option<&'static str> {
     Some(match kind {
         Unary::Exp { .. } => "exp",

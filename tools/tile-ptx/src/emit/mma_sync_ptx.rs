@@ -1,4 +1,4 @@
-//! Matrix mmas: `mma.sync` on fragments, and multiply-add loops on operands in shared memory.
+//! MMAs on register fragments (`mma.sync`), and multiply-add loops on operands in shared memory.
 
 use super::Emitter;
 use crate::ir::Val;
@@ -19,7 +19,7 @@ pub(super) fn element_type_name(scalar: Scalar, signed: bool) -> &'static str {
     type_name(scalar, signed).expect("the test `every_atom_has_ptx_types` checks all atoms")
 }
 
-/// The PTX type of an MMA operand or accumulator; none of types that no instruction multiplies.
+/// The PTX type of an MMA operand or accumulator; none for types that no MMA instruction supports.
 fn type_name(scalar: Scalar, signed: bool) -> Option<&'static str> {
     Some(match scalar {
         Scalar::F16 => "f16",
@@ -37,24 +37,24 @@ fn type_name(scalar: Scalar, signed: bool) -> Option<&'static str> {
     })
 }
 
-/// What a thread reads of an operand that it multiplies by itself: in vectors of those elements that lie side by side.
+/// A thread's vectorised loads of one shared-memory operand of a multiply-add loop.
 struct Reads<'c> {
     buffer: Buffer,
-    /// Where the thread's part begins, in elements, and what each bit of the loop's counter adds to that.
+    /// The start of the thread's part, in elements, and the offset change of each bit of the loop counter.
     place: IntValue<'c>,
     steps: Vec<u32>,
-    /// Elements of a vector.
+    /// Elements per vector.
     width: u32,
-    /// Those that were read, by the offset of the first.
+    /// Loaded vectors, by the offset of their first element.
     known: BTreeMap<u32, Vec<Val<'c>>>,
 }
 
 impl<'c> Reads<'c> {
-    /// Bytes of a vector at most.
+    /// Maximum bytes of a vector.
     const WIDEST: u32 = 16;
 
-    /// `own` says which element a thread reads for each register, lane and warp where the loop begins; of the bits of the depth the
-    /// loop counts those from `together` on.
+    /// `own` maps each register, lane and warp to the element that a thread reads in the first iteration. `together` is the number
+    /// of K steps per iteration; the loop counter covers the higher bits of `depth`.
     fn new(e: &Emitter<'c, '_>, buffer: Buffer, own: &Layout, depth: &[u32], together: u32) -> Self {
         let offset = |element: &u32| e.offset_in(buffer, *element);
         let steps: Vec<u32> = depth.iter().map(offset).collect();
@@ -72,7 +72,7 @@ impl<'c> Reads<'c> {
         Reads { buffer, place, steps, width, known: BTreeMap::new() }
     }
 
-    /// From where elements are read in a iteration of the loop.
+    /// Moves the loads to an iteration of the loop.
     fn step_to(&mut self, e: &Emitter<'c, '_>, counter: IntValue<'c>) {
         self.place = e.ir.xor(self.place, e.linear(counter, &self.steps));
     }
@@ -90,7 +90,8 @@ impl<'c> Reads<'c> {
     }
 }
 
-/// Where an atom of `mma.sync` is in a step along K: its first sum, that one's element, and where the registers of its fragments begin.
+/// The position of an `mma.sync` atom in a K step: its first accumulator register, that register's element, and the first registers
+/// of its fragments.
 pub(super) struct AtomPlace {
     first: usize,
     batch: u32,
@@ -99,14 +100,14 @@ pub(super) struct AtomPlace {
     pub(super) starts: [usize; 2],
 }
 
-/// Sums of a thread that mmas have together which are made in one loop.
+/// Maximum accumulators of a thread in one multiply-add loop over several MMAs.
 const MAX_ACCUMULATORS: usize = 128;
 
-/// One of the mmas of threads that are made in one loop.
+/// One MMA of a multiply-add loop.
 struct Member {
-    /// Which reads give its operands.
+    /// The indices of its operand loads.
     reads: [usize; 2],
-    /// The elements of both that each of its accumulators needs at K = 0, and where K stands in their numbers.
+    /// The operand elements of each accumulator at K = 0, and the position of K in element numbers.
     elements: Vec<[u32; 2]>,
     shifts: [u32; 2],
     elems: [Elem; 2],
@@ -168,7 +169,7 @@ impl<'c> Emitter<'c, '_> {
         format!("mma.sync.aligned.m{m}n{n}k{k}.row.col.kind::{kind}.block_scale.scale_vec::{scales}X.f32.{a}.{b}.f32.{scale}")
     }
 
-    /// The atoms of a step along K, in the order of their accumulators.
+    /// The atoms of a K step, in the order of their accumulators.
     pub(super) fn atoms_of_step(&self, atom: &SyncAtom, [lhs, rhs, acc]: [Value; 3], k: u32) -> Vec<AtomPlace> {
         let [a, b, c] = [lhs, rhs, acc].map(|value| self.layout(value));
         let [a_shape, b_shape, c_shape] = [lhs, rhs, acc].map(|value| Strides::of(self.ty(value).shape()));
@@ -189,7 +190,7 @@ impl<'c> Emitter<'c, '_> {
         (0..c.registers()).step_by(atom.registers(Operand::C) as usize).map(at).collect()
     }
 
-    /// Walks over the atoms of a mma; the accumulators stay in registers.
+    /// Emits all atoms of an MMA; the accumulators stay in registers.
     fn mma_sync(
         &mut self,
         atom: &SyncAtom,
@@ -198,10 +199,10 @@ impl<'c> Emitter<'c, '_> {
         scales: Option<[Value; 2]>,
         result: Value,
     ) -> Result<()> {
-        let depth = *self.ty(lhs).shape().last().expect("operands have a depth");
+        let depth = *self.ty(lhs).shape().last().expect("operands have a K extent");
         let mut registers = self.get(acc).to_vec();
         let own = atom.registers(Operand::C) as usize;
-        // One step of K after the other, so that few fragments are in use at a time.
+        // One K step after the other, so that few fragments are live.
         for k in (0..depth).step_by(atom.k as usize) {
             let mut wide = [BTreeMap::new(), BTreeMap::new()];
             let atoms = self.atoms_of_step(atom, [lhs, rhs, acc], k);
@@ -237,22 +238,22 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// The words of two fragments of f16, of one of 8-bit floats that goes twice as far along K. A word of four neighbours along K
-    /// gives two pairs, which take the places of a pair and of the one eight further along; as both operands are taken apart
-    /// alike, the same elements still meet.
+    /// Converts a fragment of 8-bit floats into two f16 fragments; the 8-bit atom spans twice the K extent.
+    /// A word of four K neighbours gives two pairs, at the positions of a pair and of the pair eight elements further. Both
+    /// operands are split the same way, so the same elements meet.
     fn halves(&self, elem: Elem, fragment: &[Val<'c>]) -> [Vec<Val<'c>>; 2] {
         let (ir, elem) = (self.ir, elem.carrier());
         let wide = |word: &Val<'c>, further: u32| {
             let pair = ir.resize(ir.shr(word.into_int_value(), ir.const32(16 * further), false), ir.int(16), false);
             ir.bitcast(self.small_pair(elem, pair), ir.i32())
         };
-        // Of A, words for the upper and the lower eight rows come before those further along.
+        // In A, the words of the upper and the lower eight rows precede those further along K.
         let half = |words: &[Val<'c>]| [0, 1].into_iter().flat_map(|k| words.iter().map(move |word| wide(word, k))).collect();
         let (first, second) = fragment.split_at(fragment.len() / 2);
         [half(first), half(second)]
     }
 
-    /// What the lanes hold of the scales of A and of B for an atom at these elements: one word each.
+    /// One word each of A's and B's scales per lane, for an atom at these elements.
     fn atom_scales(&self, atom: &SyncAtom, [of_a, of_b]: [Value; 2], [batch, m, n, k]: [u32; 4]) -> [Val<'c>; 2] {
         let block = k / (atom.k / atom.scales);
         [(of_a, [m, block]), (of_b, [block, n])].map(|(value, [row, col])| {
@@ -279,7 +280,7 @@ impl<'c> Emitter<'c, '_> {
         let mut accumulators = if elem == self.ir.f32().into() { c.to_vec() } else { self.ir.words(c) };
         let own = accumulators.len();
         if atom.rows > atom.m {
-            // Words of the upper and of the lower rows take turns in A; accumulators of the lower rows come last.
+            // In A, words of upper and lower rows alternate. Accumulators of the lower rows come last.
             a = a.into_iter().flat_map(|word| [word, word.get_type().const_zero()]).collect();
             accumulators.extend(accumulators.clone().into_iter().map(|word| word.get_type().const_zero()));
         }
@@ -297,7 +298,7 @@ impl<'c> Emitter<'c, '_> {
             list(accumulators.len())
         );
         if scales.is_some() {
-            // The first byte, of the first lanes of each four.
+            // Selects the first byte, from the first lane of each group of four.
             text += &format!(", {}, {{0, 0}}, {}, {{0, 0}}", list(1), list(1));
         }
         text.push(';');
@@ -312,12 +313,12 @@ impl<'c> Emitter<'c, '_> {
         if results.len() == c.len() {
             return results;
         }
-        // Half-precision accumulators come two to a word.
+        // Half-precision accumulators are packed in pairs.
         let pair = self.ir.vector_type(elem, 2);
         results.into_iter().flat_map(|word| self.ir.unpack(self.ir.bitcast(word, pair), 2)).collect()
     }
 
-    /// The constraint for what holds a word of an atom.
+    /// The constraint letter of a word of an atom.
     fn register_letter(&self, word: Val<'c>) -> &'static str {
         match word {
             Val::FloatValue(value) if value.get_type() == self.ir.context.f64_type() => "d",
@@ -326,9 +327,9 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// The mmas of threads that stand next to each other from an op on, in one loop along K: what several of them read they read
-    /// once. Of none the accumulators are another one's.
-    pub(super) fn beside(&self, ops: &[OpId]) -> usize {
+    /// The number of consecutive multiply-add MMAs from an op on that share one loop along K, so that shared operands are loaded
+    /// once. No MMA of the loop accumulates into the result of another.
+    pub(super) fn batched_mma_count(&self, ops: &[OpId]) -> usize {
         let of = |op: &OpId| match &self.function.body.ops[*op].kind {
             sched::Op::Core(tileas::Op::Mma { lhs, rhs, acc, atom: MmaAtom::MultiplyAdd(atom), .. }) => {
                 Some(([lhs, rhs].map(|place| place.buffer()), acc.registers()?, atom.k))
@@ -370,8 +371,8 @@ impl<'c> Emitter<'c, '_> {
         count
     }
 
-    /// For each step of K every thread reads the rows and columns that its accumulators need, and multiplies and adds.
-    /// A loop along K, as many steps of it at a time as the atom has.
+    /// Emits a loop along K with `atom.k` steps per iteration.
+    /// In each step every thread loads the rows and columns of its accumulators and runs multiply-adds.
     pub(super) fn smem_mmas(&mut self, ops: &[OpId]) -> Result<()> {
         let ir = self.ir;
         let (mut reads, mut members): (Vec<(Layout, Reads<'c>)>, Vec<Member>) = Default::default();
@@ -382,7 +383,7 @@ impl<'c> Emitter<'c, '_> {
                 lhs, rhs, acc, signed_lhs, signed_rhs, atom: MmaAtom::MultiplyAdd(atom), ..
             }) = &node.kind
             else {
-                unreachable!("called for mmas of threads only")
+                unreachable!("called for multiply-add MMAs only")
             };
             let (Some(lhs), Some(rhs), Some(acc), [result]) = (lhs.buffer(), rhs.buffer(), acc.registers(), &node.results[..])
             else {
@@ -432,7 +433,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// How one mma reads its operands, which others may read, too.
+    /// Adds the operand loads of one MMA, shared with MMAs that read the same elements.
     fn member(
         &self,
         [lhs, rhs]: [Buffer; 2],
@@ -449,7 +450,7 @@ impl<'c> Emitter<'c, '_> {
         let c_shape = Strides::of(self.ty(acc).shape());
         let dims = c_shape.bits.len();
         let batch = |element: u32, to: &Strides| if dims == 3 { c_shape.coordinate(element, 0) << to.shift[0] } else { 0 };
-        // From an accumulator to the element of each operand at K = 0.
+        // Maps an accumulator to the operand elements at K = 0.
         let a_of = |element: u32| batch(element, &a_shape) | c_shape.coordinate(element, dims - 2) << a_shape.shift[dims - 2];
         let b_of = |element: u32| batch(element, &b_shape) | c_shape.coordinate(element, dims - 1) << b_shape.shift[dims - 1];
         let a_steps: Vec<u32> = a_shape.dim_bits(dims - 1).map(|bit| 1 << bit).collect();
@@ -469,7 +470,7 @@ impl<'c> Emitter<'c, '_> {
         Member { reads: [a, b], elements, shifts, elems: [a_info.elem, b_info.elem], acc, signed, result }
     }
 
-    /// One step along K of a mma.
+    /// One K step of an MMA.
     fn fma_step(&self, member: &Member, step: u32, reads: &mut [(Layout, Reads<'c>)], accumulators: &mut [Val<'c>]) -> Result<()> {
         let acc = self.elem(member.acc);
         let [a_step, b_step] = member.shifts.map(|shift| step << shift);
@@ -486,7 +487,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// An operand's element in the type that mmas are made in: the accumulator's, or f32 under an f16 accumulator.
+    /// Converts an operand element to the computation type: the accumulator's, or f32 under an f16 accumulator.
     fn promote(&self, value: Val<'c>, from: Elem, acc: Elem, signed: bool) -> Result<Val<'c>> {
         let ir = self.ir;
         match (from.carrier(), acc.carrier()) {
@@ -497,7 +498,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// Multiply, then add, each rounded: what the reference does on f32 and f64.
+    /// Multiply, then add, each rounded: Tile IR's semantics for f32 and f64.
     fn multiply_add(&self, a: Val<'c>, b: Val<'c>, sum: Val<'c>) -> Val<'c> {
         let ir = self.ir;
         if let Val::IntValue(a) = a {
@@ -525,7 +526,7 @@ mod tests {
             let (operands, acc) = match atom {
                 MmaAtom::Sync(atom) => (atom.operands, atom.acc),
                 MmaAtom::Group(atom) => (atom.operands, atom.acc),
-                // The instruction's descriptor has the types of `tcgen05.mma`, and threads multiply without an atom's types.
+                // `tcgen05.mma` has its types in the instruction descriptor, and multiply-add atoms have no PTX types.
                 MmaAtom::Tensor(_) | MmaAtom::MultiplyAdd(_) => continue,
             };
             for scalar in operands.iter().chain([&acc]) {

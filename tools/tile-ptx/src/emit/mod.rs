@@ -1,7 +1,9 @@
-//! Writes a function's LLVM IR, one op at a time, split by op family.
-//!
-//! A tile is a list of LLVM values, one a register of its layout; everything else about a layout is in how addresses and lanes
-//! are computed from the thread's number.
+//! Purpose: emits LLVM IR for a function, one op at a time, split by op family.
+//! Requires: a verified `.sched` program after its last phase.
+//! Establishes: LLVM IR in which a tile is a list of values, one per register of its layout. Layouts otherwise appear only in
+//! address and lane arithmetic.
+//! Preserves: program order of effects; tokens need no instruction.
+//! See also: Triton's `TritonGPUToLLVM`.
 
 mod access_runs;
 mod arith;
@@ -53,14 +55,14 @@ use target_info::Feature;
 use tileas::{Buffer, Layout, Type};
 use warp_roles_ptx::Side;
 
-/// What an SSA value became.
+/// The LLVM form of an SSA value.
 #[derive(Clone)]
 pub(crate) enum Lowered<'c> {
-    /// One LLVM value a register; one for a scalar.
+    /// One LLVM value per register; a scalar has one.
     Registers(Vec<Val<'c>>),
-    /// A memref, or a view of it, whose tile is in its type.
+    /// A memref, or a view of one; the type of the view holds its tile.
     Memory(StridedMemory<'c>),
-    /// Order is kept by the order of instructions.
+    /// The order of instructions already expresses the order of tokens.
     Token,
 }
 
@@ -80,41 +82,41 @@ pub(crate) struct Emitter<'c, 'a> {
     pub(crate) target: base::Target,
     pub(crate) kernel: FunctionValue<'c>,
     pub(crate) shared: Option<GlobalValue<'c>>,
-    /// The thread's number among those that execute what is being emitted, how many warps these are, and the warp_role if they are not
-    /// all of the block.
+    /// The thread's index among the threads that execute the current code, the number of their warps, and their warp role. The role
+    /// is none if all warps of the CTA execute the code.
     thread: IntValue<'c>,
     warps: u32,
     warp_role: Option<sched::WarpRole>,
     values: Vec<Option<Lowered<'c>>>,
     lines: Option<&'a KernelDebugLines<'c, 'a>>,
-    /// How often each value is used.
+    /// The number of uses of each value.
     uses: Vec<u32>,
-    /// The slices that are taken of each tile, once that is asked.
+    /// The slices of each tile, computed on demand.
     slices: OnceCell<BTreeMap<Value, Vec<OpId>>>,
-    /// Open constructs, outermost first.
+    /// Open control constructs, outermost first.
     frames: Vec<ControlFrame<'c>>,
-    /// Where the tiles are from which the next print prints them.
+    /// Staging memory from which the next print reads its tiles.
     staged: BTreeMap<Value, PointerValue<'c>>,
-    /// The number of the warp, which the branches of warp_roles request for.
+    /// The index of the warp, for the branches of warp roles.
     warp: Option<IntValue<'c>>,
     /// The address of shared memory.
     shared_base: Option<IntValue<'c>>,
-    /// The tile block that is worked on, in a loop over such as are taken over.
+    /// The current tile block in a cluster launch control loop.
     taken: Option<clc_ptx::ClcLoop<'c>>,
-    /// Where the function's tensor memory begins, and the end of the kernel that gives it back.
+    /// The base address of the TMEM allocation, and the final block that frees it.
     tensor_base: Option<IntValue<'c>>,
-    /// Whether those who execute what is being emitted touch it.
+    /// Whether the threads that execute the current code access tensor memory.
     fences_tensor: bool,
-    /// Whether they are known to be of the first block of a pair.
+    /// Whether these threads are known to belong to the leading CTA of a pair.
     is_leader: bool,
     end: Option<BasicBlock<'c>>,
-    /// The stages that the op being emitted means, of buffers that are rings.
+    /// The current stage of each multi-stage buffer that the current op accesses.
     stages: BTreeMap<Buffer, IntValue<'c>>,
-    /// Tiles that are read when mmas get to them.
+    /// Tiles whose fragments the MMA loads one K step at a time.
     deferred: BTreeMap<Value, MatrixRead<'c>>,
-    /// The loop that is being written, if its iterations begin in the one before.
+    /// The loop under construction, if each iteration loads the first fragments of the next one.
     early: Option<PrefetchedIterations<'c>>,
-    /// What loops leave that was waited for at their end already.
+    /// Loop results for which the end of the loop already waited.
     awaited: BTreeSet<Value>,
     vectors: Vectors,
     size: Size,
@@ -190,8 +192,8 @@ impl<'c, 'a> Emitter<'c, 'a> {
             if let Some(lines) = self.lines {
                 lines.enter(self.ir, self.function.body.ops[op].loc);
             }
-            let (together, rest) = ops.split_at(self.beside(ops));
-            if self.is_done_early(op) {
+            let (together, rest) = ops.split_at(self.batched_mma_count(ops));
+            if self.is_prefetched(op) {
                 ops = rest;
                 continue;
             }
@@ -202,7 +204,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
         Ok(())
     }
 
-    /// The stages that ops read or write.
+    /// Records the stages of the buffers that the ops access.
     pub(super) fn enter_stages(&mut self, ops: &[OpId]) {
         let all = ops.iter().flat_map(|op| self.function.body.ops[*op].kind.effects().buffers);
         let stages = all.filter_map(|access| Some((access.buffer, access.stage?)));
@@ -246,7 +248,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
                 Ok(())
             }
             Op::Free { ptrs } => {
-                self.give_back(ptrs);
+                self.free_heap(ptrs);
                 Ok(())
             }
             Op::PrintLock {} => {
@@ -301,11 +303,11 @@ impl<'c, 'a> Emitter<'c, 'a> {
             Core::Broadcast { .. } | Core::Reshape { .. } | Core::Permute { .. } => self.rename(op, core, results[0])?,
             Core::Cat { lhs, rhs, dim } => self.cat(op, *lhs, *rhs, *dim, results[0])?,
             Core::Reinterpret { x } => self.reinterpret(*x, results[0]),
-            // Slices at run time go through shared memory.
+            // Slices at run-time indices go through shared memory.
             Core::Extract { x, indices } => self.extract(op, *x, indices, results[0])?,
             Core::Insert { x, into, indices } => self.insert(op, [*x, *into], indices, results[0])?,
             Core::BlockId { axis } => self.set(results[0], vec![self.grid_register(*axis, true)]),
-            // The loop finds out.
+            // The loop counts its tile blocks at run time.
             Core::ClcBlockCount {} => self.set(results[0], vec![self.ir.const32(1).into()]),
             Core::ClcBlockId { iteration, axis } => self.clc_block_id(*iteration, *axis, results[0]),
             Core::BlockCount { axis } => self.set(results[0], vec![self.grid_register(*axis, false)]),
@@ -399,13 +401,13 @@ impl<'c, 'a> Emitter<'c, 'a> {
         Diagnostic::unsupported("PX900", message)
     }
 
-    /// That an operation of an op's family does not exist for a type.
+    /// Reports an operation that does not exist for an element type.
     pub(crate) fn unsupported_type(&self, what: &str, elem: Elem) -> Box<Diagnostic> {
         let ty = base::text::TypeText::print(&elem);
         Diagnostic::unsupported("PX901", format!("'{what}' on {ty} is not supported on {}", self.target))
     }
 
-    /// That the target lacks something, in the reference's words.
+    /// Reports a missing feature of the target in NVIDIA's words.
     pub(crate) fn incompatible(&self, what: &str) -> Box<Diagnostic> {
         Diagnostic::unsupported("PX902", format!("Incompatibility with architecture '{}': {what}", self.target))
     }
@@ -426,7 +428,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
     pub(crate) fn get(&self, value: Value) -> &[Val<'c>] {
         match &self.values[value.0 as usize] {
             Some(Lowered::Registers(registers)) => registers,
-            _ => unreachable!("the verifier holds that {value} is a tile or scalar and defined"),
+            _ => unreachable!("the verifier checks that {value} is a tile or scalar and defined"),
         }
     }
     pub(crate) fn scalar(&self, value: Value) -> Val<'c> {
@@ -449,10 +451,11 @@ impl<'c, 'a> Emitter<'c, 'a> {
         self.set(result, registers);
     }
 
-    /// The number of this block, or the count of blocks.
+    /// The index of this CTA along an axis, or the number of CTAs.
     pub(crate) fn grid_register(&self, axis: u32, id: bool) -> Val<'c> {
         let axis = ["x", "y", "z"][axis as usize];
-        // Blocks are numbered by cluster where there are clusters; where these are of one block, their count is that of the grid.
+        // On targets with clusters, kernels count clusters. A cluster of one CTA makes this count equal to the CTA count of the
+        // grid.
         let register = match (id, self.target.has(Feature::Clusters)) {
             (true, true) => "clusterid",
             (true, false) => "ctaid",
@@ -462,7 +465,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
         self.ir.intrinsic_value(&format!("llvm.nvvm.read.ptx.sreg.{register}.{axis}"), &[], &[])
     }
 
-    /// All threads that execute this wait for each other: those of the block, or of the warp_role.
+    /// A barrier for all threads that execute the current code: the CTA or the warp role.
     pub(crate) fn block_barrier(&self) {
         self.barrier(self.warp_role.map_or(0, sched::WarpRole::barrier), self.warps * 32);
     }
@@ -477,7 +480,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
         }
     }
 
-    /// A value as it is in a register, from how it is in memory.
+    /// Converts a value from its memory form to its register form.
     pub(crate) fn register_form(&self, elem: Elem, value: Val<'c>) -> Val<'c> {
         if elem == Elem::Scalar(numerics::Scalar::I1) {
             let byte = value.into_int_value();

@@ -1,7 +1,7 @@
 //! Accesses to multicast memory, as inline assembly: LLVM has no multimem instructions.
 //!
-//! Each instruction moves a word: an element, or two neighbours of 16 bits. It is relaxed at system scope whatever the op says,
-//! since the devices behind the address are what it is about; acquire and release are fences of the op's scope around it.
+//! Each instruction moves a word: an element, or two 16-bit neighbours. It is relaxed at system scope whatever the op requests,
+//! because several devices share the address. Fences of the op's scope around it provide acquire and release.
 
 use super::Emitter;
 use super::access_runs::space_suffix;
@@ -15,12 +15,12 @@ use core_dialect::tile::Elem;
 use inkwell::values::{IntValue, PointerValue};
 use numerics::Scalar;
 
-/// How words of an element type are moved.
+/// The access of one word of an element type.
 struct Words {
     elem: Elem,
-    /// Elements of a word.
+    /// Elements per word.
     width: usize,
-    /// The type in the instruction's name, and the register letter of an operand.
+    /// The type suffix of the instruction, and the constraint letter of an operand.
     suffix: &'static str,
     letter: &'static str,
 }
@@ -45,7 +45,7 @@ impl<'c> Emitter<'c, '_> {
                 self.multicast_store(op, &window, *tile, write.reduction())?;
                 self.set_token(results[0]);
             }
-            _ => unreachable!("only accesses to multicast memory come here"),
+            _ => unreachable!("called for accesses to multicast memory only"),
         }
         Ok(())
     }
@@ -59,7 +59,8 @@ impl<'c> Emitter<'c, '_> {
         self.instruction_alone(&format!("fence.{semantics}.{scope};"));
     }
 
-    /// What others change meanwhile is read once for all threads that hold it.
+    /// Loads reduced words. Another device may change the memory meanwhile, so one thread loads for all threads with the same
+    /// element.
     fn multicast_load(
         &mut self,
         op: OpId,
@@ -78,7 +79,7 @@ impl<'c> Emitter<'c, '_> {
             let otherwise = vec![padding; words.width];
             let read = self.guarded(self.both(inside, speaks), &otherwise, |e| e.load_reduce(&words, &name, ptr));
             for (i, value) in read.into_iter().enumerate() {
-                // The second of a pair may lie outside where the first does not.
+                // The second element of a pair may be outside although the first is inside.
                 let (_, inside) = if i == 0 { (ptr, None) } else { self.place(window, &layout, first + i) };
                 registers.push(inside.map_or(value, |inside| self.ir.select(inside, value, padding)));
             }
@@ -114,7 +115,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// A second element that lies outside is replaced by what changes nothing: only accumulators combine pairs, and minus zero is neutral.
+    /// Replaces an element outside the tensor by the neutral element. Only additions combine pairs, so this is minus zero.
     fn combine_word(&self, words: &Words, name: &str, ptr: PointerValue<'c>, values: &[Val<'c>], second: Option<IntValue<'c>>) {
         const MINUS_ZERO: u64 = 0x8000;
         let mut values = values.to_vec();
@@ -131,7 +132,7 @@ impl<'c> Emitter<'c, '_> {
             Vec::new()
         };
         self.guarded(second, &[], whole);
-        // The neighbour is not ours: our half is cleared and set, which touches no other bit.
+        // The neighbour is outside: clearing and setting the lower half with `and` and `or` leaves the other bits unchanged.
         if let Some(inside) = second {
             self.guarded(Some(self.ir.not(inside)), &[], |e| {
                 let half = e.join_word(&values[..1], words.elem, e.ir.i32());
@@ -163,7 +164,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(Words { elem, width, suffix, letter })
     }
 
-    /// What follows the space in the name of a load: accumulators of halves are made in f32.
+    /// The type part of a load's name: additions of halves accumulate in f32.
     fn reduction_name(&self, op: OpId, words: &Words, reduction: MulticastReduction) -> Result<String> {
         use MulticastReduction::{Add, Max, Min};
         match (reduction, words.width) {

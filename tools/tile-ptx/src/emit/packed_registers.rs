@@ -1,4 +1,4 @@
-//! Arithmetic on two registers at once, and which loads stay vectors for it.
+//! Packed arithmetic on register pairs (`f32x2`), and the loads whose results stay vectors for it.
 
 use super::Emitter;
 use crate::ir::Val;
@@ -10,7 +10,7 @@ use inkwell::values::VectorValue;
 use sched::Op;
 use sched::packed_ops::{Packed, moves_vectors};
 
-/// The values whose uses all take neighbouring registers together.
+/// The values whose users all take neighbouring registers together.
 pub(super) struct Vectors {
     together: Vec<bool>,
 }
@@ -19,7 +19,7 @@ impl Vectors {
     pub(super) fn of(function: &sched::Function) -> Vectors {
         let body = &function.body;
         let mut together = vec![true; body.values.len()];
-        // Uses come after what they use.
+        // Visits users before definitions.
         for op in body.walk(function.region).into_iter().rev() {
             let node = &body.ops[op];
             let passes = matches!(node.kind, Op::Core(tileas::Op::Core(Core::Reshape { .. })));
@@ -31,27 +31,26 @@ impl Vectors {
         Vectors { together }
     }
 
-    /// Whether a tile that is loaded stays in vectors: where they are the registers of narrow elements, and where nothing takes them
-    /// apart.
+    /// Whether a loaded tile stays in vectors: narrow elements share registers, and otherwise no user splits the vectors.
     pub(super) fn are_kept(&self, value: Value, elem: Elem) -> bool {
         elem.bits() < 32 || self.together[value.0 as usize]
     }
 }
 
 impl<'c> Emitter<'c, '_> {
-    /// An op on the registers of its operands in pairs.
+    /// Emits an op on register pairs of its operands.
     pub(super) fn in_pairs(&mut self, op: &tileas::Op, result: Value) {
-        let packed = Packed::of(op).expect("the verifier holds that pairs have the operation");
+        let packed = Packed::of(op).expect("the verifier checks that pairs have the operation");
         let (operands, count) = (op.operands(), self.layout(result).registers());
         let mut registers = Vec::with_capacity(count);
         for first in (0..count).step_by(2) {
             let args: Vec<Val<'c>> = operands.iter().map(|operand| self.ir.pack(&self.get(*operand)[first..first + 2])).collect();
-            let pair = self.ir.unpack(self.on_cta_pair(packed, &args), 2);
+            let pair = self.ir.unpack(self.packed_arithmetic(packed, &args), 2);
             registers.extend(if common::fault_injected("ptx.pairs") { vec![pair[1], pair[0]] } else { pair });
         }
         self.set(result, registers);
     }
-    pub(super) fn on_cta_pair(&self, packed: Packed, args: &[Val<'c>]) -> Val<'c> {
+    pub(super) fn packed_arithmetic(&self, packed: Packed, args: &[Val<'c>]) -> Val<'c> {
         let vectors: Vec<VectorValue<'c>> = args.iter().map(|arg| arg.into_vector_value()).collect();
         let builder = &self.ir.builder;
         let named = |name| self.ir.intrinsic_value(name, &[args[0].get_type()], args);

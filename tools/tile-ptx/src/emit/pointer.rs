@@ -29,7 +29,7 @@ impl<'c> Emitter<'c, '_> {
                     })
                     .collect()
             }
-            _ => unreachable!("only pointer arithmetic comes here"),
+            _ => unreachable!("called for pointer arithmetic only"),
         };
         self.set(result, registers);
     }
@@ -39,7 +39,7 @@ impl<'c> Emitter<'c, '_> {
             tileas::Op::Load { ptr, mask, other, order, atom, .. } => {
                 let (elem, layout) = (self.elem(results[0]), self.layout(results[0]));
                 let ordered = order.semantics != MemoryOrdering::Weak;
-                // What others may change meanwhile is read once for all that hold it.
+                // Another thread may change the memory meanwhile, so one thread loads for all threads with the same element.
                 let speaks = if ordered { self.speaks(&layout) } else { None };
                 let width = width_of(*atom);
                 let mut registers = Vec::with_capacity(layout.registers());
@@ -73,12 +73,12 @@ impl<'c> Emitter<'c, '_> {
                 }
                 self.set_token(results[0]);
             }
-            _ => unreachable!("only pointer accesses come here"),
+            _ => unreachable!("called for pointer accesses only"),
         }
     }
 }
 
-/// How many registers an access moves: their first pointer and mask stand for all.
+/// The number of registers of one access; the pointer and mask of the first stand for all.
 pub(super) fn width_of(atom: CopyAtom) -> usize {
     match atom {
         CopyAtom::Vector { vector_bits } => 1 << vector_bits,

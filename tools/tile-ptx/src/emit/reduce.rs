@@ -1,4 +1,4 @@
-//! Combining elements within a thread and over the lanes of a warp.
+//! Reductions and scans within a thread and across the lanes of a warp.
 
 use super::Emitter;
 use crate::ir::Val;
@@ -22,11 +22,11 @@ impl<'c> Emitter<'c, '_> {
         match program {
             tileas::Op::ReduceRegisters { operands, dim, body } => self.reduce_registers(operands, *dim, *body, results),
             tileas::Op::ReduceLanes { operands, dim, body } => self.reduce_lanes(operands, *dim, *body, results),
-            _ => unreachable!("only reductions come here"),
+            _ => unreachable!("called for reductions only"),
         }
     }
 
-    /// What the body makes of a left and a right value of each operand.
+    /// Emits the body for a left and a right value of each operand.
     fn combine(&mut self, body: Region, left: &[Val<'c>], right: &[Val<'c>]) -> Result<Vec<Val<'c>>> {
         let block = self.function.body.block_of(body);
         let args = self.function.body.blocks[block].args.clone();
@@ -42,8 +42,9 @@ impl<'c> Emitter<'c, '_> {
         Ok(values.iter().map(|value| self.scalar(*value)).collect())
     }
 
-    /// In a tree within each thread, so that accumulators lose little and dependences stay short. Two registers at once where the hardware
-    /// has the operation on pairs: registers side by side of two rows, or of one whose even and odd elements may be combined apart.
+    /// Reduces in a tree within each thread: this keeps rounding errors small and dependence chains short.
+    /// With packed hardware operations it combines two registers at once: neighbours of two rows, or of one row whose even and odd
+    /// elements may be combined separately.
     fn reduce_registers(&mut self, operands: &[Value], dim: u32, body: Region, results: &[Value]) -> Result<()> {
         let layout = self.layout(operands[0]);
         let mask = Strides::of(self.ty(operands[0]).shape()).mask(dim as usize);
@@ -57,16 +58,18 @@ impl<'c> Emitter<'c, '_> {
         let row = |group| (0..1usize << along.len()).map(|i| scatter(group, &kept) | scatter(i, &along)).collect();
         let rows: Vec<Vec<usize>> = (0..1usize << kept.len()).map(row).collect();
         let mut out = vec![Vec::new(); operands.len()];
-        let beside = kept.first() == Some(&0);
+        let adjacent_rows = kept.first() == Some(&0);
         match packed {
-            Some(packed) if beside || along.len() > 1 => {
+            Some(packed) if adjacent_rows || along.len() > 1 => {
                 let values = self.get(operands[0]).to_vec();
-                for row in rows.iter().step_by(if beside { 2 } else { 1 }) {
-                    let pairs = row.iter().step_by(if beside { 1 } else { 2 });
+                for row in rows.iter().step_by(if adjacent_rows { 2 } else { 1 }) {
+                    let pairs = row.iter().step_by(if adjacent_rows { 1 } else { 2 });
                     let pairs = pairs.map(|first| self.ir.pack(&values[*first..first + 2])).collect();
-                    let pair = in_tree(pairs, apart && beside, 2, &mut |a: &Val<'c>, b| Ok(self.on_cta_pair(packed, &[*a, *b])))?;
+                    let pair = in_tree(pairs, apart && adjacent_rows, 2, &mut |a: &Val<'c>, b| {
+                        Ok(self.packed_arithmetic(packed, &[*a, *b]))
+                    })?;
                     let pair = self.ir.unpack(pair, 2);
-                    match beside {
+                    match adjacent_rows {
                         true => out[0].extend(pair),
                         false => out[0].extend(self.combine(body, &pair[..1], &pair[1..])?),
                     }
@@ -87,14 +90,14 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// How many elements one instruction combines.
+    /// The number of operands that one instruction combines.
     fn combined_together(&self, operation: Option<Binary>, elem: Elem) -> usize {
         let extreme = matches!(operation, Some(Binary::MaxF { .. } | Binary::MinF { .. }));
         if extreme && elem == Elem::Scalar(Scalar::F32) && self.target.has(Feature::MinMax3) { 3 } else { 2 }
     }
 
-    /// Lanes exchange what they have, and those that meet combine it. The first lane of a group has what is lower on its left each
-    /// time; where sides matter, the others take its result.
+    /// Reduces across lanes with butterfly shuffles. The first lane of a group always has the lower elements on the left. If the
+    /// body is not commutative, the other lanes take its result.
     fn reduce_lanes(&mut self, operands: &[Value], dim: u32, body: Region, results: &[Value]) -> Result<()> {
         let layout = self.layout(operands[0]);
         let mask = Strides::of(self.ty(operands[0]).shape()).mask(dim as usize);
@@ -126,7 +129,7 @@ impl<'c> Emitter<'c, '_> {
                 *value = self.first_of_group(*value, *elem, group);
             }
         }
-        // The result has the same registers, perhaps numbered otherwise.
+        // The result has the same registers, perhaps in another order.
         let to = self.layout(results[0]);
         let order = self.kept_registers(&layout, &to);
         for (i, result) in results.iter().enumerate() {
@@ -136,7 +139,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// Whether a body is seen to make the same of both sides in either order.
+    /// Whether a body is known to be commutative.
     fn is_commutative(&self, body: Region) -> bool {
         let program = &self.function.body;
         let block = &program.blocks[program.block_of(body)];
@@ -148,7 +151,7 @@ impl<'c> Emitter<'c, '_> {
         })
     }
 
-    /// The instruction that combines a whole warp's values as the body does, where the target has one.
+    /// The warp-wide reduction instruction of the body's operation, if the target has one.
     fn warp_reduction(&self, body: Region, elems: &[Elem]) -> Option<&'static str> {
         match (elems, combining::commutative(&self.function.body, body)?) {
             ([Elem::Scalar(Scalar::I32)], kind) => Some(match kind {
@@ -173,7 +176,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// Reducing lanes leaves the register bits in their order.
+    /// The register order of the result. A lane reduction keeps the order of the register bits.
     fn kept_registers(&self, from: &Layout, to: &Layout) -> Vec<usize> {
         debug_assert_eq!(from.register.len(), to.register.len());
         (0..to.registers())
@@ -181,7 +184,7 @@ impl<'c> Emitter<'c, '_> {
             .collect()
     }
 
-    /// Prefixes within each thread, then over the threads in line, whose totals double their reach in each step.
+    /// Computes prefixes within each thread, then across consecutive lanes, doubling the distance in each step.
     pub(super) fn scan(
         &mut self,
         op: OpId,
@@ -236,7 +239,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// What all lanes before this one in line add up to, from the total of each.
+    /// The prefix over all preceding lanes, from the total of each lane.
     fn scan_lanes(
         &mut self,
         body: Region,
@@ -315,8 +318,7 @@ struct Before<'c> {
     exists: IntValue<'c>,
 }
 
-/// Combines values that are neighbours, so many at once, then what comes of them, and so on: those with even numbers apart from those
-/// with odd ones, or all.
+/// Combines neighbouring values, `together` at a time, until one is left. With `apart`, even and odd positions form two trees.
 fn in_tree<T: Clone>(mut row: Vec<T>, apart: bool, together: usize, combine: &mut impl FnMut(&T, &T) -> Result<T>) -> Result<T> {
     if apart && row.len() > 2 {
         let half = |first| row.iter().skip(first).step_by(2).cloned().collect();
@@ -330,7 +332,7 @@ fn in_tree<T: Clone>(mut row: Vec<T>, apart: bool, together: usize, combine: &mu
     Ok(row.swap_remove(0))
 }
 
-/// The number whose bits at `positions` are those of `number`.
+/// Moves the bits of `number` to `positions`.
 fn scatter(number: usize, positions: &[usize]) -> usize {
     positions.iter().enumerate().filter(|(i, _)| number >> i & 1 == 1).map(|(_, position)| 1 << position).sum()
 }

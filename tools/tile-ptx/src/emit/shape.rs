@@ -1,4 +1,4 @@
-//! Ops that only rename elements, and conversions that stay within a thread.
+//! Ops that only rename elements, and layout conversions within a thread.
 
 use super::Emitter;
 use crate::ir::Val;
@@ -18,7 +18,7 @@ impl<'c> Emitter<'c, '_> {
         let operand = base::ir::Operation::operands(core)[0];
         let (from_shape, to_shape) = (self.ty(operand).shape().to_vec(), self.ty(result).shape().to_vec());
         if let Some(read) = self.deferred.remove(&operand) {
-            // It is read in pieces from registers of the same numbers.
+            // The MMA reads it per K step, from registers with the same numbers.
             self.deferred.insert(result, read);
             return Ok(());
         }
@@ -44,7 +44,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// The registers of a tile that are read, if by slices at constant places alone.
+    /// The registers of a tile that are read, if all users are slices at constant positions.
     fn read_slices(&self, tile: Value) -> Option<BTreeSet<usize>> {
         let slices = self.slices.get_or_init(|| slices(self.function)).get(&tile).map_or(&[][..], Vec::as_slice);
         if slices.len() != self.uses[tile.0 as usize] as usize {
@@ -69,7 +69,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// A slice at a constant place is some of the registers.
+    /// A slice at a constant position is a subset of the registers.
     pub(super) fn extract(&mut self, op: OpId, x: Value, indices: &[Value], result: Value) -> Result<()> {
         if Slice::of(self, [x, result], indices).is_none() {
             return Err(self.unsupported(op));
@@ -79,7 +79,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// Which registers of a tile those of a slice are; none if its place is no constant, or another thread has them.
+    /// The registers of a tile that form a slice; none if its position is not constant or it is in other threads.
     fn slice_registers(&self, whole: Value, indices: &[Value], part: Value) -> Option<Vec<usize>> {
         let slice = Slice::of(self, [whole, part], indices)?;
         let (from, to) = (self.layout(whole), self.layout(part));
@@ -88,7 +88,7 @@ impl<'c> Emitter<'c, '_> {
         Some(names.into_iter().map(|register| register ^ start).collect())
     }
 
-    /// Putting a slice at a constant place takes some registers from the slice, the others from the tile.
+    /// An insertion at a constant position takes some registers from the slice, the others from the tile.
     pub(super) fn insert(&mut self, op: OpId, [x, into]: [Value; 2], indices: &[Value], result: Value) -> Result<()> {
         let slice = Slice::of(self, [result, x], indices).ok_or_else(|| self.unsupported(op))?;
         let (part, whole) = (self.layout(x), self.layout(result));
@@ -110,7 +110,7 @@ impl<'c> Emitter<'c, '_> {
         Diagnostic::invalid("PX005", format!("'{name}' of {from} to {to} would move elements between threads"))
     }
 
-    /// The pieces of a wide element are in neighbouring registers, its low bits in the first.
+    /// The parts of a wide element are in neighbouring registers, its low bits in the first.
     pub(super) fn reinterpret(&mut self, x: Value, result: Value) {
         let (from, to) = (self.elem(x), self.elem(result));
         let registers = match from.bits().cmp(&to.bits()) {
@@ -140,7 +140,7 @@ impl<'c> Emitter<'c, '_> {
     }
 }
 
-/// The slices that are taken of each tile.
+/// The slices of each tile.
 fn slices(function: &Function) -> BTreeMap<Value, Vec<OpId>> {
     let mut slices: BTreeMap<Value, Vec<OpId>> = BTreeMap::new();
     for op in function.body.walk(function.region) {
@@ -151,16 +151,16 @@ fn slices(function: &Function) -> BTreeMap<Value, Vec<OpId>> {
     slices
 }
 
-/// A slice of a tile at a constant place.
+/// A slice of a tile at a constant position.
 struct Slice {
     whole: Strides,
     part: Strides,
-    /// Its first element's number in the tile.
+    /// The number of its first element in the tile.
     start: u32,
 }
 
 impl Slice {
-    /// None when an index is not a constant.
+    /// Returns none if an index is not a constant.
     fn of(emitter: &Emitter<'_, '_>, [whole, part]: [Value; 2], indices: &[Value]) -> Option<Slice> {
         let [whole, part] = [whole, part].map(|value| Strides::of(emitter.ty(value).shape()));
         let body = &emitter.function.body;
@@ -179,7 +179,7 @@ impl Slice {
         Some(Slice { whole, part, start })
     }
 
-    /// The number in the tile that an element of the first slice has.
+    /// The number in the tile of an element of the slice at position zero.
     fn in_whole(&self, element: u32) -> u32 {
         (0..self.part.bits.len()).map(|dim| self.part.coordinate(element, dim) << self.whole.shift[dim]).sum()
     }

@@ -1,4 +1,4 @@
-//! Exchange through shared memory.
+//! Accesses to shared memory, and exchanges through it.
 
 use super::Emitter;
 use super::fragments::Shape;
@@ -86,7 +86,7 @@ impl<'c> Emitter<'c, '_> {
         });
     }
 
-    /// Where an element lies whose number is only known at run time.
+    /// The address of an element whose number is known at run time.
     fn indexed_ptr(&self, buffer: Buffer, index: Val<'c>) -> PointerValue<'c> {
         let ir = self.ir;
         let offsets = &self.function.attrs.program.buffers[buffer].offsets;
@@ -95,7 +95,7 @@ impl<'c> Emitter<'c, '_> {
         self.buffer_ptr(buffer, self.linear(index, &bases))
     }
 
-    /// The part of the offset within a buffer that the thread decides.
+    /// The thread's part of an offset within a buffer.
     pub(super) fn shared_place(&self, layout: &Layout, buffer: Buffer) -> IntValue<'c> {
         let offsets = &self.function.attrs.program.buffers[buffer].offsets;
         self.thread_part(layout, |basis| offset_of(offsets, basis))
@@ -109,15 +109,15 @@ impl<'c> Emitter<'c, '_> {
         ir.element_ptr(ir.int(8).into(), ptr, ir.const64(u64::from(adds * bytes)))
     }
 
-    /// The part of the offset within a buffer that the register decides: what is exclusive-ored with the thread's part, and what,
-    /// having no bit in common with it, can be added, so that few addresses are computed.
+    /// The register's part of an offset within a buffer: bits to exclusive-or with the thread's part, and a constant to add. The
+    /// constant shares no bit with the thread's part, so few addresses are computed.
     pub(super) fn register_part(&self, layout: &Layout, buffer: Buffer, register: usize) -> (u32, u32) {
         let own = self.offset_in(buffer, apply(&layout.register, register as u32));
         let thread = layout.lane.iter().chain(&layout.warp).fold(0, |bits, basis| bits | self.offset_in(buffer, *basis));
         (own & thread, if common::fault_injected("ptx.offset") { 0 } else { own & !thread })
     }
 
-    /// The address of an offset, in elements, within the selected stage of a buffer.
+    /// The address of an offset, in elements, within the current stage of a buffer.
     pub(super) fn buffer_ptr(&self, buffer: Buffer, element: IntValue<'c>) -> PointerValue<'c> {
         let ir = self.ir;
         let info = &self.function.attrs.program.buffers[buffer];
@@ -129,7 +129,7 @@ impl<'c> Emitter<'c, '_> {
         ir.element_ptr(ir.int(8).into(), memory, ir.resize(at, ir.i64(), false))
     }
 
-    /// Where the selected stage of a buffer starts, in bytes from the buffer's first.
+    /// The start of the current stage, in bytes from the start of the buffer.
     pub(super) fn stage_bytes(&self, buffer: Buffer) -> Option<IntValue<'c>> {
         let bytes = self.function.attrs.program.buffers[buffer].bytes();
         self.stages
@@ -138,19 +138,19 @@ impl<'c> Emitter<'c, '_> {
             .map(|stage| self.ir.mul(*stage, self.ir.const32(bytes)))
     }
 
-    /// The address of the selected stage of a buffer, as a number.
+    /// The 32-bit address of the current stage of a buffer.
     pub(super) fn buffer_start(&self, buffer: Buffer) -> IntValue<'c> {
         let base = self.shared_base.expect("a function with buffers has shared memory");
         self.stage_bytes(buffer).map_or(base, |stage| self.ir.add(base, stage))
     }
 
-    /// Where an element lies in a buffer, in elements.
+    /// The offset of an element in a buffer, in elements.
     pub(super) fn offset_in(&self, buffer: Buffer, element: u32) -> u32 {
         offset_of(&self.function.attrs.program.buffers[buffer].offsets, element)
     }
 }
 
-/// Where an element lies in a buffer, in elements.
+/// The offset of an element in a buffer, in elements.
 fn offset_of(offsets: &[u32], element: u32) -> u32 {
-    solve(offsets, element).expect("the verifier holds that every element has an offset") as u32
+    solve(offsets, element).expect("the verifier checks that every element has an offset") as u32
 }

@@ -1,5 +1,6 @@
-//! How much code a kernel makes: a tile is as many instructions in each thread as it has registers there, so that a program of a
-//! few lines can request for more code than LLVM and ptxas could compile in hours. It is refused as soon as that is known.
+//! Estimates the code size of a kernel and rejects kernels that are too large.
+//! Each op costs one instruction per register of its tile. A program of a few lines can therefore need more code than LLVM and
+//! ptxas compile in hours.
 
 use super::Emitter;
 use base::diag::{Diagnostic, Result};
@@ -7,16 +8,16 @@ use base::ir::{Op as OpId, Operation};
 use core_dialect::core_ops::Core;
 use sched::Op;
 
-/// Instructions of a kernel, roughly counted.
+/// Upper bound on the estimated instructions of a kernel.
 const MOST: u64 = 1 << 18;
-/// What one element takes of ops that are more than an instruction.
+/// Instructions per element of an op that is more than one instruction.
 const WORK: u64 = 8;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Size(u64);
 
 impl Emitter<'_, '_> {
-    /// Counts an op.
+    /// Adds the size of an op to the estimate.
     pub(super) fn grow(&mut self, op: OpId) -> Result<()> {
         let node = &self.function.body.ops[op];
         let mut registers = node.results.iter().map(|result| self.layout(*result).registers() as u64).max().unwrap_or(1);
@@ -34,7 +35,7 @@ impl Emitter<'_, '_> {
             None => String::new(),
         };
         let message = format!(
-            "the code is too large: with op '{}'{what} it has more than {MOST} instructions for each thread; smaller tiles make less",
+            "the code is too large: op '{}'{what} raises it above {MOST} instructions per thread; use smaller tiles",
             node.kind.mnemonic()
         );
         Err(Diagnostic::unsupported("PX008", message))

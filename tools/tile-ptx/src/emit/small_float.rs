@@ -1,4 +1,4 @@
-//! Floats of eight and four bits: by the target's instructions, which work on pairs, or by arithmetic on bits.
+//! Floats of eight and four bits: by the target's instructions, which convert pairs, or by arithmetic on bits.
 
 use super::Emitter;
 use crate::ir::Val;
@@ -18,7 +18,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// f16 values of one or two numbers, which are exact.
+    /// Exact f16 values of one or two numbers.
     pub(super) fn read_small(&self, from: Scalar, pair: &[Val<'c>]) -> Vec<Val<'c>> {
         let ir = self.ir;
         if !self.has_small(from) {
@@ -31,7 +31,7 @@ impl<'c> Emitter<'c, '_> {
         ir.unpack(self.small_pair(from, both), 2)[..pair.len()].to_vec()
     }
 
-    /// A pair of f16, of the bits of a pair of a format that the target converts.
+    /// Converts the bits of a pair to a pair of f16, in a format that the target supports.
     pub(super) fn small_pair(&self, from: Scalar, both: IntValue<'c>) -> Val<'c> {
         let name = match from {
             Scalar::F8E4M3FN => "llvm.nvvm.e4m3x2.to.f16x2.rn",
@@ -41,7 +41,7 @@ impl<'c> Emitter<'c, '_> {
         self.ir.intrinsic_value(name, &[], &[both.into()])
     }
 
-    /// To nearest even; what is too large becomes the largest number.
+    /// Rounds to nearest even; values that are too large become the largest number.
     pub(super) fn write_small(&self, from: Scalar, to: Scalar, pair: &[Val<'c>]) -> Vec<Val<'c>> {
         let ir = self.ir;
         if !self.has_small(to) {
@@ -71,7 +71,7 @@ impl<'c> Emitter<'c, '_> {
         (0..pair.len()).map(part).collect()
     }
 
-    /// The bits moved to where f16 has them, then scaled by the difference of the exponent biases.
+    /// Moves the bits to their f16 positions, then scales by the difference of the exponent biases.
     fn read_bits(&self, from: Scalar, x: IntValue<'c>) -> FloatValue<'c> {
         let ir = self.ir;
         let format = from.float_format().expect("a float type");
@@ -92,8 +92,8 @@ impl<'c> Emitter<'c, '_> {
         ir.bitcast(ir.or(bits, sign), half).into_float_value()
     }
 
-    /// An f32 from an unsigned format of at most eight bits with one NaN. The bits move to where f32 has them, then a multiplication
-    /// corrects the exponent bias, which also normalises subnormal numbers.
+    /// An f32 from an unsigned format of at most eight bits with one NaN. The bits move to their f32 positions; a multiplication
+    /// then corrects the exponent bias and normalises subnormal numbers.
     pub(super) fn read_unsigned(&self, from: Scalar, x: IntValue<'c>) -> FloatValue<'c> {
         let ir = self.ir;
         let format = from.float_format().expect("a float type");
@@ -112,12 +112,12 @@ impl<'c> Emitter<'c, '_> {
         let (mantissa, bias) = (format.mantissa_bits, format.bias as u32);
         let bits = ir.bitcast(x, ir.i32()).into_int_value();
         let magnitude = ir.and(bits, ir.const32(0x7fff_ffff));
-        // A normal number: iteration away what does not fit, then correct the exponent.
+        // A normal number: round off the dropped bits, then correct the exponent.
         let drop = 23 - mantissa;
         let last = ir.and(ir.shr(magnitude, ir.const32(drop), false), ir.const32(1));
         let rounded = ir.add(ir.add(magnitude, ir.const32((1 << (drop - 1)) - 1)), last);
         let normal = ir.sub(ir.shr(rounded, ir.const32(drop), false), ir.const32((127 - bias) << mantissa));
-        // A subnormal one: added to a number whose last bit is worth the smallest, it is rounded to that.
+        // A subnormal number: adding a number whose last bit equals the smallest subnormal rounds it.
         let unit = ir.const32((127 + 24 - bias - mantissa) << 23);
         let float = |bits: IntValue<'c>| ir.bitcast(bits, ir.f32()).into_float_value();
         let sum = ir.builder.build_float_add(float(magnitude), float(unit), "").expect("floats add");
@@ -133,7 +133,7 @@ impl<'c> Emitter<'c, '_> {
         ir.resize(ir.or(code, sign), ir.scalar(to).into_int_type(), false)
     }
 
-    /// A power of two given by its exponent; all ones are NaN.
+    /// A power of two from its exponent; all ones are NaN.
     pub(super) fn read_exponent(&self, x: IntValue<'c>) -> FloatValue<'c> {
         let ir = self.ir;
         let x = ir.resize(x, ir.i32(), false);
@@ -144,7 +144,7 @@ impl<'c> Emitter<'c, '_> {
         ir.bitcast(bits, ir.f32()).into_float_value()
     }
 
-    /// The exponent of the nearest power of two, halfway upwards, or of the next one in a direction. The sign is lost.
+    /// The exponent of the nearest power of two, ties upwards, or of the next one in a direction. The sign is lost.
     pub(super) fn write_exponent(&self, x: FloatValue<'c>, rounding: Rounding) -> IntValue<'c> {
         let ir = self.ir;
         let bits = ir.bitcast(x, ir.i32()).into_int_value();
@@ -158,7 +158,7 @@ impl<'c> Emitter<'c, '_> {
             _ => ir.const32(0x40_0000),
         };
         let normal = ir.shr(ir.add(magnitude, step), ir.const32(23), false);
-        // Below the smallest normal f32 lie only the codes 0, which is 2^-127, and 1.
+        // Below the smallest normal f32 there are only the codes 0 (2^-127) and 1.
         let smallest = ir.const32(0x40_0000);
         let tiny = match rounding {
             Rounding::NearestEven | Rounding::NearestAway | Rounding::Approx | Rounding::Full => {

@@ -1,4 +1,4 @@
-//! Calls into the system around the kernel: heap memory, dependent grids, the proxy fence, and the printing of messages.
+//! System calls of a kernel: heap memory, dependent grids, the proxy fence, assertions, and printing.
 
 use super::Emitter;
 use super::convert::is_readable;
@@ -17,7 +17,7 @@ use target_info::Feature;
 use tileas::Layout;
 use tileas::layout::{Strides, apply};
 
-/// How long a failing thread waits, so that its message leaves before the kernel stops.
+/// The delay of a failing thread, so that its message arrives before the kernel stops.
 const NANOSECONDS_TO_PRINT: u64 = 500_000;
 
 impl<'c> Emitter<'c, '_> {
@@ -25,14 +25,14 @@ impl<'c> Emitter<'c, '_> {
         self.ir.asm(None, text, "", &[], true);
     }
 
-    /// Without this feature a grid starts when the one before it has ended, so there is nothing to wait for or to allow.
+    /// Without this feature a grid starts after its predecessor ends, so the instructions are not needed.
     pub(super) fn dependent_grid(&self, text: &str) {
         if self.target.has(Feature::Clusters) {
             self.instruction_alone(text);
         }
     }
 
-    /// Memory of the heap, which one thread takes.
+    /// Allocates heap memory in one thread.
     pub(super) fn alloca(&mut self, count: u64, align: u64, result: Value) {
         let ir = self.ir;
         let elem = self.elem(result);
@@ -54,8 +54,8 @@ impl<'c> Emitter<'c, '_> {
         self.set(result, known);
     }
 
-    /// Frees what the first thread took from the heap.
-    pub(super) fn give_back(&self, ptrs: &[Value]) {
+    /// Frees the heap memory that the first thread allocated.
+    pub(super) fn free_heap(&self, ptrs: &[Value]) {
         let ir = self.ir;
         let leaving: Vec<Val<'c>> = ptrs.iter().map(|ptr| ir.ptr_to_int(self.scalar(*ptr).into_pointer_value()).into()).collect();
         self.guarded(Some(self.first_thread()), &[], |e| {
@@ -70,7 +70,7 @@ impl<'c> Emitter<'c, '_> {
         });
     }
 
-    /// Calls a function that the driver provides.
+    /// Calls a function of the driver.
     fn external(&self, name: &str, result: BasicTypeEnum<'c>, args: &[Val<'c>]) -> Val<'c> {
         use inkwell::types::BasicType;
         let function = self.ir.module.get_function(name).unwrap_or_else(|| {
@@ -80,7 +80,7 @@ impl<'c> Emitter<'c, '_> {
         self.ir.call(function, args).expect("the function has a result")
     }
 
-    /// Prints by C's rules: the values lie in memory one after another, each at a multiple of its size.
+    /// Prints with `vprintf`: the arguments are consecutive in memory, each aligned to its size.
     fn print_text(&self, format: &str, values: &[Val<'c>]) {
         let ir = self.ir;
         let text = ir.context.const_string(format.as_bytes(), true);
@@ -106,9 +106,9 @@ impl<'c> Emitter<'c, '_> {
         self.external("vprintf", ir.i32().into(), &[generic(global.as_pointer_value()), memory.into()]);
     }
 
-    /// Builds something at the kernel's start.
+    /// Builds an instruction at the start of the kernel.
     fn at_entry<T>(&self, build: impl FnOnce(&crate::ir::Ir<'c>) -> T) -> T {
-        // Going to an instruction also takes over its place in the source.
+        // Moving the builder also changes its source location.
         let (back, place) = (self.ir.here(), self.ir.builder.get_current_debug_location());
         let entry = self.kernel.get_first_basic_block().expect("the kernel has a body");
         match entry.get_first_instruction() {
@@ -121,7 +121,7 @@ impl<'c> Emitter<'c, '_> {
         built
     }
 
-    /// Each thread that has a false element says so and stops the kernel.
+    /// Each thread with a false element prints the message and stops the kernel.
     pub(super) fn assert(&mut self, op: OpId, cond: Value, message: &str) {
         let (ir, layout) = (self.ir, self.layout(cond));
         let shape = self.ty(cond).shape().to_vec();
@@ -149,7 +149,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// Each thread that has an index outside stops the kernel; the first of the grid says so.
+    /// Each thread with an index out of range stops the kernel; the first thread of the grid prints the message.
     pub(super) fn check_index(&mut self, op: OpId, index: Value, extent: Value, message: &str) {
         let ir = self.ir;
         let loc = self.function.body.ops[op].loc;
@@ -170,8 +170,8 @@ impl<'c> Emitter<'c, '_> {
         self.guarded(self.both(Some(failed), speaks), &[], |e| {
             let (exchange, word) = (("exch.b32".to_string(), "r"), Elem::Scalar(Scalar::I32));
             let relaxed = Order { semantics: MemoryOrdering::Relaxed, scope: Some(MemoryScope::Device) };
-            let told = e.atomic_instruction(&exchange, word, relaxed, e.word("tile_check_told"), &[ir.const32(1).into()]);
-            let signals = ir.icmp(IntPredicate::EQ, told.into_int_value(), ir.const32(0));
+            let reported = e.atomic_instruction(&exchange, word, relaxed, e.word("tile_check_told"), &[ir.const32(1).into()]);
+            let signals = ir.icmp(IntPredicate::EQ, reported.into_int_value(), ir.const32(0));
             e.guarded(Some(signals), &[], |e| {
                 let mut values: Vec<Val<'c>> = (0..3).map(|axis| e.block_number(axis)).collect();
                 values.extend([Val::from(first), extent.into()]);
@@ -191,7 +191,7 @@ impl<'c> Emitter<'c, '_> {
         self.repeat_until(|_| ir.icmp(IntPredicate::UGE, now(), end));
     }
 
-    /// Repeats until the condition that the body gives holds.
+    /// Repeats the body until its condition holds.
     fn repeat_until(&self, body: impl FnOnce(&Self) -> IntValue<'c>) {
         let ir = self.ir;
         let (again, after) = (ir.block(self.kernel, ""), ir.block(self.kernel, ""));
@@ -202,7 +202,7 @@ impl<'c> Emitter<'c, '_> {
         ir.builder.position_at_end(after);
     }
 
-    /// The lock that blocks print under, and how it is taken and left by an exchange.
+    /// The spin lock for printing, which an exchange acquires or releases.
     fn exchange_lock(&self, semantics: MemoryOrdering, word: u32) -> IntValue<'c> {
         let order = Order { semantics, scope: Some(MemoryScope::Device) };
         let (exchange, elem) = (("exch.b32".to_string(), "r"), Elem::Scalar(Scalar::I32));
@@ -210,7 +210,7 @@ impl<'c> Emitter<'c, '_> {
             .into_int_value()
     }
 
-    /// The first thread waits until no other block prints.
+    /// The first thread waits until no other CTA prints.
     pub(super) fn print_lock(&self) {
         self.guarded(Some(self.first_thread()), &[], |e| {
             e.wait_for_lock();
@@ -223,8 +223,8 @@ impl<'c> Emitter<'c, '_> {
         self.repeat_until(|e| ir.icmp(IntPredicate::EQ, e.exchange_lock(MemoryOrdering::Acquire, 1), ir.const32(0)));
     }
 
-    /// Each thread puts its part of the tiles where the first one prints them from: in memory of the grid, which is the block's as long as
-    /// it has the lock.
+    /// Each thread stores its part of the tiles to the staging memory of the grid, from which the first thread prints. The CTA owns
+    /// the memory while it holds the lock.
     pub(super) fn print_stage(&mut self, tiles: &[Value]) {
         for tile in tiles {
             let buffer = self.stage_tile(*tile);
@@ -233,7 +233,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// Prints text and values in order; a tile as its elements in brackets. One block prints at a time, by one of its threads.
+    /// Prints text and values in order, a tile as its elements in brackets. One thread of one CTA prints at a time.
     pub(super) fn print(&mut self, format: &str, args: &[Value]) -> Result<()> {
         if let Some(elem) = args.iter().map(|arg| self.elem(*arg)).find(|elem| !is_readable(elem.carrier())) {
             return Err(self.unsupported_type("print", elem));
@@ -267,7 +267,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// The elements row by row, each row in brackets.
+    /// Prints the elements row by row, each row in brackets.
     fn print_tile(&self, spec: &str, tile: Value, buffer: PointerValue<'c>) {
         let ir = self.ir;
         let (elem, shape) = (self.elem(tile), self.ty(tile).shape());
@@ -283,7 +283,7 @@ impl<'c> Emitter<'c, '_> {
         let (spec, value) = self.printable(spec, elem, self.register_form(elem, value));
         self.print_text(&spec, &[value]);
         let next = ir.add(number, ir.const32(1));
-        // Between two elements as many rows end as extents divide the next one's number.
+        // Between two elements, one row ends for each extent product that divides the next element's number.
         let mut inner = 1;
         let mut limits = Vec::new();
         for (ended, extent) in shape.iter().rev().enumerate() {
@@ -309,7 +309,7 @@ impl<'c> Emitter<'c, '_> {
         self.print_text(&"]".repeat(shape.len()), &[]);
     }
 
-    /// A value as variadic functions take it, and the format for it: integers have at least 32 bits, floats are doubles.
+    /// A value and its format as a variadic argument: integers have at least 32 bits, floats are doubles.
     fn printable(&self, spec: &str, elem: Elem, value: Val<'c>) -> (String, Val<'c>) {
         let ir = self.ir;
         match value {
@@ -331,7 +331,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// A buffer in global memory for a tile to be printed.
+    /// A staging buffer in global memory for a printed tile.
     fn stage_tile(&self, tile: Value) -> PointerValue<'c> {
         let (elem, shape) = (self.elem(tile), self.ty(tile).shape());
         let ty = self.ir.int(8).array_type(core_dialect::tile::element_count(shape) as u32 * elem.bytes());
@@ -355,7 +355,7 @@ impl<'c> Emitter<'c, '_> {
         });
     }
 
-    /// A word of global memory, zero at first, which all kernels of the module share.
+    /// A word of global memory, initially zero, which all kernels of the module share.
     fn word(&self, name: &str) -> PointerValue<'c> {
         let word = self.ir.module.get_global(name).unwrap_or_else(|| {
             let word = self.ir.module.add_global(self.ir.i32(), Some(AddressSpace::from(GLOBAL)), name);

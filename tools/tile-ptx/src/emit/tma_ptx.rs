@@ -1,8 +1,9 @@
-//! Copies by tma_tiles of a tensor map, both ways: `cp.async.bulk.tensor`, which one thread requests for. The warp whose turn it is goes there as a whole
-//! and stays together: what its other lanes leave out is predicated, so that no branch divides them.
+//! TMA tile copies (`cp.async.bulk.tensor`) in both directions.
+//! One thread issues a copy. The warp in charge enters as a whole and stays converged: the instruction is predicated for one
+//! elected lane, so no branch splits the warp.
 //!
-//! The map is a hidden parameter, of which only the address is used. Coordinates are 32-bit numbers of elements; what the program
-//! means by a tile outside of the tensor, however far, is outside for the copy engine too.
+//! The tensor map is a hidden parameter; only its address is used. Coordinates are 32-bit element numbers. A tile outside the
+//! tensor in the program, however far, is also outside for the TMA unit.
 
 use super::Emitter;
 use crate::ir::Val;
@@ -15,38 +16,36 @@ use inkwell::IntPredicate;
 use inkwell::values::IntValue;
 use tileas::{Buffer, MapId, Type, tma_tiles};
 
-/// From a tile of global memory to shared memory, where a barrier counts the bytes. The destination is `shared::cta` unless another CTA
-/// takes part: with `shared::cluster` on sm_120, `ptxas` reports an external call in the kernel and ignores its `setmaxnreg` (C7506).
+/// Global to shared memory; a barrier counts the bytes. The destination is `shared::cta` unless another CTA takes part. Reason:
+/// with `shared::cluster` on sm_120, `ptxas` reports an external call in the kernel and ignores its `setmaxnreg` (C7506).
 const LOAD: &str = "global.tile.mbarrier::complete_tx::bytes";
-/// The other way, in a group of the thread that requests.
+/// Shared to global memory, in a bulk group of the issuing thread.
 const TO_GLOBAL: &str = "global.shared::cta";
 
-/// A coordinate that is outside of every tensor: `.as` has no maps with longer dimensions.
+/// A coordinate outside of every tensor: `.as` has no maps with larger extents.
 const OUTSIDE: u64 = i32::MAX as u64;
 
-/// The tma_tiles of a tile.
+/// The TMA copies of a tile.
 struct TmaCopy<'c> {
-    /// Of the buffer.
+    /// The address of the buffer.
     start: IntValue<'c>,
-    /// The parameter that is the map.
+    /// The hidden parameter of the map.
     parameter: String,
-    /// Where the tile begins in the tensor, and each box in the tile, along the map's dimensions.
+    /// The start of the tile in the tensor, and of each TMA copy in the tile, along the map's dimensions.
     origins: Vec<IntValue<'c>>,
     parts: Vec<Vec<u32>>,
-    /// Of one box.
+    /// Bytes of one TMA copy.
     bytes: u32,
 }
 
-/// The names of so many operands.
+/// The names of `count` operands from `first` on.
 pub(super) fn operands(first: usize, count: usize) -> String {
     (first..first + count).map(|number| format!("${number}")).collect::<Vec<_>>().join(", ")
 }
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn tma_load(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
-        let tileas::Op::TmaLoad { view, index, buffer, map, .. } = program else {
-            unreachable!("only copies by tma_tiles come here")
-        };
+        let tileas::Op::TmaLoad { view, index, buffer, map, .. } = program else { unreachable!("called for TMA loads only") };
         let Some((pipeline, info)) = self.function.attrs.pipeline_of(*buffer) else { return Err(self.unsupported(op)) };
         let Some(mut tile) = self.tma_copy(*view, index, *buffer, *map) else { return Err(self.unsupported(op)) };
         let full = self.full_barrier(pipeline, *buffer);
@@ -81,10 +80,10 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// The first warp requests, and waits until the buffer was read.
+    /// The first warp issues the stores and waits until they have read the buffer.
     pub(super) fn tma_store(&mut self, op: OpId, program: &tileas::Op, result: Value) -> Result<()> {
         let tileas::Op::TmaStore { view, index, buffer, map, mode, waits, .. } = program else {
-            unreachable!("only stores by tma_tiles come here")
+            unreachable!("called for TMA stores only")
         };
         let (kind, how) = match mode {
             None => ("async", String::new()),
@@ -117,13 +116,13 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// The tma_tiles of a tile of a view, and where they lie in a buffer.
+    /// The TMA copies of a tile of a view, and their destination in a buffer.
     fn tma_copy(&self, view: Value, index: &[Value], buffer: Buffer, map: MapId) -> Option<TmaCopy<'c>> {
         let Type::View(ty) = self.ty(view) else { unreachable!("the operand is a view") };
         let (order, ir) = (tma_tiles::order(ty)?, self.ir);
         let stated = &self.function.attrs.program.maps[map];
         let memory = self.memory(view);
-        // Each block of a pair has the half that its rank says.
+        // Each CTA of a pair loads the half of its rank.
         let filled = &self.function.attrs.program.buffers[buffer].shape;
         let half = tma_tiles::halved(&ty.tile, filled);
         let origin = |t: &usize| {
@@ -144,15 +143,14 @@ impl<'c> Emitter<'c, '_> {
         })
     }
 
-    /// Leaves the tma_tiles that this block requests for, of those that the blocks of a cluster bring each other: as many as each other one, from
-    /// its rank's on.
+    /// Keeps the TMA copies that this CTA issues for a multicast: an equal share, selected by the CTA's rank.
     fn own_part(&self, tile: &mut TmaCopy<'c>, blocks: u32) {
         let ir = self.ir;
         let own = tile.parts.len() / blocks as usize;
         let rank = self.rank();
         let rank = if common::fault_injected("ptx.part") { ir.const32(0) } else { rank };
         tile.start = ir.add(tile.start, ir.mul(rank, ir.const32(own as u32 * tile.bytes)));
-        // Tma follow each other along one dimension, then along the next, so that each bit of the rank is a way of its own.
+        // The copies follow one dimension, then the next. Each bit of the rank therefore moves the origin along one direction.
         let bits = blocks.ilog2();
         for bit in 0..bits {
             let above = ir.shr(rank, ir.const32(bit), false);
@@ -168,10 +166,10 @@ impl<'c> Emitter<'c, '_> {
 
     fn map_address(&self, tile: &TmaCopy<'c>) -> Val<'c> {
         let text = format!("mov.b64 $0, {};\n\tcvta.param.u64 $0, $0;", tile.parameter);
-        self.ir.asm(Some(self.ir.i64().into()), &text, "=l", &[], false).expect("the assembly gives an address")
+        self.ir.asm(Some(self.ir.i64().into()), &text, "=l", &[], false).expect("the assembly returns an address")
     }
 
-    /// Where each box begins.
+    /// The coordinates of each TMA copy.
     fn coordinates(&self, tile: &TmaCopy<'c>) -> Vec<Vec<Val<'c>>> {
         let ir = self.ir;
         let coordinate = |(part, origin): (&u32, &IntValue<'c>)| {
@@ -182,7 +180,7 @@ impl<'c> Emitter<'c, '_> {
         tile.parts.iter().map(|part| part.iter().zip(&tile.origins).map(coordinate).collect()).collect()
     }
 
-    /// Whether this is the warp that fills a stage by tma_tiles; they take turns, so that none falls behind the others.
+    /// Whether this warp fills the stage by TMA. Warps alternate over the stages, so that no warp lags behind.
     pub(super) fn filling_warp(&self, stage: Option<IntValue<'c>>) -> Option<IntValue<'c>> {
         let ir = self.ir;
         let warp = || ir.shr(self.thread, ir.const32(5), false);
@@ -190,16 +188,16 @@ impl<'c> Emitter<'c, '_> {
         (self.warps > 1).then(|| ir.icmp(IntPredicate::EQ, warp(), turn))
     }
 
-    /// What is true for one lane of the warp, always the same; none where there is one thread only.
+    /// True for one elected lane of the warp, always the same; none for a single thread.
     pub(super) fn elected(&self) -> Option<IntValue<'c>> {
         if self.thread.is_const() {
             return None;
         }
         let one = self.ir.asm(Some(self.ir.context.bool_type().into()), "elect.sync _|$0, 0xffffffff;", "=b", &[], true);
-        Some(one.expect("the assembly gives a value").into_int_value())
+        Some(one.expect("the assembly returns a value").into_int_value())
     }
 
-    /// An instruction that the elected lane alone executes; its text is told the number of its first operand.
+    /// Emits an instruction for the elected lane only; `text` receives the number of its first operand.
     pub(super) fn by_one(&self, elected: Option<IntValue<'c>>, text: impl Fn(usize) -> String, letters: &str, args: &[Val<'c>]) {
         match elected {
             None => _ = self.ir.asm(None, &text(0), letters, args, true),
@@ -212,14 +210,14 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// A number without a sign, or that of what is outside.
+    /// An unsigned number, clamped to `OUTSIDE`.
     fn no_more(&self, number: IntValue<'c>) -> IntValue<'c> {
         let ir = self.ir;
         let inside = ir.icmp(IntPredicate::ULT, number, ir.const64(OUTSIDE));
         ir.select(inside, number.into(), ir.const64(OUTSIDE).into()).into_int_value()
     }
 
-    /// A map has no extent of zero, so of an empty dimension it has one element.
+    /// A map has no zero extent, so an empty dimension gets one element; its tiles are moved outside.
     fn unless_empty(&self, size: IntValue<'c>, origin: IntValue<'c>) -> IntValue<'c> {
         let ir = self.ir;
         let empty = ir.icmp(IntPredicate::SLE, size, size.get_type().const_zero());
@@ -227,7 +225,7 @@ impl<'c> Emitter<'c, '_> {
     }
 }
 
-/// The instruction's word for what is combined by the types of a map; the verifier holds that it has one.
+/// The PTX reduction of a TMA store; the verifier checks that one exists.
 fn combination(mode: AtomicMode) -> Option<&'static str> {
     Some(match mode {
         AtomicMode::Add | AtomicMode::AddF => "add",

@@ -1,8 +1,9 @@
-//! Tensor memory (`tcgen05`): it is taken and given back by the first warp of the block, mmas are issued by the first thread of
-//! their warp_role, and warps load and store the lanes that they reach.
+//! Tensor memory (TMEM) and `tcgen05`.
+//! The first warp of the CTA allocates and frees TMEM. The first thread of a warp role issues its MMAs; warps load and store the
+//! lanes that they can access.
 //!
-//! Loads and stores are waited for at once. What threads tell each other by barriers and pipelines is told of tensor memory too, for which
-//! a fence stands before and another one behind.
+//! A wait follows each load and store. Barriers and pipelines order TMEM accesses too, so `tcgen05.fence` precedes and follows
+//! them.
 
 use super::Emitter;
 use super::tma_ptx::operands;
@@ -23,25 +24,25 @@ use tileas::tensor_memory::{Cell, LaneAtom, Spot, TensorAtom, TmemSlice, WARP_BI
 use tileas::wgmma_atoms::Matrix;
 use tileas::{Buffer, BufferInfo, Layout, MmaOperand, Space};
 
-/// A lane's number in an address.
+/// The lane number's position in a TMEM address.
 const LANE: u32 = 1 << 16;
-/// Descriptors count in units of so many bytes, and have so many bits for them.
+/// Descriptors count in units of `1 << UNIT_BITS` bytes and have `ADDRESS_BITS` for addresses.
 const UNIT_BITS: u32 = 4;
 pub(super) const ADDRESS_BITS: u32 = 0x3fff;
-/// Registers that one instruction moves at most.
+/// Maximum registers of one instruction.
 const MAX_REGISTERS: u32 = 128;
-/// Where an address says which of the scales in a word is the first that an instruction takes.
+/// The address bits that select the first scale in a word.
 const PART_OF_SCALES: u32 = 30;
-/// Sums that a thread multiplies by their factors at once.
+/// Accumulator words that a thread rescales at once.
 const SCALED_TOGETHER: u32 = 16;
-/// Registers that the assembler wants besides, of those that a thread is started with.
+/// Registers that ptxas needs for other purposes, out of the launch register count.
 const BESIDE: u32 = 24;
 
-/// An operand of a mma: what it begins with, and how far a part of it is away.
+/// An MMA operand: its start, and the offsets of its parts.
 struct Operands<'c> {
     start: IntValue<'c>,
     place: Found,
-    /// Whether it is contiguous along its rows or columns.
+    /// Whether it is contiguous along its rows or columns instead of K.
     across: bool,
 }
 
@@ -50,7 +51,7 @@ enum Found {
     Tensor(BufferInfo),
 }
 
-/// The scales of a mma's operands, one for so many elements along the depth.
+/// The scales of an MMA's operands, one per `block` elements along K.
 struct Scales<'a> {
     of_a: &'a BufferInfo,
     of_b: &'a BufferInfo,
@@ -58,32 +59,32 @@ struct Scales<'a> {
 }
 
 impl Scales<'_> {
-    /// Where those of A and of B are for an instruction that begins at this row and column and at a step along the depth.
+    /// The positions of A's and B's scales for an instruction at this row, column and K step.
     fn at(&self, [row, column]: [u32; 2], step: u32) -> [Spot; 2] {
         let block = step / self.block;
         let elements = [row * self.of_a.shape[2] + block, block * self.of_b.shape[2] + column];
-        let spot = |(info, element): (&BufferInfo, u32)| info.spot(element).expect("the verifier holds that it lies as scales do");
+        let spot = |(info, element): (&BufferInfo, u32)| info.spot(element).expect("the verifier checks the positions of scales");
         let mut both = [self.of_a, self.of_b].into_iter().zip(elements).map(spot);
         std::array::from_fn(|_| both.next().expect("there are two"))
     }
 }
 
-/// Blocks along the depth that scales of a left operand are for.
+/// K blocks in the scales of the left operand.
 fn blocks(of_a: &BufferInfo) -> u32 {
     of_a.shape[2]
 }
 
-/// One execution of an instruction that moves words between lanes and registers: where it begins, and the words of its registers.
+/// One instruction that moves words between TMEM and registers: its TMEM offset and its words.
 struct Move {
     at: u32,
     words: Vec<u32>,
 }
 
 impl<'c> Emitter<'c, '_> {
-    /// Takes the function's columns, which is known behind the next barrier of the block.
-    pub(super) fn take_tensor_memory(&self) {
+    /// Allocates the function's TMEM columns. The address is available after the next CTA barrier.
+    pub(super) fn allocate_tensor_memory(&self) {
         let Some(tensor) = self.function.attrs.tensor else { return };
-        let base = self.shared_base.expect("the word that says where it begins is in shared memory");
+        let base = self.shared_base.expect("the TMEM base address is in shared memory");
         let group = self.group();
         self.guarded(Some(self.first_warp()), &[], |e| {
             let text = format!(
@@ -95,10 +96,10 @@ impl<'c> Emitter<'c, '_> {
         });
     }
 
-    /// Whether tensor memory is taken before any warp_role begins: by a block without warp_roles; in a pair, whose other block has to have
-    /// taken it too; and where threads load what mmas begin with, as tma_tiles that are asked for earlier would be ahead of that.
-    /// Otherwise only those warp_roles wait for it that touch it.
-    pub(super) fn takes_tensor_memory_first(&self) -> bool {
+    /// Whether TMEM is allocated before all warp roles: without roles, in a CTA pair (both CTAs must allocate first), and if a role
+    /// loads an initial accumulator. In the last case TMA copies issued earlier would overtake that load.
+    /// Otherwise only the roles that access TMEM wait for the allocation.
+    pub(super) fn allocates_tensor_memory_first(&self) -> bool {
         let FunctionAttrs { warp_roles, program, .. } = &self.function.attrs;
         let loads = |(_, body): (WarpRole, Region)| {
             let mut ops = self.function.body.walk(body).into_iter().take_while(|op| !self.is_of_tensor_memory(*op));
@@ -108,7 +109,7 @@ impl<'c> Emitter<'c, '_> {
         warp_roles.is_empty() || program.cta_pair || self.roles_of_tensor_memory().any(loads)
     }
 
-    /// The warp_roles that touch tensor memory, with their bodies.
+    /// The warp roles that access TMEM, with their bodies.
     fn roles_of_tensor_memory(&self) -> impl Iterator<Item = (WarpRole, Region)> {
         let body = &self.function.body;
         body.blocks[self.function.entry()].ops.iter().filter_map(|op| match body.ops[*op].kind {
@@ -117,16 +118,16 @@ impl<'c> Emitter<'c, '_> {
         })
     }
 
-    /// At the start of an warp_role: the first takes tensor memory and signals the others that touch it, each of which waits for that at its
-    /// own barrier.
+    /// At the start of a warp role: the first role allocates TMEM and arrives at the named barrier of each other role that accesses
+    /// it.
     pub(super) fn share_tensor_memory(&mut self, warp_role: WarpRole) {
         let attrs = &self.function.attrs;
-        if attrs.tensor.is_none() || self.takes_tensor_memory_first() || warp_role != WarpRole(0) && !self.fences_tensor {
+        if attrs.tensor.is_none() || self.allocates_tensor_memory_first() || warp_role != WarpRole(0) && !self.fences_tensor {
             return;
         }
         let warp = 32;
         if warp_role == WarpRole(0) {
-            self.take_tensor_memory();
+            self.allocate_tensor_memory();
             self.guarded(Some(self.first_warp()), &[], |e| {
                 for (other, _) in self.roles_of_tensor_memory().filter(|(other, _)| *other != warp_role) {
                     let args = [other.barrier(), attrs.warp_roles[other].threads() + warp].map(|arg| e.ir.const32(arg).into());
@@ -141,25 +142,25 @@ impl<'c> Emitter<'c, '_> {
         self.find_tensor_memory();
     }
 
-    /// Reads where they begin.
+    /// Loads the TMEM base address.
     pub(super) fn find_tensor_memory(&mut self) {
         self.tensor_base = self.tensor_memory_start();
     }
 
     fn tensor_memory_start(&self) -> Option<IntValue<'c>> {
         let tensor = self.function.attrs.tensor?;
-        let base = self.shared_base.expect("the word that says where it begins is in shared memory");
+        let base = self.shared_base.expect("the TMEM base address is in shared memory");
         let text = format!("ld.shared.b32 $0, [$1+{}];", tensor.address);
         let start =
-            self.ir.asm(Some(self.ir.i32().into()), &text, "=r,r", &[base.into()], true).expect("the assembly gives a value");
+            self.ir.asm(Some(self.ir.i32().into()), &text, "=r,r", &[base.into()], true).expect("the assembly returns a value");
         Some(start.into_int_value())
     }
 
-    /// All threads are done when the columns are given back.
-    pub(super) fn give_back_tensor_memory(&self) {
+    /// Frees the TMEM columns; all threads are done with them.
+    pub(super) fn free_tensor_memory(&self) {
         let Some(tensor) = self.function.attrs.tensor else { return };
         self.guarded(Some(self.first_warp()), &[], |e| {
-            let start = e.tensor_memory_start().expect("the function has columns");
+            let start = e.tensor_memory_start().expect("the function has TMEM columns");
             e.instruction_alone("bar.warp.sync 0xffffffff;");
             let text = format!("tcgen05.dealloc.cta_group::{}.sync.aligned.b32 $0, {};", e.group(), tensor.columns);
             e.ir.asm(None, &text, "r", &[start.into()], true);
@@ -171,7 +172,7 @@ impl<'c> Emitter<'c, '_> {
         self.ir.icmp(IntPredicate::ULT, self.thread, self.ir.const32(32))
     }
 
-    /// Whether something in a region is about tensor memory.
+    /// Whether a region accesses TMEM.
     pub(super) fn touches_tensor_memory(&self, region: Region) -> bool {
         self.function.body.walk(region).into_iter().any(|op| self.is_of_tensor_memory(op))
     }
@@ -181,8 +182,8 @@ impl<'c> Emitter<'c, '_> {
         self.function.body.ops[op].kind.effects().buffers.iter().any(is_there)
     }
 
-    /// What this thread did to tensor memory comes before what others do that it signals, or what it was told behind what others did.
-    /// An warp_role that does nothing there only passes on what it is told, which needs no fence.
+    /// Orders TMEM accesses with barriers: this thread's accesses before the arrivals that follow, or after the waits that precede.
+    /// A warp role without TMEM accesses only forwards arrivals and needs no fence.
     pub(super) fn tensor_fence(&self, before: bool) {
         if self.function.attrs.tensor.is_some() && self.fences_tensor {
             self.instruction_alone(match before {
@@ -192,7 +193,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// The address of the stage of a buffer that the op being emitted means.
+    /// The TMEM address of the current stage of a buffer.
     fn tensor_address(&self, buffer: Buffer) -> IntValue<'c> {
         let ir = self.ir;
         let base = self.tensor_base.expect("a function with such buffers has tensor memory");
@@ -201,7 +202,7 @@ impl<'c> Emitter<'c, '_> {
         self.stages.get(&buffer).map_or(first, |stage| ir.add(first, ir.mul(*stage, ir.const32(columns))))
     }
 
-    // Mma.
+    // MMAs.
 
     pub(super) fn tcgen05_mma(&mut self, op: OpId, program: &tileas::Op, atom: &TensorAtom) -> Result<()> {
         let tileas::Op::Mma { lhs, rhs, acc, zero_init, lhs_scale, rhs_scale, signed_lhs, signed_rhs, .. } = program else {
@@ -225,7 +226,7 @@ impl<'c> Emitter<'c, '_> {
         };
         let [rows, columns] = instruction_extents([m, n]);
         let group = self.group();
-        self.guarded(Some(self.multiplying_thread()), &[], |e| {
+        self.guarded(Some(self.mma_thread()), &[], |e| {
             let (a, b) = (e.operand(lhs, left, Operand::A), e.operand(rhs, right, Operand::B));
             let elems = [(left, *signed_lhs), (right, *signed_rhs)].map(|(buffer, signed)| (buffers[buffer].elem.carrier(), signed));
             let form = atom.descriptor(elems, [a.across, b.across], [rows * group, columns]);
@@ -285,7 +286,7 @@ impl<'c> Emitter<'c, '_> {
         if info.space == Space::Tensor {
             return Operands { start: self.tensor_address(buffer), place: Found::Tensor(info.clone()), across: false };
         }
-        let matrix = Matrix::of(info, operand, transposed).expect("the verifier holds that a descriptor can tell where it lies");
+        let matrix = Matrix::of(info, operand, transposed).expect("the verifier checks that a descriptor can express its position");
         let start = ir.add(self.buffer_start(buffer), ir.const32(self.function.attrs.placements[buffer].offset));
         let units = ir.and(ir.shr(start, ir.const32(UNIT_BITS), false), ir.const32(ADDRESS_BITS));
         let start = ir.or(ir.resize(units, ir.i64(), false), ir.const64(matrix.tensor_descriptor()));
@@ -298,12 +299,12 @@ impl<'c> Emitter<'c, '_> {
         let ir = self.ir;
         let (elem, layout) = (self.elem(result), self.layout(result));
         let info = &self.function.attrs.program.buffers[buffer];
-        let part = TmemSlice::of(&info.shape, self.ty(result).shape(), from).expect("the verifier holds that there is this part");
+        let part = TmemSlice::of(&info.shape, self.ty(result).shape(), from).expect("the verifier checks that the slice exists");
         let address = self.lanes_address(buffer, &part, &layout);
         let moves = moves(info, &part, atom, &layout, self.most_registers());
         let mut words: BTreeMap<u32, Val<'c>> = BTreeMap::new();
         let apart = split(info, &part, atom, &layout);
-        // As many as are waited for together.
+        // As many instructions as one wait covers.
         for together in moves.chunks((MAX_REGISTERS as usize / moves[0].words.len().max(1)).max(1)) {
             let all: Vec<u32> = together.iter().flat_map(|one| one.words.iter().copied()).collect();
             let mut text = String::new();
@@ -315,7 +316,7 @@ impl<'c> Emitter<'c, '_> {
                 first += own.len();
             }
             text += "tcgen05.wait::ld.sync.aligned;";
-            // The first may be there before the address was read for the last.
+            // Early-clobber: the first result may arrive before the last instruction reads the address.
             let letters = vec!["=&r"; all.len()].join(",") + ",r";
             let types = vec![ir.i32().into(); all.len()];
             words.extend(all.iter().copied().zip(ir.asm_many(&types, &text, &letters, &[address.into()], true)));
@@ -335,7 +336,7 @@ impl<'c> Emitter<'c, '_> {
         let ir = self.ir;
         let (elem, layout) = (self.elem(x), self.layout(x));
         let info = &self.function.attrs.program.buffers[buffer];
-        let part = TmemSlice::of(&info.shape, self.ty(x).shape(), from).expect("the verifier holds that there is this part");
+        let part = TmemSlice::of(&info.shape, self.ty(x).shape(), from).expect("the verifier checks that the slice exists");
         let address = self.lanes_address(buffer, &part, &layout);
         let mut parts: BTreeMap<u32, BTreeMap<u32, Val<'c>>> = BTreeMap::new();
         for (register, value) in self.get(x).iter().enumerate() {
@@ -346,10 +347,10 @@ impl<'c> Emitter<'c, '_> {
             let values: Vec<Val<'c>> = parts[word].values().copied().collect();
             let bits = values.len() as u32 * elem.bytes() * 8;
             let packed = if values.len() == 1 { values[0] } else { ir.pack(&values) };
-            // Words with less than four bytes have the rest above.
+            // Words of fewer than four bytes have zeros above.
             ir.resize(ir.bitcast(packed, ir.int(bits)).into_int_value(), ir.i32(), false).into()
         };
-        // They follow each other in registers, beside those that they are made from.
+        // The stored words are consecutive registers, in addition to their sources.
         for Move { at, words } in &moves(info, &part, atom, &layout, self.most_registers() / 2) {
             let registers = operands(1, words.len());
             let text = format!(
@@ -364,14 +365,14 @@ impl<'c> Emitter<'c, '_> {
         self.instruction_alone("tcgen05.wait::st.sync.aligned;");
     }
 
-    /// Multiplies rows of accumulators, a few columns after the other, in those warps that have a factor other than 1; or rows of zeros, where
-    /// nothing was added up yet.
+    /// Rescales accumulator rows, a few columns at a time, in warps with a factor other than 1.
+    /// Before the first MMA (`zero_init`), it stores zero rows instead.
     pub(super) fn tmem_scale(&mut self, by: Value, buffer: Buffer, zero_init: Value, atom: &LaneAtom) {
         let ir = self.ir;
         let info = &self.function.attrs.program.buffers[buffer];
         let (own, factors) = (self.layout(by), self.get(by).to_vec());
-        let (layout, _) = atom.whole_and_rows(info, own.warp.len()).expect("the verifier holds that the atom reaches all");
-        let part = TmemSlice::of(&info.shape, &info.shape, 0).expect("all of a buffer is a part of it");
+        let (layout, _) = atom.whole_and_rows(info, own.warp.len()).expect("the verifier checks that the atom reaches all");
+        let part = TmemSlice::of(&info.shape, &info.shape, 0).expect("a buffer is a slice of itself");
         let column_bits = info.shape.last().map_or(0, |columns| columns.trailing_zeros());
         let by_row: BTreeMap<u32, Val<'c>> =
             factors.iter().enumerate().map(|(register, factor)| (apply(&own.register, register as u32), *factor)).collect();
@@ -411,18 +412,18 @@ impl<'c> Emitter<'c, '_> {
         self.guarded(Some(changes), &[], |e| scale(e, &there));
     }
 
-    /// One or two words that are floats, multiplied.
+    /// Multiplies one or two float words by their factors.
     fn scaled(&self, words: &[Val<'c>], factors: &[Val<'c>]) -> Vec<Val<'c>> {
         let ir = self.ir;
         let floats: Vec<Val<'c>> = words.iter().map(|word| ir.bitcast(*word, factors[0].get_type())).collect();
-        let mmas = match (&floats[..], factors) {
+        let products = match (&floats[..], factors) {
             ([float], [factor]) => {
                 let [float, factor] = [float, factor].map(|side| side.into_float_value());
                 vec![ir.builder.build_float_mul(float, factor, "").expect("the builder is in a block").into()]
             }
-            _ => ir.unpack(self.on_cta_pair(Packed::Mul, &[ir.pack(&floats), ir.pack(factors)]), 2),
+            _ => ir.unpack(self.packed_arithmetic(Packed::Mul, &[ir.pack(&floats), ir.pack(factors)]), 2),
         };
-        mmas.into_iter().map(|mma| ir.bitcast(mma, ir.i32())).collect()
+        products.into_iter().map(|product| ir.bitcast(product, ir.i32())).collect()
     }
 
     /// Whether a thread of the warp has a factor other than 1.
@@ -437,13 +438,13 @@ impl<'c> Emitter<'c, '_> {
         some.expect("the vote has a result").into_int_value()
     }
 
-    /// Registers that one instruction may move of a thread of this block.
+    /// Registers that one instruction may move in a thread of this CTA.
     fn most_registers(&self) -> u32 {
         let launched = self.function.attrs.launch_registers(self.target);
         launched.saturating_sub(BESIDE).checked_ilog2().map_or(1, |bits| 1 << bits).min(MAX_REGISTERS)
     }
 
-    /// Where the lanes of this warp begin, with the columns that further warps have for themselves.
+    /// The TMEM address of this warp's lanes, including the column offset of further warps.
     fn lanes_address(&self, buffer: Buffer, part: &TmemSlice, layout: &Layout) -> IntValue<'c> {
         let info = &self.function.attrs.program.buffers[buffer];
         let further = layout.warp[WARP_BITS..].iter().map(|basis| column_of(info, part.widened(*basis)));
@@ -453,7 +454,7 @@ impl<'c> Emitter<'c, '_> {
 }
 
 impl Operands<'_> {
-    /// How far the part of an operand is away that begins at a row or column and at a step along the depth.
+    /// The offset of the operand part at a row or column and a K step.
     fn offset(&self, line: u32, step: u32, depth: u32) -> u32 {
         match &self.place {
             Found::Shared(matrix) => matrix.start(line, step) >> UNIT_BITS,
@@ -463,28 +464,28 @@ impl Operands<'_> {
 }
 
 fn column_of(info: &BufferInfo, element: u32) -> u32 {
-    info.spot(element).expect("the verifier holds that every element has a place").column
+    info.spot(element).expect("the verifier checks that every element has a position").column
 }
 
-/// The word that a register of a warp's first thread is in, as an address, and the element's place in it.
+/// The TMEM word of a register in a warp's first thread, as an address, and the element's position in the word.
 fn word_of(info: &BufferInfo, part: &TmemSlice, layout: &Layout, register: u32) -> (u32, u32) {
     let element = part.element(apply(&layout.register, register));
-    let spot = info.spot(element).expect("the verifier holds that every element has a place");
+    let spot = info.spot(element).expect("the verifier checks that every element has a position");
     (spot.lane * LANE + spot.column, spot.part)
 }
 
-/// The instruction's shape and count.
+/// The instruction's shape and repeat count.
 fn form(atom: &LaneAtom, words: usize) -> String {
     format!("{}.x{}.b32", atom.name, words >> atom.register.len())
 }
 
-/// How far the columns of the upper lanes are away, where the instruction is told so.
+/// The column offset of the upper lanes, if the instruction takes one.
 fn split(info: &BufferInfo, part: &TmemSlice, atom: &LaneAtom, layout: &Layout) -> String {
     let apart = atom.lane.iter().position(|cell| *cell == Cell::Apart);
     apart.map_or(String::new(), |bit| format!(", {}", column_of(info, part.widened(layout.lane[bit]))))
 }
 
-/// The instructions that move all words of a tile: as many of them at once as follow each other.
+/// The instructions that move all words of a tile; each moves as many consecutive words as possible.
 fn moves(info: &BufferInfo, part: &TmemSlice, atom: &LaneAtom, layout: &Layout, most: u32) -> Vec<Move> {
     let mut words: Vec<u32> = (0..layout.registers() as u32).map(|register| word_of(info, part, layout, register).0).collect();
     words.sort_unstable();

@@ -58,14 +58,14 @@ impl<'c> Emitter<'c, '_> {
                     self.set(*result, vec![count.into()]);
                 }
             }
-            _ => unreachable!("only ops on views come here"),
+            _ => unreachable!("called for ops on views only"),
         }
     }
 
     pub(super) fn memory(&self, value: Value) -> StridedMemory<'c> {
         match &self.values[value.0 as usize] {
             Some(Lowered::Memory(memory)) => memory.clone(),
-            _ => unreachable!("the verifier holds that {value} is a memref or view"),
+            _ => unreachable!("the verifier checks that {value} is a memref or view"),
         }
     }
 
@@ -106,7 +106,7 @@ impl<'c> Emitter<'c, '_> {
         let (elem, layout) = (self.elem(tile), &self.layout(tile));
         let otherwise = vec![self.padding(elem, window.padding); width];
         let ordered = order.semantics != MemoryOrdering::Weak;
-        // What others may change meanwhile is read once for all that hold it.
+        // Another thread may change the memory meanwhile, so one thread loads for all threads with the same element.
         let speaks = if ordered { self.speaks(layout) } else { None };
         let pieces = layout.registers() / width;
         let words = self.in_window(window, |e, window| {
@@ -152,7 +152,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// Accesses a window: with its checks; where it has two ways, without any if the tile reaches over no bound.
+    /// Accesses a window with its bounds checks. A versioned access has a second path without checks, for tiles inside all bounds.
     pub(super) fn in_window(&self, window: &Window<'c>, access: impl Fn(&Self, &Window<'c>) -> Vec<Val<'c>>) -> Vec<Val<'c>> {
         let ir = self.ir;
         let Some(inside) = Some(window).filter(|window| window.versioned).and_then(|window| self.lies_inside(window)) else {
@@ -178,7 +178,7 @@ impl<'c> Emitter<'c, '_> {
         values.iter().zip(&guarded).map(merge).collect()
     }
 
-    /// Whether no element of the tile lies outside, the same for all threads; none when nothing is checked, or each row is.
+    /// Whether the full tile is inside, uniform over all threads; none if no dimension is checked or rows are gathered.
     fn lies_inside(&self, window: &Window<'c>) -> Option<IntValue<'c>> {
         let ir = self.ir;
         let mut all = None;
@@ -193,7 +193,7 @@ impl<'c> Emitter<'c, '_> {
         all
     }
 
-    /// What does not depend on the register: the thread's coordinates and address.
+    /// The part that does not depend on the register: the thread's coordinates and address.
     pub(super) fn window(&self, op: OpId, view: Value, index: &[Value], in_bounds: &[bool], layout: &Layout) -> Result<Window<'c>> {
         let ir = self.ir;
         let Type::View(ty) = self.ty(view) else { unreachable!("the operand is a view") };
@@ -227,8 +227,8 @@ impl<'c> Emitter<'c, '_> {
         Ok(Window { base, elem, strides, dims, padding: ty.padding, versioned: false, stepwise: false })
     }
 
-    /// The index of the row that each register of a gathered tile lies in. The tile of indices has the layout of the gathered
-    /// tile seen along that dimension, so each thread has the indices that it needs.
+    /// The row index of each register of a gathered tile. The index tile has the layout of the gathered tile projected to that
+    /// dimension, so each thread has the indices it needs.
     fn rows(&self, op: OpId, index: Value, layout: &Layout, tile: &[u32], dim: usize) -> Result<Vec<IntValue<'c>>> {
         let strides = Strides::of(tile);
         let names = layout.renaming(&self.layout(index), |element| strides.coordinate(element, dim));
@@ -240,7 +240,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(names.into_iter().map(row).collect())
     }
 
-    /// The address of a register's element, and whether it lies inside; none when it surely does.
+    /// The address of a register's element, and whether it is inside; none if it always is.
     pub(super) fn place(&self, window: &Window<'c>, layout: &Layout, register: usize) -> (PointerValue<'c>, Option<IntValue<'c>>) {
         let ir = self.ir;
         let element = apply(&layout.register, register as u32);
@@ -258,7 +258,7 @@ impl<'c> Emitter<'c, '_> {
         (offset.map_or(base, |offset| self.element_of(window.elem, base, offset)), inside)
     }
 
-    /// The address of a register's element as a number: one sum from where the thread's part begins.
+    /// The address of a register's element as an integer: one addition to the thread's base address.
     pub(super) fn address(&self, window: &Window<'c>, layout: &Layout, register: usize) -> IntValue<'c> {
         let ir = self.ir;
         let (base, offset) = self.way(window, layout, register);
@@ -266,7 +266,7 @@ impl<'c> Emitter<'c, '_> {
         offset.map_or(ir.ptr_to_int(base), |offset| ir.add(ir.ptr_to_int(base), bytes(offset)))
     }
 
-    /// From where a register's element is how many elements away.
+    /// The base pointer and the element offset of a register's element.
     fn way(&self, window: &Window<'c>, layout: &Layout, register: usize) -> (PointerValue<'c>, Option<IntValue<'c>>) {
         let ir = self.ir;
         let element = apply(&layout.register, register as u32);
@@ -289,7 +289,7 @@ impl<'c> Emitter<'c, '_> {
         (base, offset)
     }
 
-    /// The address some elements on; of four-bit ones always an even number.
+    /// The address at an element offset; the offset of four-bit elements is even.
     fn element_of(&self, elem: Elem, base: PointerValue<'c>, offset: IntValue<'c>) -> PointerValue<'c> {
         let ir = self.ir;
         if elem.bits() == 4 {
@@ -298,7 +298,7 @@ impl<'c> Emitter<'c, '_> {
         ir.element_ptr(ir.stored(elem), base, offset)
     }
 
-    /// What stands for elements outside the tensor.
+    /// The padding value for elements outside the tensor.
     pub(super) fn padding_of(&self, elem: Elem, window: &Window<'c>) -> Val<'c> {
         self.padding(elem, window.padding)
     }
@@ -317,7 +317,7 @@ impl<'c> Emitter<'c, '_> {
     }
 }
 
-/// Where a thread's part of a tile lies in memory.
+/// A thread's part of a tile in memory.
 pub(super) struct Window<'c> {
     base: PointerValue<'c>,
     elem: Elem,
@@ -325,9 +325,9 @@ pub(super) struct Window<'c> {
     pub(super) dims: Vec<Dim<'c>>,
     padding: Option<Padding>,
     versioned: bool,
-    /// Whether an address is found from another one, by an addition for each bit that differs, so that registers share what they have of
-    /// the way: of loads in a loop, where fewer steps are then in registers all through it. Stores have what they store in registers, and
-    /// for each further address that is kept ptxas spills some of that; copies to shared memory leave it more to choose from as accumulators.
+    /// Whether addresses are computed step by step, with one addition per differing bit, so that registers share partial sums.
+    /// Loads in a loop use this: fewer strides stay live through the loop. Stores do not, because ptxas spills stored values for
+    /// each further live address. Copies to shared memory leave ptxas more freedom with plain sums.
     stepwise: bool,
 }
 
@@ -336,7 +336,7 @@ impl<'c> Window<'c> {
         Window { versioned, ..self }
     }
 
-    /// The same of a tile that surely lies inside.
+    /// The same window without bounds checks.
     fn unchecked(&self) -> Window<'c> {
         let strides = Strides { shift: self.strides.shift.clone(), bits: self.strides.bits.clone() };
         let dims = self.dims.iter().cloned().map(|dim| Dim { checked: false, ..dim }).collect();
@@ -346,15 +346,15 @@ impl<'c> Window<'c> {
 
 #[derive(Clone)]
 pub(super) struct Dim<'c> {
-    /// The first coordinate of the tile, and how many it has; a gathered dimension has no first.
+    /// The first coordinate of the tile, and its extent; a gathered dimension has no first coordinate.
     origin: Option<IntValue<'c>>,
     extent: u32,
     /// The thread's coordinate.
     pub(super) coordinate: IntValue<'c>,
-    /// Of a gathered dimension, the coordinate of each register instead.
+    /// In a gathered dimension, the coordinate of each register instead.
     rows: Option<Vec<IntValue<'c>>>,
     pub(super) size: IntValue<'c>,
     stride: IntValue<'c>,
-    /// Whether elements of this dimension may lie outside.
+    /// Whether elements of this dimension may be outside.
     pub(super) checked: bool,
 }

@@ -1,4 +1,5 @@
-//! Agents as branches that whole warps take, and the steps of pipelines as operations on barriers in shared memory (`mbarrier`).
+//! Emits warp roles as warp-uniform branches, and pipeline operations as operations on `mbarrier` objects.
+//! See also: CUTLASS `PipelineAsync` and warp-specialised kernels.
 
 use super::Emitter;
 use crate::ir::Val;
@@ -13,7 +14,7 @@ use sched::{Drain, Fill, Op, Pipeline, PipelineInfo, WarpRole, clc_responses};
 use target_info::Feature;
 use tileas::{Buffer, MmaAtom, Route, Type};
 
-/// What an arrival or wait is about: that a stage is filled, or that it is free.
+/// The barrier of a pipeline stage: full or empty.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Full,
@@ -21,7 +22,7 @@ pub(super) enum Side {
 }
 
 impl<'c> Emitter<'c, '_> {
-    /// The body of an warp_role, which its warps end in; the others go on behind it.
+    /// Emits the body of a warp role. Its warps end there; the other warps continue after it.
     pub(super) fn warp_role(&mut self, warp_role: WarpRole, body: Region) -> Result<()> {
         let ir = self.ir;
         if warp_role == WarpRole(0) {
@@ -30,7 +31,7 @@ impl<'c> Emitter<'c, '_> {
         }
         let info = &self.function.attrs.warp_roles[warp_role];
         let whole = (self.thread, self.warps, self.warp_role);
-        let warp = self.warp.expect("the first warp_role's branch is behind where it is found");
+        let warp = self.warp.expect("the first warp role computes the warp index");
         let own = ir.icmp(IntPredicate::ULT, ir.sub(warp, ir.const32(info.first_warp)), ir.const32(info.warps));
         let (start, next) = (ir.block(self.kernel, &info.name), ir.block(self.kernel, "others"));
         ir.branch(own, start, next);
@@ -40,16 +41,16 @@ impl<'c> Emitter<'c, '_> {
             let change = if registers > launched { "inc" } else { "dec" };
             self.instruction_alone(&format!("setmaxnreg.{change}.sync.aligned.u32 {registers};"));
         }
-        // From here on threads are counted from the warp_role's first.
+        // From here on, thread indices are relative to the first thread of the role.
         self.thread = ir.sub(self.thread, ir.const32(info.first_warp * 32));
         (self.warps, self.warp_role) = (info.warps, Some(warp_role));
         self.fences_tensor = self.touches_tensor_memory(body);
         self.share_tensor_memory(warp_role);
         if self.is_of_first_thread(body) {
-            // The others would go iteration its loops for nothing.
+            // The other threads would run the loops of the role without effect.
             let (alone, others) = (ir.block(self.kernel, "alone"), ir.block(self.kernel, "others"));
             let of_leader = self.is_of_leader(body);
-            ir.branch(if of_leader { self.multiplying_thread() } else { self.first_thread() }, alone, others);
+            ir.branch(if of_leader { self.mma_thread() } else { self.first_thread() }, alone, others);
             self.is_leader = of_leader;
             ir.builder.position_at_end(others);
             self.end_thread();
@@ -63,7 +64,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// The number of this thread's warp, the same for all lanes, as the branches of warp_roles have to be.
+    /// The warp index, uniform over the lanes as the branches of warp roles require.
     fn uniform_warp(&self) -> IntValue<'c> {
         let ir = self.ir;
         let lane = [u32::MAX, 0, 31].map(|bits| ir.const32(bits));
@@ -72,13 +73,12 @@ impl<'c> Emitter<'c, '_> {
         ir.intrinsic_value("llvm.nvvm.shfl.sync.idx.i32", &[], &args).into_int_value()
     }
 
-    /// Whether nothing in an warp_role's body is for more than its first thread: it requests for tma_tiles, or makes mmas in tensor memory,
-    /// and does nothing else.
+    /// Whether only the first thread of a role has work: the role only issues TMA copies or `tcgen05` MMAs.
     pub(super) fn is_of_first_thread(&self, body: Region) -> bool {
         let pipelines = &self.function.attrs.pipelines;
         let single = |ty: &Type| !matches!(ty, Type::Tile { .. }) || element_count(ty.shape()) == 1;
         let of_first = |kind: &Op| match kind {
-            // Lanes that are not there give nothing.
+            // A shuffle needs all lanes.
             Op::Core(tileas::Op::ConvertLayout { route: Route::Shuffle, .. }) => false,
             Op::PipelineAcquire { pipeline, .. } | Op::PipelineCommit { pipeline, .. } => pipelines[*pipeline].fills_alone(),
             Op::PipelineWait { pipeline, .. } | Op::PipelineRelease { pipeline, .. } => pipelines[*pipeline].drains_alone(),
@@ -86,7 +86,7 @@ impl<'c> Emitter<'c, '_> {
             _ if kind.is_pure() => kind.operands().into_iter().all(|value| single(self.ty(value))),
             _ => matches!(kind.effects().other, Effect::Branches | Effect::Leaves),
         };
-        // One element is the same for all, whoever loads it.
+        // A load of one element gives the same value in every thread.
         let loads_single = |node: &OpNode<Op>| {
             let plain =
                 node.kind.effects().global.is_some_and(|access| !access.access_kind.writes() && access.order.scope.is_none());
@@ -96,7 +96,7 @@ impl<'c> Emitter<'c, '_> {
         all.into_iter().map(|op| &self.function.body.ops[op]).all(|node| of_first(&node.kind) || loads_single(node))
     }
 
-    /// Makes the barriers of all pipelines, and takes tensor memory where warp_roles do not, before any thread uses them.
+    /// Initialises the barriers of all pipelines, and allocates TMEM if the warp roles do not, before any thread uses them.
     pub(super) fn start(&mut self) {
         let function = self.function;
         let is_plain = function.attrs.pipelines.is_empty() && function.attrs.tensor.is_none();
@@ -104,12 +104,12 @@ impl<'c> Emitter<'c, '_> {
             return;
         }
         let ir = self.ir;
-        let first = self.takes_tensor_memory_first();
+        let first = self.allocates_tensor_memory_first();
         if first {
-            self.take_tensor_memory();
+            self.allocate_tensor_memory();
         }
         for info in function.attrs.pipelines.values() {
-            // A thread to each barrier, as far as there are threads: first those of filled stages, then those of free ones.
+            // One thread per barrier, as far as there are threads: first the full barriers, then the empty ones.
             let (all, threads) = (2 * info.depth, self.warps * 32);
             for first in (0..all).step_by(threads as usize) {
                 let barrier = ir.add(self.thread, ir.const32(first));
@@ -130,7 +130,7 @@ impl<'c> Emitter<'c, '_> {
         }
         match self.cooperating_ctas() {
             1 => self.block_barrier(),
-            // Another block may arrive at the barriers as soon as it is past this.
+            // Another CTA may arrive at the barriers as soon as it has passed this one.
             _ => self.cluster_barrier(".aligned"),
         }
         if first {
@@ -141,24 +141,24 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// The end of the kernel, to which all its ways lead where a block has something to give back, or others of its cluster may still
-    /// reach what it has.
+    /// The final block of the kernel. All paths lead here if the CTA frees TMEM or other CTAs of the cluster may still access its
+    /// shared memory.
     pub(super) fn end_block(&self) {
         let Some(end) = self.end else { return };
         let ir = self.ir;
         ir.builder.position_at_end(end);
         self.tensor_fence(true);
-        // Threads of a warp may come from different warp_roles' ends.
+        // Threads of one warp may arrive from different warp roles.
         match self.cooperating_ctas() > 1 && !common::fault_injected("ptx.end") {
             true => self.cluster_barrier(""),
             false => _ = ir.intrinsic("llvm.nvvm.barrier.cta.sync.all", &[], &[ir.const32(0).into()]),
         }
         self.tensor_fence(false);
-        self.give_back_tensor_memory();
+        self.free_tensor_memory();
         ir.builder.build_return(None).expect("the builder is in a block");
     }
 
-    /// A thread is done.
+    /// Ends a thread.
     pub(super) fn end_thread(&self) {
         match self.end {
             Some(end) => self.ir.go(end),
@@ -171,7 +171,7 @@ impl<'c> Emitter<'c, '_> {
         clc_responses::memory(self.function).map_or(joined, |_| joined.max(self.clc_ctas()))
     }
 
-    /// All threads of a cluster come here, and know what each other did before.
+    /// A barrier for all threads of a cluster, which also orders their memory accesses.
     fn cluster_barrier(&self, aligned: &str) {
         for step in ["arrive", "wait"] {
             self.ir.intrinsic(&format!("llvm.nvvm.barrier.cluster.{step}{aligned}"), &[], &[]);
@@ -182,7 +182,7 @@ impl<'c> Emitter<'c, '_> {
         self.shared_base.expect("a function with pipelines has shared memory")
     }
 
-    /// The address of a stage's barrier, and what is added to it.
+    /// The address of a stage's barrier, and a constant offset.
     fn pipeline_barrier(&self, info: &PipelineInfo, stage: Option<Value>, side: Side) -> (IntValue<'c>, u32) {
         let ir = self.ir;
         let first = if side == Side::Full { info.full_barrier(0) } else { info.empty_barrier(0) };
@@ -194,14 +194,14 @@ impl<'c> Emitter<'c, '_> {
         (base, first)
     }
 
-    /// Waits until the stage's phase is over. A stage that was never filled counts as free.
+    /// Waits until the stage's phase is complete. A stage that was never filled counts as empty.
     pub(super) fn pipeline_wait(&self, pipeline: Pipeline, stage: Option<Value>, phase: Value, side: Side) {
         let info = &self.function.attrs.pipelines[pipeline];
-        // Who requests for tma_tiles is alone in waiting for where they go, with its warp; so is who makes mmas in tensor memory.
+        // Only the issuing warp waits for an empty TMA stage, and only the issuing thread for a stage of a `tcgen05` MMA.
         let alone = match side {
             Side::Empty if info.fill == Fill::Tma => self.filling_warp(stage.map(|stage| self.scalar(stage).into_int_value())),
-            Side::Empty => info.fills_alone().then(|| self.multiplying_thread()),
-            Side::Full => info.drains_alone().then(|| self.multiplying_thread()),
+            Side::Empty => info.fills_alone().then(|| self.mma_thread()),
+            Side::Full => info.drains_alone().then(|| self.mma_thread()),
         };
         self.guarded(alone, &[], |e| {
             e.wait_for_phase(info, stage, phase, side);
@@ -216,41 +216,42 @@ impl<'c> Emitter<'c, '_> {
         let phase = self.scalar(phase).into_int_value();
         let parity = if side == Side::Empty { ir.xor(phase, ir.const32(1)) } else { phase };
         let wait = if self.target.has(Feature::Tma) { "try_wait" } else { "test_wait" };
-        // A constant goes into the instruction: in the loop it would be made again and again.
+        // A constant parity becomes an immediate; a register would be rematerialised in every iteration.
         let (given, args, letters) = match parity.get_zero_extended_constant() {
             Some(parity) => (parity.to_string(), vec![address.into()], "=b,r"),
             None => ("$2".into(), vec![address.into(), parity.into()], "=b,r,r"),
         };
-        // Threads of other blocks may say that a stage is free, and whatever a pair does one block says to the other.
-        let told = side == Side::Empty && info.multicast.is_some() || self.function.attrs.is_of_cta_pair(info);
-        let scope = if told { ".acquire.cluster" } else { "" };
+        // Other CTAs may arrive at the empty barrier of a multicast pipeline, and in a pair each CTA may arrive at the other's
+        // barriers.
+        let remote = side == Side::Empty && info.multicast.is_some() || self.function.attrs.is_of_cta_pair(info);
+        let scope = if remote { ".acquire.cluster" } else { "" };
         let text = format!("mbarrier.{wait}.parity{scope}.shared.b64 $0, [$1+{offset}], {given};");
         self.until(&text, letters, &args);
     }
 
-    /// Waits until a phase of a barrier is over.
+    /// Waits until a phase of a barrier is complete.
     pub(super) fn wait_at(&self, address: IntValue<'c>, offset: u32, parity: IntValue<'c>, scope: &str) {
         let text = format!("mbarrier.try_wait.parity{scope}.shared.b64 $0, [$1+{offset}], $2;");
         self.until(&text, "=b,r,r", &[address.into(), parity.into()]);
     }
 
-    /// Asks again until the response is yes.
+    /// Repeats the test until it succeeds.
     fn until(&self, text: &str, letters: &str, args: &[Val<'c>]) {
         let ir = self.ir;
         let (again, done) = (ir.block(self.kernel, "wait"), ir.block(self.kernel, "waited"));
         ir.go(again);
         ir.builder.position_at_end(again);
         let over = ir.asm(Some(ir.context.bool_type().into()), text, letters, args, true);
-        ir.branch(over.expect("the assembly gives a value").into_int_value(), done, again);
+        ir.branch(over.expect("the assembly returns a value").into_int_value(), done, again);
         ir.builder.position_at_end(done);
     }
 
-    /// Every thread of the warp_role arrives; where copies fill the stages, as soon as its own are there. Where tma_tiles do, the thread
-    /// that requests for them says how many bytes will come.
+    /// Arrives at a stage's barrier with every thread of the role. `cp.async` arrivals trigger when the thread's own copies are
+    /// complete. For TMA, the issuing thread arrives with the expected bytes.
     pub(super) fn pipeline_arrive(&mut self, pipeline: Pipeline, stage: Option<Value>, side: Side) {
         let info = &self.function.attrs.pipelines[pipeline];
         let (address, offset) = self.pipeline_barrier(info, stage, side);
-        // The thread that made the mmas says so as soon as they are complete.
+        // The issuing thread commits its MMAs; the arrival triggers when they are complete.
         if side == Side::Full && info.fill == Fill::Mma || side == Side::Empty && info.drains_alone() {
             return self.commit_to(info, (address, offset));
         }
@@ -290,15 +291,15 @@ impl<'c> Emitter<'c, '_> {
         self.ir.asm(None, &text, "r", &[address.into()], true);
     }
 
-    /// The first lane of each warp does something, about an address, when all have come here; `before` is for all.
+    /// Once all lanes have arrived, the first lane of each warp executes `then` on an address; `before` runs in all lanes.
     pub(super) fn by_first_lane(&self, before: &str, then: &str, address: IntValue<'c>) {
         let lane = self.ir.and(self.thread, self.ir.const32(31));
         let text = format!("{{ .reg .pred first; {before} setp.eq.b32 first, $1, 0; bar.warp.sync -1; @first {then} }}");
         self.ir.asm(None, &text, "r,r", &[address.into(), lane.into()], true);
     }
 
-    /// Consumers leave a stage that the blocks of a cluster fill together: each of these waits for those of all; or one in which mmas of a
-    /// pair have accumulators, for which the first block waits.
+    /// Releases a stage whose consumers other CTAs wait for. All CTAs of a multicast receive an arrival; in a CTA pair, only the
+    /// leading CTA does.
     fn signal_ctas(&self, info: &PipelineInfo, (address, offset): (IntValue<'c>, u32)) {
         let (ir, of_cta_pair) = (self.ir, self.function.attrs.is_of_cta_pair(info));
         let blocks = if of_cta_pair { 1 } else { self.function.attrs.ctas_of(info) };
@@ -306,7 +307,7 @@ impl<'c> Emitter<'c, '_> {
         let arrive = "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];";
         let start = format!("{{ .reg .b32 there; .reg .pred signals; add.u32 there, $0, {offset};");
         if info.drain == Drain::Warps {
-            // A lane for each of the blocks.
+            // One lane per CTA.
             let lane = ir.and(self.thread, ir.const32(31));
             let text = format!(
                 "{start} setp.lt.u32 signals, $1, {blocks}; bar.warp.sync -1; @signals mapa.shared::cluster.u32 there, there, $1; @signals {arrive} }}"
@@ -320,13 +321,13 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// A bit for each block of the cluster.
+    /// A bit mask of all CTAs of the cluster.
     pub(super) fn all_ctas(&self) -> Val<'c> {
         let bits = (1u64 << self.function.attrs.cooperating_ctas()) - 1;
         self.ir.context.i16_type().const_int(bits, false).into()
     }
 
-    /// The barrier that says a stage is filled, of the stage of a buffer that the op being emitted means.
+    /// The full barrier of the current stage of a buffer.
     pub(super) fn full_barrier(&self, pipeline: Pipeline, buffer: Buffer) -> IntValue<'c> {
         let (ir, info) = (self.ir, &self.function.attrs.pipelines[pipeline]);
         let base = self.shared_address();

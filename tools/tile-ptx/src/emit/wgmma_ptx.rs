@@ -1,7 +1,7 @@
-//! Mma of warp groups: one sequence of `wgmma`, from the fence before the first to the end of their group, or the wait for it.
+//! Warp-group MMAs: a `wgmma` sequence from its fence to the commit of its group, or to the wait.
 //!
-//! It is one piece of inline assembly, since nothing may touch the accumulators in between. Where they stay in flight, they go from
-//! one such piece to the next as they are, and through that of the wait.
+//! Invariant: the sequence is one piece of inline assembly, so no instruction touches the accumulators in between. Asynchronous
+//! MMAs pass the accumulators unchanged from one piece to the next, and through the wait.
 
 use super::Emitter;
 use super::mma_sync_ptx::element_type_name;
@@ -17,12 +17,12 @@ use tileas::mma_sync_atoms::Operand;
 use tileas::wgmma_atoms::{GroupAtom, M, MAX_COLUMNS, Matrix};
 use tileas::{Buffer, MmaOperand};
 
-/// Descriptors count in units of so many bytes.
+/// Descriptors count in units of `UNIT` bytes.
 const UNIT: u32 = 16;
-/// Words of a left operand that an instruction takes from registers.
+/// Words of a left operand in registers, per instruction.
 const LEFT_WORDS: usize = 4;
 
-/// An operand in shared memory: how it lies there, and the descriptor of what this warp's group begins with.
+/// An operand in shared memory: its matrix layout, and the descriptor of this warp group's first part.
 struct InPlace<'c> {
     matrix: Matrix,
     descriptor: IntValue<'c>,
@@ -60,7 +60,7 @@ impl<'c> Emitter<'c, '_> {
         };
         let words = if atom.acc.bits() == 32 { accumulators.clone() } else { self.ir.words(&accumulators) };
         let of_word = accumulators.len() / words.len();
-        // Of the columns that a warp holds four lanes share each eight; a row goes to one instruction, or to several.
+        // Four lanes of a warp share each eight columns. A row takes one instruction or several.
         let own = layout.register.iter().filter(|basis| column_of(&strides, **basis) != 0).count();
         let width = (4u32 << own).min(MAX_COLUMNS);
         let (each, depth) = ((width / 2) as usize, self.depth(*right, *right_transposed));
@@ -91,7 +91,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// Waits, and passes the accumulators on so that nothing that uses them can come before.
+    /// Waits, and forwards the accumulators through the wait so that no user can precede it.
     pub(super) fn group_wait(&mut self, pending: u32, accumulators: &[Value]) {
         if !accumulators.is_empty() && accumulators.iter().all(|sum| self.awaited.contains(sum)) {
             return;
@@ -102,7 +102,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// The registers of accumulators behind a wait for them.
+    /// The registers of accumulators after a wait.
     pub(super) fn awaited(&self, pending: u32, accumulators: Vec<Vec<Val<'c>>>) -> Vec<Vec<Val<'c>>> {
         let text = format!("wgmma.wait_group.sync.aligned {pending};");
         let values: Vec<Val<'c>> = accumulators.iter().flatten().copied().collect();
@@ -114,7 +114,8 @@ impl<'c> Emitter<'c, '_> {
         accumulators.iter().map(|sum| done.by_ref().take(sum.len()).collect()).collect()
     }
 
-    /// Assembly that changes values in their registers: its operands are the values as results, the same again, and others.
+    /// Inline assembly that modifies values in place. Its operands are the values as results, the same values as tied inputs, and
+    /// other inputs.
     fn changed(&self, text: &str, values: &[Val<'c>], others: &[Val<'c>]) -> Vec<Val<'c>> {
         let letter = |word: &Val<'c>| match word {
             Val::FloatValue(_) => "f",
@@ -139,16 +140,16 @@ impl<'c> Emitter<'c, '_> {
         shape[shape.len() - if transposed { 1 } else { 2 }]
     }
 
-    /// The operand in a buffer; `groups` says how far each bit of a warp's number, but for the two of a group, moves its beginning.
+    /// An operand in a buffer. `groups` gives the offset of each bit of the warp-group index.
     fn in_place(&self, buffer: Buffer, operand: Operand, transposed: bool, groups: impl Fn(&Matrix) -> Vec<u32>) -> InPlace<'c> {
         let ir = self.ir;
         let info = &self.function.attrs.program.buffers[buffer];
-        let matrix = Matrix::of(info, operand, transposed).expect("the verifier holds that a descriptor can tell where it lies");
+        let matrix = Matrix::of(info, operand, transposed).expect("the verifier checks that a descriptor can express its position");
         let fixed = ir.const32(self.function.attrs.placements[buffer].offset);
         let bases: Vec<u32> = [0; 7].into_iter().chain(groups(&matrix)).collect();
         let start = ir.add(ir.add(self.buffer_start(buffer), fixed), self.linear(self.thread, &bases));
         let units = ir.shr(start, ir.const32(UNIT.ilog2()), false);
-        // In a cluster addresses say which block they are of, for which a descriptor has no bits.
+        // In a cluster, shared addresses contain the CTA rank, for which a descriptor has no bits.
         let units = match self.function.attrs.program.cluster {
             Some(_) => ir.and(units, ir.const32(ADDRESS_BITS)),
             None => units,
@@ -158,26 +159,26 @@ impl<'c> Emitter<'c, '_> {
     }
 }
 
-/// Where an instruction finds its left operand.
+/// The source of the left operand.
 enum Left {
-    /// So many bytes behind the first; `across` when it is contiguous along its rows.
+    /// Shared memory, at an offset in bytes; `across` if it is contiguous along its rows.
     InPlace { offset: u32, across: bool },
-    /// In registers, from this word on.
+    /// Registers, from this word on.
     Words(usize),
 }
 
-/// The text of a mma. Its operands are the accumulators as results, the same again, words of the left operand, descriptors, and whether the
-/// first step adds to accumulators, where not all do.
+/// The text of an MMA. Its operands are the accumulators as results and as tied inputs, words of the left operand, descriptors, and
+/// the `scale-d` predicate of the first step, if any.
 struct Sequence {
     kind: String,
-    /// What follows the predicate, before which operand is transposed.
+    /// The text after the predicate (operand signs), and whether the operands have transpose flags.
     signs: &'static str,
     transposes: bool,
     accumulators: usize,
     words: usize,
-    /// Whether the left operand has a descriptor.
+    /// Whether the left operand is a descriptor.
     left_in_place: bool,
-    /// The descriptors that `a` and `b` are now, in bytes behind the first.
+    /// The offsets in bytes that `a` and `b` currently point to.
     at: [Option<u32>; 2],
     text: String,
 }
@@ -189,8 +190,9 @@ impl Sequence {
         Sequence { kind, signs, transposes: atom.transposes, accumulators, words, left_in_place, at: [None; 2], text }
     }
 
-    /// `count` accumulators from the `first` on; the right operand is so many bytes behind its beginning, and may lie across. Where it does not
-    /// add, the accumulators are written for the first time if they are zero_init.
+    /// Appends one instruction with `count` accumulators from `first` on. `right` is the offset of the right operand in bytes,
+    /// `across` whether it is transposed. Without `adds`, the `zero_init` predicate decides whether the accumulators are
+    /// overwritten.
     fn multiply(&mut self, [first, count]: [usize; 2], left: Left, (right, across): (u32, bool), adds: bool) {
         let list = |first: usize, count: usize| (first..first + count).map(|i| format!("${i}")).collect::<Vec<String>>().join(", ");
         let (accumulators, behind) = (list(first, count), 2 * self.accumulators + self.words);
@@ -210,7 +212,7 @@ impl Sequence {
         );
     }
 
-    /// The descriptor of what lies so many bytes behind an operand's beginning.
+    /// The descriptor at an offset in bytes from the start of an operand.
     fn descriptor(&mut self, side: usize, first: usize, offset: u32) -> String {
         if offset == 0 {
             return format!("${first}");
