@@ -1,5 +1,5 @@
-//! The rules that `tile-sim` holds a program to: one that keeps each, and the same one with the fault. The rules of asynchronous
-//! work are in `asynchronous.rs`.
+//! The rules that `tile-sim` checks: each test runs a correct program and a faulty variant. The rules for asynchronous work are in
+//! `asynchronous.rs`.
 
 mod support;
 
@@ -31,11 +31,11 @@ fn registers_and_memory_that_nothing_set() {
         "mov.b32 %r4, 0;\nst.shared.b32 [%r2], %r4;\nld.shared.b32 %r3, [%r2];\nadd.s32 %r5, %r2, %r3;\nst.shared.b32 [%r5+16], %r4;",
     );
     rule("SIM020", &ptx, "st.shared.b32 [%r2], %r4;\n", "", &[]);
-    // A packed operand may have a part that nothing looks at.
+    // A packed operand may have an undefined part that no instruction uses.
     let body = "mov.b32 %r3, 1;\nmov.b64 %rd2, {%r3, %r4};\nmov.b64 {%r5, _}, %rd2;\nsetp.eq.b32 %p1, %r5, 0;\n@%p1 bra L;\n\
         st.global.b32 [%rd1], %r5;\nL:";
     rule("SIM020", &kernel("sm_80", 32, 64, body), "mov.b32 %r3, 1;", "", &[]);
-    // So may what gives bytes of a permutation.
+    // The same applies to the unused bytes of a permutation.
     let body =
         "mov.b32 %r3, 1;\nprmt.b32 %r5, %r3, %r4, 0x3210;\nsetp.eq.b32 %p1, %r5, 0;\n@%p1 bra L;\nst.global.b32 [%rd1], %r5;\nL:";
     rule("SIM020", &kernel("sm_80", 32, 64, body), "mov.b32 %r3, 1;", "", &[]);
@@ -63,7 +63,7 @@ fn a_missing_barrier_before_a_read() {
     assert!(broken.errors.contains("it was written in line 18"), "{}", broken.errors);
 }
 
-/// Another value than the one that is there; the same one may be written by all.
+/// A write of another value is a race; all warps may write the same value.
 #[test]
 fn a_missing_barrier_between_writes() {
     let body = "setp.ge.u32 %p1, %r1, 32;\nmov.b32 %r3, 1;\nmov.b32 %r4, 2;\n@%p1 bra L;\nst.shared.b32 [%r2], %r3;\nL:\nbar.sync 0;\n\
@@ -75,7 +75,7 @@ fn a_missing_barrier_between_writes() {
     assert!(run(&same, &["--races", "error"]).errors.is_empty());
 }
 
-/// Each half waits where the other one never comes.
+/// Each half waits at a barrier that the other half never reaches.
 #[test]
 fn a_deadlock_names_the_waits_of_each_warp() {
     let body = "setp.ge.u32 %p1, %r1, 32;\n@%p1 bra L;\nbarrier.sync 2, 64;\nbra M;\nL:\nbarrier.sync 2, 64;\nM:";

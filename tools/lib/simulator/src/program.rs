@@ -461,7 +461,7 @@ pub enum TensorKind {
     Mxf4,
 }
 
-/// Rows, and bits per row, of `tcgen05.cp`. With 64 rows, the two halves go to warps {0, 2} and {1, 3}, or to warps {0, 1} and {2, 3}.
+/// Rows, and bits per row, of `tcgen05.cp`. With 64 rows, the halves go to warps {0, 2} and {1, 3}, or to warps {0, 1} and {2, 3}.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyShape {
     S128x256,

@@ -264,12 +264,8 @@ impl<'m> Builder<'m> {
         let address = match variable.space {
             ptx::Space::Shared | ptx::Space::SharedCta => {
                 if variable.linkage == Linkage::Extern && variable.dims.iter().any(Option::is_none) {
-                    let sized = || {
-                        Fault::new(
-                            "SIM002",
-                            format!("'{}' is dynamic shared memory; set its size with --dynamic-shared", variable.name),
-                        )
-                    };
+                    let sized =
+                        || Fault::new("SIM002", format!("'{}' is dynamic shared memory; use --dynamic-shared", variable.name));
                     self.sizes.dynamic_shared.ok_or_else(sized)?;
                     self.bind(&variable.name, Binding::Shared { address: u64::from(SHARED_START) });
                     return Ok(());

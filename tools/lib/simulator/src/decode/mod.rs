@@ -77,7 +77,7 @@ impl Builder<'_> {
         self.start(instruction)?;
         let op = match self.family(instruction)? {
             Some(op) => op,
-            None => return Err(unsupported(instruction, "this form is not known here")),
+            None => return Err(unsupported(instruction, "unknown form")),
         };
         self.emit(op);
         self.guard_none();

@@ -110,9 +110,9 @@ impl Machine<'_> {
             }
             match op {
                 MbarrierOp::Init => {
-                    // NVIDIA's compiler writes one that nobody waits for, in blocks of a pair that do not multiply.
+                    // NVIDIA's compiler initialises unused barriers with count 0 in CTAs of a pair that issue no MMAs.
                     if (value == 0 && self.options.check_rules) || value >= 1 << 20 {
-                        return Err(located(Fault::new("SIM054", format!("an mbarrier cannot wait for {value} arrivals"))));
+                        return Err(located(Fault::new("SIM054", format!("an mbarrier cannot expect {value} arrivals"))));
                     }
                     self.note(|| Event::Init { bar, count: value });
                     // The barrier must be in shared memory.
