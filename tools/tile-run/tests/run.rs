@@ -88,9 +88,9 @@ fn wrong_arguments_are_reported() {
     fails(&["zeros:f32[10]", "1", "2"], 4, "1");
     fails(&["zeros:g32[10]", "zeros:f32[10]", "zeros:f32[10]"], 2, "not like zeros:f32[4, 8]");
     fails(&["zeros:f32[10]", "zeros:f32[10]", "zeros:f32[10]", "--grid", "0"], 2, "a grid is X[,Y[,Z]]");
-    fails(&["zeros:f32[10]", "zeros:f32[10]", "zeros:f32[10]", "--entry", "j"], 2, "no kernel is called 'j'");
+    fails(&["zeros:f32[10]", "zeros:f32[10]", "zeros:f32[10]", "--entry", "j"], 2, "no kernel is named 'j'");
     // Memory ends at the end of the array.
-    fails(&["zeros:f32[10]", "zeros:f32[10]", "zeros:f32[9]", "--grid", "3"], 1, "byte 32 of 'arg2', which has 36");
+    fails(&["zeros:f32[10]", "zeros:f32[10]", "zeros:f32[9]", "--grid", "3"], 1, "byte 32 of 'arg2', whose size is 36");
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn blocks_that_wait_forever_are_noticed() {
     let folder = tempfile::tempdir().unwrap();
     let output = tile_run(folder.path(), "%0: ptr<i32>", IN_ORDER, &["ones:i32[1]", "--grid", "1"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("wait for something that never happens"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("wait for memory that no block changes"), "{}", stderr(&output));
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn an_endless_loop_stops_at_max_ops() {
     let folder = tempfile::tempdir().unwrap();
     let output = tile_run(folder.path(), "%0: i32", "\n  loop @1 {\n    continue @1\n  }", &["1", "--max-ops=1000"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("executes more ops than --max-ops allows"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("exceeds the op limit of --max-ops"), "{}", stderr(&output));
 }
 
 /// The arms of an `if`, loop-carried values, and an early exit from a loop.

@@ -78,7 +78,7 @@ fn calls_take_and_give_arrays_of_bytes() {
     let outcome = run(&ptx, &[]);
     assert_eq!((outcome.code, word(&outcome, 0), word(&outcome, 2)), (0, 79, 1042), "{}", outcome.errors);
     let other = run(&ptx.replace("c[16]", "c[8]"), &[]);
-    assert!(other.code == 3 && other.errors.contains("an array of another size"), "{}", other.errors);
+    assert!(other.code == 3 && other.errors.contains("an array whose size differs"), "{}", other.errors);
 }
 
 /// Both CTAs of a pair arrive at the barrier of the even CTA.
@@ -143,7 +143,7 @@ fn dynamic_shared_memory() {
         kernel("sm_80", 1, 64, body).replace(".visible .global", ".extern .shared .align 16 .b8 dynamic[];\n.visible .global");
     assert_eq!(word(&case(&ptx, 1, &["--dynamic-shared", "128"]), 0), 128);
     let refused = run(&ptx, &[]);
-    assert!(refused.code == 1 && refused.errors.contains("give --dynamic-shared"), "{}", refused.errors);
+    assert!(refused.code == 1 && refused.errors.contains("use --dynamic-shared"), "{}", refused.errors);
     assert_eq!(run(&ptx, &["--dynamic-shared", "1000000"]).code, 1);
 }
 

@@ -60,7 +60,7 @@ fn missing_barriers_between_warps() {
 fn a_missing_barrier_before_a_read() {
     let body = "setp.ge.u32 %p1, %r1, 32;\n@%p1 bra L;\nst.shared.b32 [%r2], %r1;\nL:\nbar.sync 0;\nld.shared.b32 %r3, [%r2];";
     let broken = rule("SIM035", &kernel("sm_80", 64, 64, body), "bar.sync 0;\n", "", &[]);
-    assert!(broken.errors.contains("it was written in line 18"), "{}", broken.errors);
+    assert!(broken.errors.contains("the write is in line 18"), "{}", broken.errors);
 }
 
 /// A write of another value is a race; all warps may write the same value.
@@ -70,7 +70,7 @@ fn a_missing_barrier_between_writes() {
         @!%p1 bra M;\nst.shared.b32 [%r2], %r4;\nM:";
     let ptx = kernel("sm_80", 64, 64, body);
     let broken = rule("SIM036", &ptx, "bar.sync 0;\n", "", &[]);
-    assert!(broken.errors.contains("wrote something else"), "{}", broken.errors);
+    assert!(broken.errors.contains("wrote another value"), "{}", broken.errors);
     let same = kernel("sm_80", 64, 64, &body.replace("mov.b32 %r4, 2;", "mov.b32 %r4, 1;").replace("bar.sync 0;\n", ""));
     assert!(run(&same, &["--races", "error"]).errors.is_empty());
 }
@@ -81,7 +81,7 @@ fn a_deadlock_names_the_waits_of_each_warp() {
     let body = "setp.ge.u32 %p1, %r1, 32;\n@%p1 bra L;\nbarrier.sync 2, 64;\nbra M;\nL:\nbarrier.sync 2, 64;\nM:";
     let broken = rule("SIM040", &kernel("sm_80", 64, 64, body), "L:\nbarrier.sync 2", "L:\nbarrier.sync 3", &[]);
     for who in
-        ["warp 0, line 18, waits for barrier 2, at which 32 of 64", "warp 1, line 21, waits for barrier 3, at which 32 of 64"]
+        ["warp 0, line 18, waits for barrier 2, where 32 of 64", "warp 1, line 21, waits for barrier 3, where 32 of 64"]
     {
         assert!(broken.errors.contains(who), "{}", broken.errors);
     }
@@ -110,7 +110,7 @@ fn the_barrier_of_a_cluster() {
 fn barriers_with_wrong_counts() {
     let ptx = kernel("sm_80", 64, 64, "barrier.sync 1, 64;");
     let broken = rule("SIM040", &ptx, "1, 64", "1, 96", &[]);
-    assert!(broken.errors.contains("barrier 1, at which 64 of 96 threads are"), "{}", broken.errors);
+    assert!(broken.errors.contains("barrier 1, where 64 of 96 threads have arrived"), "{}", broken.errors);
     rule("SIM050", &ptx, "1, 64", "1, 60", &[]);
     rule("SIM050", &ptx, "1, 64", "16, 64", &[]);
     let ptx = kernel("sm_80", 64, 64, "setp.lt.u32 %p1, %r1, 32;\n@%p1 bra L;\nbar.sync 2, 64;\nbra M;\nL:\nbar.sync 2, 64;\nM:");
@@ -125,7 +125,7 @@ fn lanes_missing_from_a_collective() {
     let ptx = kernel("sm_80", 32, 64, body);
     assert_eq!(word(&run(&ptx, &[]), 0), 6);
     let broken = rule("SIM040", &ptx, "mov.b32 %r3, 6;\n", "W: bra W2;\nW2: bar.warp.sync 0xffffffff;\n", &[]);
-    assert!(broken.errors.contains("its lanes 0-15 to come"), "{}", broken.errors);
+    assert!(broken.errors.contains("its lanes 0-15 to reach"), "{}", broken.errors);
     rule("SIM052", &ptx, "31, 31, -1", "31, 31, 0xffff", &[]);
 }
 

@@ -87,11 +87,11 @@ fn callbacks_run_only_when_allowed() {
     expect_tma_tile(&run(&ptx, &options, &[("host.o", good.clone())]), 16);
     assert_eq!(run(&ptx, &options[..2], &[("host.o", good.clone())]).code, 2);
     let failing = run(&ptx, &options, &[("host.o", object("1").unwrap())]);
-    assert!(failing.code == 4 && failing.errors.contains("it failed"), "{}", failing.errors);
+    assert!(failing.code == 4 && failing.errors.contains("callback failed: it exited"), "{}", failing.errors);
     let other = run(&ptx.replace("entry k(", "entry q(").replace("k_param", "q_param"), &options, &[("host.o", good)]);
-    assert!(other.errors.contains("it knows no kernel 'q'"), "{}", other.errors);
+    assert!(other.errors.contains("the object has no kernel 'q'"), "{}", other.errors);
     let broken = run(&ptx, &options, &[("host.o", b"no object".to_vec())]);
-    assert!(broken.errors.contains("it does not link"), "{}", broken.errors);
+    assert!(broken.errors.contains("linking failed"), "{}", broken.errors);
 }
 
 /// The kernel's hidden pointer is for drivers without per-CTA memory. The callback queries the memory size.

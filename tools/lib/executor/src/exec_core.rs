@@ -126,7 +126,7 @@ pub(crate) fn execute<T: Typed>(op: &Core, context: &Context<'_, T>, env: &mut E
         Core::ClusterRank {} => tile(Tile::i32(env.state.block_position.rank.into())),
         Core::GlobalAddress { name } => match context.globals.get(name) {
             Some(address) => tile(Tile::scalar(context.tile_type().0, *address)),
-            None => Err(Diagnostic::invalid("RUN030", format!("no global is called '{name}'"))),
+            None => Err(Diagnostic::invalid("RUN030", format!("no global is named '{name}'"))),
         },
         Core::Alloca { count, align, .. } => {
             let (elem, _) = context.tile_type();
@@ -238,7 +238,7 @@ fn view_op<T: Typed>(op: &Core, context: &Context<'_, T>, env: &Env<'_>) -> Resu
         }
         Core::MemRefShape { memref } => integers(&env.tensor(*memref).sizes),
         Core::ViewShape { view } => integers(&env.view(*view).index_space()),
-        _ => unreachable!("called for view ops only"),
+        _ => unreachable!("handles view ops only"),
     }
 }
 

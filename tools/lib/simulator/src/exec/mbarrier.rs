@@ -112,7 +112,7 @@ impl Machine<'_> {
                 MbarrierOp::Init => {
                     // NVIDIA's compiler initialises unused barriers with count 0 in CTAs of a pair that issue no MMAs.
                     if (value == 0 && self.options.check_rules) || value >= 1 << 20 {
-                        return Err(located(Fault::new("SIM054", format!("an mbarrier cannot expect {value} arrivals"))));
+                        return Err(located(Fault::new("SIM054", format!("an mbarrier cannot wait for {value} arrivals"))));
                     }
                     self.note(|| Event::Init { bar, count: value });
                     // The barrier must be in shared memory.
