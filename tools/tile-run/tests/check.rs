@@ -81,7 +81,7 @@ fn indices_outside_the_index_space() {
 }
 
 #[test]
-fn reads_of_what_was_never_written() {
+fn reads_of_uninitialised_memory() {
     let load = format!("\n  %20, %21 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @2");
     let body = format!("{POINTERS}{load}");
     expect("init", None, "%0: ptr<f32>", &body, &["zeros:f32[8]"]);
@@ -200,7 +200,7 @@ fn assumptions_that_do_not_hold() {
 }
 
 #[test]
-fn where_a_nan_comes_from() {
+fn the_origin_of_a_nan() {
     let body = format!(
         "{POINTERS}
   %20, %21 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @1

@@ -58,7 +58,7 @@ fn outputs_are_arrays_that_can_be_inputs() {
 
 /// A launch description with raw-byte outputs needs no other arguments.
 #[test]
-fn a_launch_file_is_complete() {
+fn a_launch_file_needs_no_other_arguments() {
     let folder = tempfile::tempdir().unwrap();
     let ones: Vec<u8> = (0..10).flat_map(|_| 1f32.to_le_bytes()).collect();
     std::fs::write(folder.path().join("ones.bin"), ones).unwrap();
@@ -130,7 +130,7 @@ const IN_ORDER: &str = "
   %9, %10 = atomic_rmw(ptr: %0, value: %3, order: (semantics: release, scope: device), mode: add) : i32, token @1";
 
 #[test]
-fn blocks_that_wait_for_later_ones_let_them_run() {
+fn blocks_that_wait_for_later_ones_yield() {
     let folder = tempfile::tempdir().unwrap();
     // The last block goes first, so every other block must wait.
     let args = ["zeros:i32[1]", "--grid", "40", "--print-outputs"];
@@ -138,7 +138,7 @@ fn blocks_that_wait_for_later_ones_let_them_run() {
 }
 
 #[test]
-fn blocks_that_wait_forever_are_noticed() {
+fn deadlocks_between_blocks_are_detected() {
     let folder = tempfile::tempdir().unwrap();
     let output = tile_run(folder.path(), "%0: ptr<i32>", IN_ORDER, &["ones:i32[1]", "--grid", "1"]);
     assert_eq!(output.status.code(), Some(1));
@@ -186,7 +186,7 @@ fn control_flow() {
 }
 
 #[test]
-fn a_trace_shows_what_its_filter_lets_through() {
+fn a_trace_is_filtered() {
     let folder = tempfile::tempdir().unwrap();
     let args = ["iota:f32[10]", "ones:f32[10]", "zeros:f32[10]", "--grid=3", "--trace=op=binary,block=1"];
     let output = tile_run(folder.path(), THREE, ADD, &args);

@@ -91,7 +91,7 @@ fn elements_follow_the_layout() {
 }
 
 #[test]
-fn vectors_are_neighbours() {
+fn vectors_are_contiguous() {
     refused(program(&(load(2, 1) + &store("%x", 0))), "do not run along one dimension");
     refused(program(&(load(0, 2) + &store("%x", 0))), "has no vectors of 4 elements");
 }
@@ -122,7 +122,7 @@ fn exchange_between_warps_needs_a_barrier() {
 
 /// A copy is visible to its own warp after the wait, and to other warps after a barrier that follows the wait.
 #[test]
-fn a_copy_is_there_when_it_was_waited_for() {
+fn a_copy_is_visible_after_its_wait() {
     let [commit, wait, barrier] = ["copy_commit", "copy_wait(pending: 0)", "barrier(id: 0, threads: 128)"];
     let run = |between: &[&str]| {
         let attrs = format!("program: ({WARP_ROLE}, {BUFFERS}), placements: [(offset: 0, depth: 1)], shared_bytes: 1024");

@@ -82,7 +82,7 @@ fn tokens_order_accesses() {
 }
 
 #[test]
-fn blocks_do_not_meet_by_chance() {
+fn blocks_race_without_synchronisation() {
     let body = |mode: &str| {
         format!(
             "
@@ -98,7 +98,7 @@ fn blocks_do_not_meet_by_chance() {
 }
 
 #[test]
-fn assumptions_are_looked_at() {
+fn violated_assumptions_are_reported() {
     let body = "
   %x = assume div_by<16>, %n : tile<i32> loc(#at2)
   %y = assume bounded<0, 64>, %x : tile<i32> loc(#at3)";

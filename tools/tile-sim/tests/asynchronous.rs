@@ -6,7 +6,7 @@ mod support;
 use support::{kernel, rule, run, word};
 
 #[test]
-fn asynchronous_copies_are_waited_for() {
+fn asynchronous_copies_need_a_wait() {
     let body = "shl.b32 %r3, %r1, 4;\nadd.s32 %r4, %r2, %r3;\ncvt.u64.u32 %rd2, %r3;\nadd.s64 %rd3, %rd1, %rd2;\n\
         cp.async.ca.shared.global [%r4], [%rd3], 16;\ncp.async.commit_group;\ncp.async.wait_group 0;\nld.shared.b32 %r5, [%r4];\n\
         st.global.b32 [%rd3+512], %r5;";
@@ -134,7 +134,7 @@ fn tensor_memory() {
 
 /// NVIDIA's compilers violate these rules, so violations are warnings unless races are errors.
 #[test]
-fn rules_that_other_compilers_break_are_warnings() {
+fn rules_that_other_compilers_violate_are_warnings() {
     let warp_group = warp_group();
     let fence = "bra SKIP;\nwgmma.fence.sync.aligned;\n";
     let tensor = kernel("sm_100a", 128, 10240, TENSOR);
@@ -226,7 +226,7 @@ fn wgmma_operands_are_not_written_before_the_wait() {
 }
 
 #[test]
-fn tensor_memory_that_nothing_set() {
+fn uninitialised_tensor_memory() {
     let ptx = kernel("sm_100a", 128, 10240, TENSOR);
     rule("SIM020", &ptx, "setp.ne.b32 %p3, %r3, 1;", "setp.eq.b32 %p3, %r3, 1;", &[]);
     // The second column is allocated, but no MMA wrote it.

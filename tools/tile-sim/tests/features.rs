@@ -61,7 +61,7 @@ fn dot_products_of_halves_and_bytes() {
 
 /// A function returns the sum and the difference of two numbers in one array; another array contains the numbers.
 #[test]
-fn calls_take_and_give_arrays_of_bytes() {
+fn calls_pass_and_return_byte_arrays() {
     let function = ".func (.param .align 8 .b8 out[16]) both(.param .align 8 .b8 in[12], .param .b32 third) {\n\
         .reg .b32 %r<4>;\n.reg .b64 %rd<9>;\nld.param.b64 %rd1, [in];\nld.param.s32 %rd2, [in+8];\nadd.s64 %rd3, %rd1, %rd2;\n\
         sub.s64 %rd4, %rd1, %rd2;\nld.param.s32 %rd5, [third];\nadd.s64 %rd4, %rd4, %rd5;\nst.param.b64 [out+8], %rd4;\n\
@@ -216,7 +216,7 @@ fn tensor_maps_are_copied() {
 }
 
 #[test]
-fn each_cta_has_memory_of_its_own() {
+fn each_cta_has_private_memory() {
     let body = "mov.u32 %r3, %ctaid.x;\nmul.wide.u32 %rd3, %r3, 8;\nadd.s64 %rd3, %rd3, %rd1;\nmov.u64 %rd2, %perctamemoryoffset;\n\
         mov.u32 %r4, %perctamemorysize;\nst.global.b32 [%rd2+256], %r4;\nld.global.b32 %r4, [%rd2+256];\n\
         cvt.u32.u64 %r5, %rd2;\nst.global.v2.b32 [%rd3], {%r4, %r5};";

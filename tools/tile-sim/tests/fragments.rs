@@ -167,7 +167,7 @@ fn mma_shapes() {
     }
 }
 
-/// Scales: those of a row of A come from one of the two thread pairs of a group, and those of a column of B from one of its four
+/// The scales of a row of A come from one of the two thread pairs of a group. Those of a column of B come from one of its four
 /// threads.
 #[test]
 fn mma_with_scales() {

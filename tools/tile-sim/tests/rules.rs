@@ -21,7 +21,7 @@ fn shared_bounds() {
 }
 
 #[test]
-fn registers_and_memory_that_nothing_set() {
+fn undefined_registers_and_memory() {
     let ptx = kernel("sm_80", 32, 64, "mov.b32 %r3, 1;\nsetp.eq.b32 %p1, %r3, 0;\n@%p1 bra L;\nst.global.b32 [%rd1], %r3;\nL:");
     rule("SIM020", &ptx, "mov.b32 %r3, 1;", "", &[]);
     let ptx = kernel(
@@ -80,9 +80,7 @@ fn a_missing_barrier_between_writes() {
 fn a_deadlock_names_the_waits_of_each_warp() {
     let body = "setp.ge.u32 %p1, %r1, 32;\n@%p1 bra L;\nbarrier.sync 2, 64;\nbra M;\nL:\nbarrier.sync 2, 64;\nM:";
     let broken = rule("SIM040", &kernel("sm_80", 64, 64, body), "L:\nbarrier.sync 2", "L:\nbarrier.sync 3", &[]);
-    for who in
-        ["warp 0, line 18, waits for barrier 2, where 32 of 64", "warp 1, line 21, waits for barrier 3, where 32 of 64"]
-    {
+    for who in ["warp 0, line 18, waits for barrier 2, where 32 of 64", "warp 1, line 21, waits for barrier 3, where 32 of 64"] {
         assert!(broken.errors.contains(who), "{}", broken.errors);
     }
 }
@@ -142,7 +140,7 @@ fn mbarriers_with_wrong_counts() {
 }
 
 #[test]
-fn traps_loops_and_what_is_printed() {
+fn traps_loops_and_printed_text() {
     let ptx = kernel("sm_80", 32, 64, "setp.eq.b32 %p1, %r1, 77;\n@%p1 trap;");
     rule("SIM060", &ptx, "77", "7", &[]);
     let ptx = kernel("sm_80", 32, 64, "L:\nadd.s32 %r3, %r1, 1;\nsetp.eq.b32 %p1, %r1, 77;\n@%p1 bra L;");

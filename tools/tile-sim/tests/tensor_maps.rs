@@ -96,7 +96,7 @@ fn callbacks_run_only_when_allowed() {
 
 /// The kernel's hidden pointer is for drivers without per-CTA memory. The callback queries the memory size.
 #[test]
-fn callbacks_of_kernels_with_memory_for_ctas() {
+fn callbacks_of_kernels_with_per_cta_memory() {
     let Some(object) = object("*(int *)a | *(int *)b | *(int *)c") else {
         eprintln!("skipped: no C compiler");
         return;

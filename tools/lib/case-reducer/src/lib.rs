@@ -92,7 +92,7 @@ return
 "#;
 
     #[test]
-    fn unneeded_ops_are_removed() {
+    fn unused_ops_are_removed() {
         let mut debug = DebugInfo::default();
         let module = tileir::text::parse(PROGRAM, "test", 1, &mut debug).unwrap();
         let mut asked = 0;

@@ -106,7 +106,7 @@ impl AaProgram<'_> {
                 (Request::MulticastStore { tile, view, index, in_bounds, reduction: write.reduction() }, manner(token, order))
             }
             Op::Load { ptr, mask, other, token, order, .. } => {
-                let (elem, _) = self.types(op)[0].tile().expect("the verifier holds that a load gives a tile");
+                let (elem, _) = self.types(op)[0].tile().expect("the verifier guarantees that a load gives a tile");
                 (Request::Load { pointers: get(ptr), elem, mask: some(mask), other: some(other) }, manner(token, order))
             }
             Op::Store { ptr, value, mask, token, order, .. } => {

@@ -34,11 +34,11 @@ pub(crate) struct Context<'a, T> {
 
 impl<T: Typed> Context<'_, T> {
     pub(crate) fn tile_type(&self) -> (Elem, Shape) {
-        self.types[0].tile().expect("the verifier holds that the result is a tile")
+        self.types[0].tile().expect("the verifier guarantees that the result is a tile")
     }
     /// Returns a scalar with the type of result `index`.
     fn integer(&self, index: usize, value: i64) -> Value {
-        let (elem, _) = self.types[index].tile().expect("the verifier holds that the result is a scalar");
+        let (elem, _) = self.types[index].tile().expect("the verifier guarantees that the result is a scalar");
         Value::Tile(Tile::scalar(elem, value as u64 & elem.carrier().mask()))
     }
 }
@@ -120,7 +120,7 @@ pub(crate) fn execute<T: Typed>(op: &Core, context: &Context<'_, T>, env: &mut E
                 .state
                 .stolen_blocks
                 .get(iteration)
-                .expect("the verifier holds that it is an iteration of the work-stealing loop");
+                .expect("the verifier guarantees that it is an iteration of the work-stealing loop");
             tile(Tile::i32(index[*axis as usize].into()))
         }
         Core::ClusterRank {} => tile(Tile::i32(env.state.block_position.rank.into())),
@@ -130,7 +130,7 @@ pub(crate) fn execute<T: Typed>(op: &Core, context: &Context<'_, T>, env: &mut E
         },
         Core::Alloca { count, align, .. } => {
             let (elem, _) = context.tile_type();
-            let Elem::Ptr { pointee, .. } = elem else { panic!("the verifier holds that an allocation is a pointer") };
+            let Elem::Ptr { pointee, .. } = elem else { panic!("the verifier guarantees that an allocation is a pointer") };
             let bytes = count.saturating_mul(memory_bits(pointee).into()).div_ceil(8);
             tile(Tile::scalar(elem, env.world.allocate(bytes, *align)?))
         }
@@ -212,7 +212,7 @@ fn view_op<T: Typed>(op: &Core, context: &Context<'_, T>, env: &Env<'_>) -> Resu
     let integers = |values: &[i64]| values.iter().enumerate().map(|(i, value)| context.integer(i, *value)).collect();
     match op {
         Core::MakeMemRef { base, sizes, strides } => {
-            let memref = context.types[0].memref().expect("the verifier holds that the result is a memref");
+            let memref = context.types[0].memref().expect("the verifier guarantees that the result is a memref");
             // Extents are unsigned; strides may be negative.
             let mut sizes = sizes.iter().map(|id| env.tile(*id).first().min(i64::MAX as u64) as i64);
             let mut strides = strides.iter().map(|id| env.tile(*id).first_signed());
@@ -227,7 +227,7 @@ fn view_op<T: Typed>(op: &Core, context: &Context<'_, T>, env: &Env<'_>) -> Resu
             }))]
         }
         Core::MakeView { memref } => {
-            let view = context.types[0].view().expect("the verifier holds that the result is a view");
+            let view = context.types[0].view().expect("the verifier guarantees that the result is a view");
             smallvec![Value::View(Arc::new(View {
                 tensor: env.tensor(*memref),
                 tile: view.tile.clone(),

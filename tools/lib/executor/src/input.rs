@@ -205,7 +205,7 @@ impl Kernel<'_> {
             }
             Input::Sched(file) => {
                 let globals = place_globals(dense_globals(&file.payload.globals), &mut memory);
-                let phase = Phase::of(&file.envelope).expect("the verifier holds that the phase is known");
+                let phase = Phase::of(&file.envelope).expect("the verifier guarantees that the phase is known");
                 let source = exec_sched::source(&file.payload, &file.payload.functions[self.index], phase, &file.envelope.debug);
                 self.run_distributed(source, globals, memory, call, watch, print, observer)
             }

@@ -90,7 +90,7 @@ fn outside(address: u64, length: usize, near: Option<&Segment>) -> Box<Diagnosti
             segment.name,
             segment.contents.len()
         ),
-        _ => format!("an access of {length} bytes at address {address:#x}, where there is no memory"),
+        _ => format!("an access of {length} bytes at address {address:#x} is outside all buffers"),
     };
     Diagnostic::invalid("RUN001", message)
 }
@@ -112,7 +112,7 @@ impl Locals {
         let start = self.next.next_multiple_of(align.max(1));
         let end = start.saturating_add(bytes.max(1));
         if end > LOCAL_LIMIT {
-            return Err(Diagnostic::unsupported("RUN003", format!("a block allocates more than {LOCAL_LIMIT} bytes")));
+            return Err(Diagnostic::unsupported("RUN003", format!("a tile block allocates more than {LOCAL_LIMIT} bytes")));
         }
         let address = LOCAL_BASE + (block + 1) * LOCAL_RANGE + start;
         self.next = end;
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overlay_shows_its_own_writes_only_to_itself() {
+    fn an_overlay_isolates_its_writes() {
         let mut memory = memory();
         let mut overlay = Overlay::new(&memory);
         overlay.write(4090, &[255; 10]).unwrap();
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_read_or_written_outside() {
+    fn accesses_outside_are_rejected() {
         let mut memory = memory();
         assert_eq!(memory.read(4199, &mut [0; 2]).unwrap_err().code, "RUN001");
         assert_eq!(memory.write(3999, &[0]).unwrap_err().code, "RUN001");
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn allocations_are_released_in_the_order_of_a_stack() {
+    fn allocations_are_released_in_stack_order() {
         let (mut memory, mut locals) = (Memory::default(), Locals::default());
         let first = locals.allocate(&mut memory, 3, 100, 16).unwrap();
         let mark = locals.mark();

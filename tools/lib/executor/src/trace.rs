@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn filters_by_op_block_and_place() {
+    fn filters_by_op_block_and_location() {
         let place = BlockPosition::new(1, [4, 1, 1], 1);
         let shows = |text: &str| Trace::parse(text).unwrap().shows(place, Some(("dir/k.py", 12, 3)), "addf");
         assert!(shows("") && shows("op=addf") && shows("block=1") && shows("block=1:0:0"));

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_have_the_preceding_source_location() {
+    fn lines_inherit_the_preceding_source_location() {
         let text = ".entry k()\n{\nadd;\n.loc 1 7 3\nadd;\n\t.loc\t2 8 4, function_name $a, inlined_at 1 2 3\nadd;\n}\n.entry other()\nadd;\n\
                     .loc 3 1 1\nadd;\n.file 1 \"a b.py\"\n.file\t2 \"c.py\"\n";
         let locations = SourceLocations::of(text);

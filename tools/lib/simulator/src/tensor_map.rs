@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn decodes_what_the_driver_makes() {
+    fn decodes_maps_of_the_driver() {
         let map = TensorMap::decode(&encode(0x46312, [100, 30], 256, [64, 8])).unwrap();
         assert_eq!((map.rank, map.element, map.swizzle), (2, 2, Swizzle::Bytes128));
         assert_eq!((map.dims, map.strides[1], map.extent), ([100, 30, 1, 1, 1], 256, [64, 8, 1, 1, 1]));

@@ -60,7 +60,7 @@ mod tests {
     use numerics::arith::Lanes;
 
     #[test]
-    fn runs_are_looked_at_group_by_group() {
+    fn runs_are_checked_per_group() {
         let tile = |numbers: &[u64]| {
             let lanes = Lanes::collect(Scalar::I32, numbers.iter().copied());
             Tile::new([numbers.len() as u32].into_iter().collect(), Elem::Scalar(Scalar::I32), lanes)

@@ -1,7 +1,7 @@
 //! Deferred checks of `assume` ops on strides. A stride matters only if its dimension has more than one element.
 //!
-//! cuTile Python assumes a divisor for every stride, including strides of dimensions with extent 1, which are only multiplied by
-//! zero. An assumption used only by strides is therefore checked at the op that creates the tensor view, where the extent is known.
+//! cuTile Python assumes a divisor for every stride, even for dimensions of extent 1. Such a stride is only multiplied by zero. An
+//! assumption used only by strides is therefore checked at the op that creates the tensor view, where the extent is known.
 
 use base::ir::Operation;
 use base::{Body, Op as OpId, Value as Id};

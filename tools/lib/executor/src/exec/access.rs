@@ -537,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dim_map_turns_the_tile() {
+    fn a_dim_map_permutes_the_tile() {
         let mut view = view(Scalar::I8, &[3, 4], &[4, 2], ViewKind::Partition, None);
         view.dim_map = vec![1, 0];
         let (loaded, _) = on(&DATA, |env| load_view(&view, &numbers(&[0, 1]), env).unwrap());
@@ -585,7 +585,7 @@ mod tests {
     }
 
     #[test]
-    fn a_false_mask_touches_nothing() {
+    fn a_false_mask_suppresses_the_access() {
         let mask = tile(&[4], Scalar::I1, &[1, 0, 1, 1]);
         let (places, other) = (pointers(&[0, 99, 2, 3]), tile(&[4], Scalar::I8, &[50, 51, 52, 53]));
         let elem = Elem::Scalar(Scalar::I8);
@@ -598,7 +598,7 @@ mod tests {
 
     /// Elements of one tile may share an address. They act in order.
     #[test]
-    fn atomics_give_the_old_values() {
+    fn atomics_return_the_old_values() {
         let places = pointers(&[0, 0, 4]).with_elem(Elem::Ptr { pointee: Scalar::I32, space: core_dialect::tile::Space::Generic });
         let words = |values: [u32; 3]| Tile::new([3].into_iter().collect(), Elem::Scalar(Scalar::I32), Lanes::W32(values.into()));
         let (old, after) = on(&[0; 8], |env| read_modify_write(AtomicMode::Add, &places, &words([5, 6, 7]), None, env).unwrap());

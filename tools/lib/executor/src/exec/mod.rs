@@ -173,7 +173,7 @@ impl Env<'_> {
         self.world.report(crate::check::Check::Padding, loc, message);
     }
     pub(crate) fn value(&self, id: Id) -> &Value {
-        self.state.values[id.0 as usize].as_ref().expect("the verifier holds that a value is defined before its use")
+        self.state.values[id.0 as usize].as_ref().expect("the verifier guarantees that a value is defined before its use")
     }
     pub(crate) fn tile(&self, id: Id) -> &Tile {
         match self.value(id) {
@@ -342,7 +342,7 @@ impl<'p, P: Program> Machine<'p, P> {
     /// Starts all adjacent warp roles when the first one is reached.
     fn start_roles(&mut self, env: &mut Env<'_>) {
         let body = self.program.body();
-        let frame = self.frames.last_mut().expect("a body is met in a block that runs");
+        let frame = self.frames.last_mut().expect("a body is reached in an active block");
         let ops = &body.blocks[frame.block].ops[frame.next - 1..];
         let bodies = ops.iter().map_while(|op| match self.program.control(&body.ops[*op].kind) {
             Control::WarpRole { number, body } => Some((number, body)),
@@ -502,7 +502,7 @@ pub(crate) fn run_body<P: Program>(program: &P, region: Region, arguments: Vec<V
     match result? {
         Status::Done(values) => Ok(values),
         Status::Waiting | Status::Blocked(_) | Status::SliceEnd => {
-            Err(Diagnostic::unsupported("RUN013", "the body of a reduction waits for another block"))
+            Err(Diagnostic::unsupported("RUN013", "the body of a reduction waits for another tile block"))
         }
     }
 }

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbours_of_one_warp_are_one_run() {
+    fn contiguous_elements_of_one_warp_are_one_run() {
         // One warp reads eight elements in reverse order. A second warp reads two of them that are not contiguous.
         let first = (0..8).map(|place| (0, 14 - 2 * place, place));
         let second = [(1, 14, 0), (1, 0, 7)];

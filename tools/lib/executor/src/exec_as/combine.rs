@@ -139,7 +139,7 @@ mod tests {
     use tileas::Layout;
 
     #[test]
-    fn what_is_left_moves_together() {
+    fn remaining_bits_are_packed() {
         // Dimension 1 of 4x8x2 occupies bits 1 to 3 of the element number.
         let squeeze = Squeeze::new(&[4, 8, 2], 1, &[2, 8, 16]).unwrap();
         assert_eq!(squeeze.pivots.count_ones(), 2);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn registers_are_grouped_by_what_they_share() {
+    fn registers_are_grouped_by_result_element() {
         let from = Layout { register: vec![1, 32, 2], lane: vec![4, 8, 16, 0, 0], warp: vec![] };
         let from = Distribution::new(&from, 6, 1).unwrap();
         // Reducing 4x16 along dimension 1 removes register bits 0 and 1 of the element number. Lanes hold bits 2 and 3, and
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_meet_along_the_dimension_only() {
+    fn lanes_are_combined_along_the_dimension_only() {
         let from = Layout { register: vec![], lane: vec![1, 2, 4, 8, 16], warp: vec![] };
         let from = Distribution::new(&from, 5, 1).unwrap();
         let to = Distribution::new(&Layout { register: vec![], lane: vec![0, 0, 1, 2, 4], warp: vec![] }, 3, 1).unwrap();
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_sees_each_line_in_order() {
+    fn a_scan_visits_each_line_in_order() {
         let layout = Layout { register: vec![1], lane: vec![2, 4, 8, 0, 0], warp: vec![16] };
         let distribution = Distribution::new(&layout, 5, 2).unwrap();
         let lines = lines(&distribution, &distribution, &[4, 8], 1).unwrap();

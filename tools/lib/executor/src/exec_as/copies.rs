@@ -31,7 +31,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         let Op::CopyView { view, index, token, order, in_bounds, whole, buffer, layout, atom, .. } = kind else {
             unreachable!("handles copies only")
         };
-        let CopyAtom::Async { bytes } = *atom else { return Err(self.unsupported(op, "by this atom")) };
+        let CopyAtom::Async { bytes } = *atom else { return Err(self.unsupported(op, "with this atom")) };
         env.begin(self.manner(op, *token, *order));
         let view = env.view(*view);
         self.check_bounds(op, &view, index, in_bounds, env)?;
@@ -163,7 +163,7 @@ impl<O: Step> DistributedProgram<'_, O> {
 
     pub(super) fn copy_pointers(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
         let Op::Copy { ptr, mask, token, order, buffer, atom, .. } = kind else { unreachable!("handles copies only") };
-        let CopyAtom::Async { bytes } = *atom else { return Err(self.unsupported(op, "by this atom")) };
+        let CopyAtom::Async { bytes } = *atom else { return Err(self.unsupported(op, "with this atom")) };
         env.begin(self.manner(op, *token, *order));
         let spots = self.pointed(op, *ptr, *ptr, *mask, env)?;
         let ty = self.info(*buffer).elem.carrier();

@@ -149,7 +149,7 @@ impl<O: Step> DistributedProgram<'_, O> {
             Core::Cat { .. } | Core::Extract { .. } | Core::Insert { .. } | Core::Reinterpret { .. } => self.chunks(op, core, env),
             Core::Assume { value, .. } if self.of_strides.contains(&op) => Ok(smallvec![env.value(*value).clone()]),
             Core::Assume { value, fact } => {
-                self.look_at_assumption(op, *value, fact, env);
+                self.check_assumption(op, *value, fact, env);
                 Ok(smallvec![env.value(*value).clone()])
             }
             Core::Assert { cond, message } => {
@@ -186,13 +186,13 @@ impl<O: Step> DistributedProgram<'_, O> {
         for stride in exec_core::strides_in_use(memref, strides, sizes) {
             for (assumption, _) in stride_assumptions::chain(self.source.body, &self.of_strides, stride, uses::<O>) {
                 if let StepKind::Program(Op::Core(Core::Assume { value, fact })) = self.source.body.ops[assumption].kind.step() {
-                    self.look_at_assumption(assumption, *value, fact, env);
+                    self.check_assumption(assumption, *value, fact, env);
                 }
             }
         }
     }
 
-    fn look_at_assumption(&self, op: OpId, value: Id, fact: &Fact, env: &mut Env<'_>) {
+    fn check_assumption(&self, op: OpId, value: Id, fact: &Fact, env: &mut Env<'_>) {
         if !env.world.checks(Check::Assume) {
             return;
         }

@@ -125,14 +125,14 @@ mod tests {
     }
 
     #[test]
-    fn gathering_undoes_scattering_and_sees_a_disagreement() {
+    fn gather_inverts_scatter_and_detects_disagreement() {
         let distribution = Distribution::new(&layout(), 6, 4).unwrap();
         let gathered = Lanes::W32((0..64).collect());
         let slots = distribution.scatter(&gathered, Elem::Scalar(Scalar::I32));
         let shape = Shape::from_slice(&[8, 8]);
         assert_eq!(distribution.gather(&slots, shape.clone()).unwrap().lanes(), &gathered);
         let mut lanes = slots.lanes().clone();
-        let copy = 2 * 16 + 1; // lane 16 of warp 0 holds what lane 0 holds
+        let copy = 2 * 16 + 1; // lane 16 of warp 0 holds a copy of lane 0
         lanes.set(copy, 99);
         let slots = Tile::new(distribution.shape(), Elem::Scalar(Scalar::I32), lanes);
         assert_eq!(distribution.gather(&slots, shape).unwrap_err(), distribution.elements[copy]);

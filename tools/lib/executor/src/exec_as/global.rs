@@ -165,14 +165,14 @@ impl<O: Step> DistributedProgram<'_, O> {
     /// Returns the address of the register vector that starts at a slot, or `None` if all its elements are excluded.
     fn vector(&self, transfer: &Transfer<'_>, first: usize) -> Result<Spot> {
         let (op, spots) = (transfer.op, &transfer.spots[first..first + transfer.width]);
-        let cut = || self.refuse(op, "moves a vector of which only some elements are enabled");
+        let partial = || self.refuse(op, "moves a vector of which only some elements are enabled");
         let Some((address, upper)) = spots[0] else {
-            return if spots.iter().all(Option::is_none) { Ok(None) } else { Err(cut()) };
+            return if spots.iter().all(Option::is_none) { Ok(None) } else { Err(partial()) };
         };
         let bits = u64::from(memory_bits(transfer.ty));
         for (i, spot) in spots.iter().enumerate().skip(1) {
             let ahead = i as u64 * bits + if upper { 4 } else { 0 };
-            let (at, _) = spot.ok_or_else(cut)?;
+            let (at, _) = spot.ok_or_else(partial)?;
             if *spot != Some((address.wrapping_add(ahead >> 3), ahead & 7 != 0)) {
                 return Err(self.refuse(op, format!("treats addresses {address:#x} and {at:#x} as adjacent")));
             }

@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_table_does_not_list_is_refused() {
+    fn undeclared_accesses_are_rejected() {
         let mut hazards = hazards();
         hazards.begin(
             OpId(1),
@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn a_barrier_orders_what_warps_do() {
+    fn a_barrier_orders_accesses_of_warps() {
         let mut hazards = hazards();
         hazards.begin(OpId(1), both(), Completes::AtOnce);
         hazards.write(0, 0, &[1; 8], 0).unwrap();
@@ -543,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_that_no_byte_has_are_dropped() {
+    fn unused_marks_are_removed() {
         let mut table = MarkTable::default();
         let mut bytes = [0; 4];
         for event in 1..10 {
@@ -560,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn two_readers_race_with_either_ones_write() {
+    fn two_readers_race_with_a_write_of_either() {
         let mut hazards = hazards();
         hazards.begin(OpId(1), both(), Completes::AtOnce);
         hazards.write(0, 0, &[1], 0).unwrap();
@@ -573,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_another_buffer_took_over_is_stale() {
+    fn memory_reused_by_another_buffer_is_stale() {
         let mut hazards = hazards();
         hazards.begin(OpId(1), both(), Completes::AtOnce);
         assert_eq!(hazards.read(0, 3, &mut [0], 0), Err(Fault::Unwritten { byte: 3 }));
@@ -597,7 +597,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_arrive_when_they_are_waited_for() {
+    fn copies_arrive_at_their_wait() {
         let mut hazards = hazards();
         let begin = |hazards: &mut Hazards, op| hazards.begin(OpId(op), both(), Completes::AtOnce);
         begin(&mut hazards, 1);
@@ -674,7 +674,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_in_a_group_that_was_not_ended_never_arrives() {
+    fn a_copy_in_an_uncommitted_group_never_arrives() {
         let mut hazards = hazards();
         hazards.begin(OpId(1), both(), Completes::AtOnce);
         hazards.copy(0, 0, &[1], 0).unwrap();

@@ -212,7 +212,7 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
             globals,
             source,
         };
-        program.spread_out()?;
+        program.expand_layouts()?;
         let mut plans: Vec<Plan> = program.source.body.ops.ids().map(|_| Plan::None).collect();
         for op in program.source.body.walk(program.source.region) {
             let node = &program.source.body.ops[op];
@@ -225,7 +225,7 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
     }
 
     /// Expands the layouts of the function's values.
-    fn spread_out(&mut self) -> Result<()> {
+    fn expand_layouts(&mut self) -> Result<()> {
         let source = &self.source;
         let mut distributions: Vec<Option<Arc<Distribution>>> = vec![None; source.layouts.len()];
         for (value, node) in source.body.values.iter() {
@@ -259,7 +259,7 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
     }
     fn unsupported(&self, op: OpId, what: &str) -> Box<Diagnostic> {
         let name = self.source.body.ops[op].kind.mnemonic();
-        Diagnostic::unsupported("RUN073", format!("'{name}' {what} cannot be executed"))
+        Diagnostic::unsupported("RUN073", format!("'{name}' {what} is not supported"))
     }
 
     fn ty(&self, id: Id) -> &Type {
@@ -482,10 +482,10 @@ impl<O: Step> Program for DistributedProgram<'_, O> {
         if self.hazards(env).pipelines.is_phase_complete(pipeline, stage, side, parity) {
             return None;
         }
-        let who =
+        let waiter =
             self.source.warp_roles.get(env.state.warp_role).map_or("the CTA".into(), |role| format!("warp role '{}'", role.name));
         let name = self.source.body.ops[op].kind.mnemonic();
-        Some(format!("{who} waits in '{name}' until stage {stage} of pipeline{pipeline} is {wanted}, phase {phase}"))
+        Some(format!("{waiter} waits in '{name}' until stage {stage} of pipeline{pipeline} is {wanted}, phase {phase}"))
     }
     fn is_elementwise(&self, op: &O) -> bool {
         matches!(op.step(), StepKind::Program(Op::Core(core)) if exec_core::is_elementwise(core))

@@ -43,7 +43,9 @@ impl<O: Step> DistributedProgram<'_, O> {
     pub(super) fn plan_reduce(&self, op: OpId, kind: &Op) -> Result<Plan, String> {
         let (operands, dim, body) = parts(kind);
         let results = &self.source.body.ops[op].results;
-        let (Some(&x), Some(&result)) = (operands.first(), results.first()) else { return Err("combines nothing".into()) };
+        let (Some(&x), Some(&result)) = (operands.first(), results.first()) else {
+            return Err("has no operands or results".into());
+        };
         let (from, to) = (self.distribution(x), self.distribution(result));
         let odd = operands.iter().find(|id| self.distribution(**id).layout != from.layout || self.shape(**id) != self.shape(x));
         let odd = odd.or(results.iter().find(|id| self.distribution(**id).layout != to.layout));

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_lie_inside() {
+    fn slices_are_in_bounds() {
         assert_eq!(slice_start(&[8, 16], &[2, 4], &[3, 2]), Some(6 * 16 + 8));
         assert_eq!(slice_start(&[8, 16], &[2, 4], &[4, 0]), None);
         assert_eq!(in_whole(&[8, 16], &[2, 4], 5), 17);

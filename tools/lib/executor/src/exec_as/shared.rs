@@ -406,7 +406,7 @@ impl<O: Step> DistributedProgram<'_, O> {
     pub(super) fn width(&self, op: OpId, atom: CopyAtom) -> Result<usize> {
         match atom {
             CopyAtom::Vector { vector_bits } if vector_bits <= 7 => Ok(1 << vector_bits),
-            _ => Err(self.unsupported(op, "by this atom")),
+            _ => Err(self.unsupported(op, "with this atom")),
         }
     }
 

@@ -31,7 +31,7 @@ impl TileProgram<'_> {
             Op::MemoryFenceAliasTko { token } => smallvec![Value::Token(env.token(Some(*token)))],
             Op::Alloca { num_elem, alignment, .. } => {
                 let (_, elem) = self.result_type(op);
-                let Elem::Ptr { pointee, .. } = elem else { unreachable!("the verifier holds that the result is a pointer") };
+                let Elem::Ptr { pointee, .. } = elem else { unreachable!("the verifier guarantees that the result is a pointer") };
                 let bytes = (*num_elem as u64).saturating_mul(memory_bits(pointee).into()).div_ceil(8);
                 let address = env.world.allocate(bytes, *alignment as u64)?;
                 return tile(Tile::scalar(elem, address)).map(Some);

@@ -206,7 +206,7 @@ impl TileProgram<'_> {
             | Op::GetIndexSpaceShape { .. } => self.view_op(op, kind, env),
             _ => self.memory_op(op, kind, env)?.ok_or_else(|| {
                 let name = kind.mnemonic();
-                Diagnostic::unsupported("RUN031", format!("'{name}' cannot be executed"))
+                Diagnostic::unsupported("RUN031", format!("'{name}' is not supported"))
             }),
         }
     }

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_move_where_they_should() {
+    fn elements_move_to_their_positions() {
         let x = tile(&[2, 4], &[0, 1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(values(&permute(&x, &[1, 0])), [0, 4, 1, 5, 2, 6, 3, 7]);
         let row = tile(&[1, 2], &[8, 9]);

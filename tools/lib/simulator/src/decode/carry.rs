@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_product_is_made_of_its_halves() {
+    fn a_wide_product_is_computed_from_halves() {
         for (a, b, c) in [(u32::MAX, u32::MAX, u32::MAX), (7, 9, 1), (0x8000_0001, 2, 0xffff_fffe)] {
             let [a, b, c] = [a, b, c].map(u64::from);
             let low = eval(&part(Form::Low, 32, false), [a, b, c, 0]);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_borrow_goes_on() {
+    fn a_borrow_propagates() {
         let (low, flag) = (eval(&part(Form::Sub, 32, false), [0, 1, 0, 0]), eval(&part(Form::Sub, 32, true), [0, 1, 0, 0]));
         assert_eq!((low, flag), (0xffff_ffff, 1));
         assert_eq!(eval(&part(Form::Sub, 32, false), [5, 2, 0, flag]), 2);

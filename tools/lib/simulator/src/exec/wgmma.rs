@@ -340,7 +340,7 @@ mod tests {
     use super::fragment_elements;
     use std::collections::BTreeSet;
 
-    /// A sample from the figure in the PTX ISA: lane 5 holds columns 2 and 3 of rows 1 and 9, then those of the next eight columns.
+    /// A sample from the PTX ISA: lane 5 holds columns 2 and 3 of rows 1 and 9. The next registers hold the next eight columns.
     #[test]
     fn accumulator_layout() {
         let elements_of = |index: usize, packed| {
