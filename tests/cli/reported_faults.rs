@@ -222,14 +222,14 @@ const ROWS: &[Row] = &[
         "an unknown kernel is another exit code",
         "tile-run --entry nothing k.tile --launch launch.json",
         2,
-        &["no kernel is called 'nothing'"],
+        &["no kernel is named 'nothing'"],
         &[],
     ),
     row(
         "an unknown kernel is another exit code",
         "tile-sim --entry nothing k.ptx --launch launch.json",
         2,
-        &["no kernel is called 'nothing'"],
+        &["no kernel is named 'nothing'"],
         &[],
     ),
     row(

@@ -196,7 +196,7 @@ fn fault(body: &str, args: &[&str], wanted: &str) {
 #[test]
 fn it_stops_at_every_kind_of_fault() {
     let load = format!("{POINTERS}\n  %20, %21 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @6");
-    fault(&load, &["zeros:f32[7]"], "fault (memory): an access of 32 bytes at byte 0 of 'arg0', which has 28");
+    fault(&load, &["zeros:f32[7]"], "fault (memory): an access of 32 bytes at byte 0 of 'arg0', whose size is 28");
     fault(&load, &["empty:f32[8]"], "fault (init): reads byte 0 of 'arg0', which was never written");
     let unordered = format!(
         "{POINTERS}\n  %18 = constant(0.0) : tile<8xf32> @5
@@ -214,7 +214,7 @@ fn it_stops_at_every_kind_of_fault() {
         "{POINTERS}\n  %20, %21 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @5
   %22 = binary(kind: div_f(rounding: nearest_even, ftz: false), lhs: %20, rhs: %20) : tile<8xf32> @6"
     );
-    fault(&nan, &["iota:f32[8]"], "fault (nan): 'binary' makes a NaN of operands that have none");
+    fault(&nan, &["iota:f32[8]"], "fault (nan): 'binary' computes a NaN from operands that contain none");
     let assumed = "\n  %1 = constant(3) : i32 @5\n  %2 = assume(value: %1, fact: div_by(divisor: 2)) : i32 @6";
     fault(assumed, &["zeros:f32[8]"], "fault (assume): an assumption does not hold");
     let asserted = "\n  %1 = constant(false) : i1 @5\n  assert(cond: %1, message: \"sorted\") @6";

@@ -1,4 +1,4 @@
-//! `--check`: for each kind of fault a program that has it, which is findings with its place, and one that has not.
+//! `--check`: for each kind of fault, a faulty program whose finding has a location, and a correct program.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -12,7 +12,7 @@ const HEADER: &str = r#"//!tile tileaa 4 lowered
 //!tile loc Source(file:(0),line:4,column:4,scope:None)
 "#;
 
-/// Eight elements of the first parameter, as `%p`; ids from 20 on are the test's.
+/// Pointers to eight elements of the first parameter, as `%p`. The tests use ids from 20 on.
 const POINTERS: &str = "
   %10 = reshape(x: %0) : tile<1xptr<f32>> @1
   %11 = broadcast(x: %10) : tile<8xptr<f32>> @1
@@ -25,7 +25,7 @@ fn tile_run(folder: &Path, params: &str, body: &str, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tile-run")).arg(file).args(args).output().unwrap()
 }
 
-/// Runs a program under one check and sees that it is clean, or that the fault is findings at the line.
+/// Runs a program under one check. Expects no findings, or a finding at the given line.
 fn expect(check: &str, fault: Option<(&str, u32)>, params: &str, body: &str, args: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let check = format!("--check={check}");
@@ -81,7 +81,7 @@ fn indices_outside_the_index_space() {
 }
 
 #[test]
-fn reads_of_what_was_never_written() {
+fn reads_of_uninitialised_memory() {
     let load = format!("\n  %20, %21 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @2");
     let body = format!("{POINTERS}{load}");
     expect("init", None, "%0: ptr<f32>", &body, &["zeros:f32[8]"]);
@@ -113,7 +113,7 @@ fn accesses_that_no_token_orders() {
     let reads = format!("{POINTERS}\n  %20, %21 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @2");
     let twice = format!("{reads}\n  %22, %23 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @2");
     expect("token", None, "%0: ptr<f32>", &twice, &["zeros:f32[8]"]);
-    // A write after a read does.
+    // A write after a read needs an order.
     let write = format!("{reads}\n  %22 = store(ptr: %13, value: %20, {WEAK}) : token @3");
     expect("token", Some(("CHK003", 3)), "%0: ptr<f32>", &write, &["zeros:f32[8]"]);
 }
@@ -155,7 +155,7 @@ fn races_between_blocks() {
     expect("race", Some(("CHK004", 2)), "%0: ptr<f32>", &body(7), &["zeros:f32[64]", "--grid", "4"]);
 }
 
-/// Block 0 writes the data and then the flag, block 1 waits for the flag and then reads the data.
+/// Block 0 writes the data and then the flag. Block 1 polls the flag and then reads the data.
 #[test]
 fn a_release_and_an_acquire_order_blocks() {
     let body = |release: &str| {
@@ -200,7 +200,7 @@ fn assumptions_that_do_not_hold() {
 }
 
 #[test]
-fn where_a_nan_comes_from() {
+fn the_origin_of_a_nan() {
     let body = format!(
         "{POINTERS}
   %20, %21 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @1
@@ -211,7 +211,7 @@ fn where_a_nan_comes_from() {
     expect("nan", Some(("CHK006", 2)), "%0: ptr<f32>", &body, &["iota:f32[8]"]);
 }
 
-/// Every finding of the usual checks at once, none of them twice.
+/// The default checks report every finding exactly once.
 #[test]
 fn findings_are_reported_once() {
     let folder = tempfile::tempdir().unwrap();
@@ -221,7 +221,7 @@ fn findings_are_reported_once() {
     assert_eq!(findings.matches("CHK002").count(), 1, "{findings}");
 }
 
-/// cuTile Python assumes a divisor of each stride, also of an axis of extent 1, whose stride addresses nothing.
+/// cuTile Python assumes a divisor of every stride, including strides of axes with extent 1, which address nothing.
 #[test]
 fn an_assumption_about_the_stride_of_one_element_is_no_fault() {
     let body = |other_use: &str| {

@@ -1,4 +1,4 @@
-//! The command as a person types it: arguments, outputs, printing, waiting, tracing, and the ways it fails.
+//! End-to-end tests of the command line: arguments, outputs, printing, synchronisation, tracing and errors.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -20,7 +20,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// Adds two arrays of 32-bit floats, four elements a block.
+/// Adds two arrays of 32-bit floats, four elements per block.
 const ADD: &str = "
   %3 = make_memref(base: %0) : memref<10xf32, strides: [1], scope: 1> @1
   %4 = make_memref(base: %1) : memref<10xf32, strides: [1], scope: 2> @1
@@ -56,9 +56,9 @@ fn outputs_are_arrays_that_can_be_inputs() {
     assert!(shown.contains("sum: f32[10] [2, 3, 4, ..., 9, 10, 11]"), "{shown}");
 }
 
-/// A launch description and its outputs as raw bytes.
+/// A launch description with raw-byte outputs needs no other arguments.
 #[test]
-fn a_launch_file_is_complete() {
+fn a_launch_file_needs_no_other_arguments() {
     let folder = tempfile::tempdir().unwrap();
     let ones: Vec<u8> = (0..10).flat_map(|_| 1f32.to_le_bytes()).collect();
     std::fs::write(folder.path().join("ones.bin"), ones).unwrap();
@@ -88,9 +88,9 @@ fn wrong_arguments_are_reported() {
     fails(&["zeros:f32[10]", "1", "2"], 4, "1");
     fails(&["zeros:g32[10]", "zeros:f32[10]", "zeros:f32[10]"], 2, "not like zeros:f32[4, 8]");
     fails(&["zeros:f32[10]", "zeros:f32[10]", "zeros:f32[10]", "--grid", "0"], 2, "a grid is X[,Y[,Z]]");
-    fails(&["zeros:f32[10]", "zeros:f32[10]", "zeros:f32[10]", "--entry", "j"], 2, "no kernel is called 'j'");
-    // Memory ends where the array does.
-    fails(&["zeros:f32[10]", "zeros:f32[10]", "zeros:f32[9]", "--grid", "3"], 1, "byte 32 of 'arg2', which has 36");
+    fails(&["zeros:f32[10]", "zeros:f32[10]", "zeros:f32[10]", "--entry", "j"], 2, "no kernel is named 'j'");
+    // Memory ends at the end of the array.
+    fails(&["zeros:f32[10]", "zeros:f32[10]", "zeros:f32[9]", "--grid", "3"], 1, "byte 32 of 'arg2', whose size is 36");
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn prints_and_asserts_as_the_reference_does() {
     assert!(stderr(&output).contains("k.py:3: tile block: [0, 0, 0], position: [0]: sorted"), "{}", stderr(&output));
 }
 
-/// Each block adds its number to a sum; later ones wait until the earlier ones have.
+/// Each block adds its number to an accumulator; later blocks wait for the earlier ones.
 const IN_ORDER: &str = "
   %1 = block_id(axis: 0) : i32 @1
   %2 = block_count(axis: 0) : i32 @1
@@ -130,19 +130,19 @@ const IN_ORDER: &str = "
   %9, %10 = atomic_rmw(ptr: %0, value: %3, order: (semantics: release, scope: device), mode: add) : i32, token @1";
 
 #[test]
-fn blocks_that_wait_for_later_ones_let_them_run() {
+fn blocks_that_wait_for_later_ones_yield() {
     let folder = tempfile::tempdir().unwrap();
-    // The last block goes first, so every other one has to wait.
+    // The last block goes first, so every other block must wait.
     let args = ["zeros:i32[1]", "--grid", "40", "--print-outputs"];
     assert_eq!(stdout(&tile_run(folder.path(), "%0: ptr<i32>", IN_ORDER, &args)), "arg0: i32[1] [40]\n");
 }
 
 #[test]
-fn blocks_that_wait_forever_are_noticed() {
+fn deadlocks_between_blocks_are_detected() {
     let folder = tempfile::tempdir().unwrap();
     let output = tile_run(folder.path(), "%0: ptr<i32>", IN_ORDER, &["ones:i32[1]", "--grid", "1"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("wait for something that never happens"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("wait for memory that no block changes"), "{}", stderr(&output));
 }
 
 #[test]
@@ -150,10 +150,10 @@ fn an_endless_loop_stops_at_max_ops() {
     let folder = tempfile::tempdir().unwrap();
     let output = tile_run(folder.path(), "%0: i32", "\n  loop @1 {\n    continue @1\n  }", &["1", "--max-ops=1000"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("executes more ops than --max-ops allows"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("exceeds the op limit of --max-ops"), "{}", stderr(&output));
 }
 
-/// The arms of an `if`, the values that loops carry, and an early end of a loop.
+/// The arms of an `if`, loop-carried values, and an early exit from a loop.
 #[test]
 fn control_flow() {
     let folder = tempfile::tempdir().unwrap();
@@ -177,7 +177,7 @@ fn control_flow() {
     continue(values: [%9]) @1
   }
   %12 = store(ptr: %0, value: %8, order: (semantics: weak)) : token @1";
-    // 0 + 2 + 4 + 6 + 8 = 20, then down by two until the next would be less than 9.
+    // 0 + 2 + 4 + 6 + 8 = 20, then down by two until the next value would be less than 9.
     let args = ["zeros:i32[1]", "9", "--print-outputs"];
     let params = "%0: ptr<i32>, %1: i32";
     assert_eq!(stdout(&tile_run(folder.path(), params, body, &args)), "arg0: i32[1] [10]\n");
@@ -186,14 +186,14 @@ fn control_flow() {
 }
 
 #[test]
-fn a_trace_shows_what_its_filter_lets_through() {
+fn a_trace_is_filtered() {
     let folder = tempfile::tempdir().unwrap();
     let args = ["iota:f32[10]", "ones:f32[10]", "zeros:f32[10]", "--grid=3", "--trace=op=binary,block=1"];
     let output = tile_run(folder.path(), THREE, ADD, &args);
     assert_eq!(stderr(&output), "[1, 0, 0] k.py:3:4: binary: %14 = f32[4] [5, 6, 7, 8]\n");
 }
 
-/// A body with control flow is run element by element, one with a reduction inside runs that in turn.
+/// A body with control flow runs element by element. A nested reduction runs within each of these runs.
 #[test]
 fn reductions_take_any_body() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,10 +1,10 @@
-//! `.as` and `.sched`: what threads compute from what they hold, and the programs that ask for more than that.
+//! `.as` and `.sched`: threads compute on the elements that they hold, and programs that need other elements are rejected.
 
 use std::process::{Command, Output};
 
 const WARP_ROLE: &str = "warps: 4";
-/// Of 256 elements two neighbours in each thread; the same with the warps in another order; two halves far apart in each thread.
-/// Of 128 elements one in each thread; the same with lanes in another order.
+/// For 256 elements: two neighbours per thread; the same with the warps in another order; two distant halves per thread. For 128
+/// elements: one per thread; the same with lanes in another order.
 const LAYOUTS: &str = "\
 layout #0 = (register: [1], lane: [2, 4, 8, 16, 32], warp: [64, 128])
 layout #1 = (register: [1], lane: [2, 4, 8, 16, 32], warp: [128, 64])
@@ -51,7 +51,7 @@ fn store(value: &str, vector_bits: u32) -> String {
     format!("  %u = store_view(tile: {value}, view: %b, index: [%i], {WEAK}, atom: vector(vector_bits: {vector_bits})) : token @2")
 }
 
-/// What is printed of the second parameter, or why the program is refused.
+/// Returns the printed second parameter, or the error message.
 fn outcome(header: &str, attrs: &str, body: &str) -> Result<String, String> {
     let output = tile_run(header, attrs, body, &ARGS);
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -66,7 +66,7 @@ fn program(body: &str) -> Result<String, String> {
     outcome("tileas 7 atoms", WARP_ROLE, body)
 }
 
-/// The program is refused, be it by the verifier or when it is executed, and says this.
+/// Expects an error with this text, from the verifier or at run time.
 fn refused(outcome: Result<String, String>, because: &str) {
     let message = outcome.unwrap_err();
     assert!(message.contains(because), "{message}");
@@ -78,7 +78,7 @@ const INCREASING: &str = "[0, 1, 2, ..., 253, 254, 255]";
 fn elements_follow_the_layout() {
     let same = load(0, 1) + &store("%x", 1);
     assert_eq!(program(&same).unwrap(), INCREASING);
-    // Registers that keep their slots under another layout's name change their elements.
+    // Renaming registers to another layout without moving data changes their elements.
     let renamed = load(0, 1) + "  %y = convert_layout(x: %x, route: registers) : tile<256xf32, #1> @2\n" + &store("%y", 1);
     refused(program(&renamed), "between threads");
     let shuffled = load(0, 1) + "  %y = convert_layout(x: %x, route: shuffle) : tile<256xf32, #1> @2\n" + &store("%y", 1);
@@ -91,7 +91,7 @@ fn elements_follow_the_layout() {
 }
 
 #[test]
-fn vectors_are_neighbours() {
+fn vectors_are_contiguous() {
     refused(program(&(load(2, 1) + &store("%x", 0))), "do not run along one dimension");
     refused(program(&(load(0, 2) + &store("%x", 0))), "has no vectors of 4 elements");
 }
@@ -120,9 +120,9 @@ fn exchange_between_warps_needs_a_barrier() {
     assert!(race.contains("k.py:2:4") && race.contains(complaint), "{race}");
 }
 
-/// A copy is there for its own warp behind the wait, and for others behind a barrier after it.
+/// A copy is visible to its own warp after the wait, and to other warps after a barrier that follows the wait.
 #[test]
-fn a_copy_is_there_when_it_was_waited_for() {
+fn a_copy_is_visible_after_its_wait() {
     let [commit, wait, barrier] = ["copy_commit", "copy_wait(pending: 0)", "barrier(id: 0, threads: 128)"];
     let run = |between: &[&str]| {
         let attrs = format!("program: ({WARP_ROLE}, {BUFFERS}), placements: [(offset: 0, depth: 1)], shared_bytes: 1024");
@@ -132,7 +132,7 @@ fn a_copy_is_there_when_it_was_waited_for() {
         outcome("sched 7 materialize", &attrs, &(format!("  %t = {copy} : token @1\n{between}{load}") + &store("%y", 0)))
     };
     assert_eq!(run(&[commit, wait, barrier]).unwrap(), INCREASING);
-    // The judge says so before anything is executed; what the executor sees itself is tested beside it.
+    // The hazard checker reports these before execution. The executor's own checks have unit tests.
     refused(run(&[commit, barrier]), "is read before its copy was waited for");
     refused(run(&[wait, barrier]), "is read before its copy was waited for");
     refused(run(&[commit, wait]), "is read before a barrier after");

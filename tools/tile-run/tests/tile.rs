@@ -1,4 +1,4 @@
-//! Tile IR itself, from its text: what programs compute, and the faults that `--check` finds in them.
+//! Tile IR from its text form: results of programs, and the faults that `--check` finds.
 
 use std::process::{Command, Output};
 
@@ -17,7 +17,7 @@ fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// A program that is clean under a check, or has a fault of a kind at a line.
+/// Expects a program without findings under a check, or one with a finding of a kind at a line.
 fn expect(check: &str, fault: Option<(&str, u32)>, params: &str, body: &str, args: &[&str]) {
     let check = format!("--check={check}");
     let args: Vec<&str> = [check.as_str()].into_iter().chain(args.iter().copied()).collect();
@@ -34,7 +34,7 @@ fn expect(check: &str, fault: Option<(&str, u32)>, params: &str, body: &str, arg
 
 const POINTER: &str = "%a: tile<ptr<f32>>";
 
-/// Eight pointers from the first parameter on, as `%p`, and a tile of zeros, as `%zero`.
+/// Eight pointers starting at the first parameter, as `%p`, and a tile of zeros, as `%zero`.
 const POINTERS: &str = "
   %r = reshape %a : tile<ptr<f32>> -> tile<1xptr<f32>> loc(#at1)
   %b = broadcast %r : tile<1xptr<f32>> -> tile<8xptr<f32>> loc(#at1)
@@ -51,7 +51,7 @@ fn memory_and_its_first_values() {
     expect("memory", Some(("CHK001", 2)), POINTER, &body, &["zeros:f32[7]"]);
     expect("init", None, POINTER, &body, &["zeros:f32[8]"]);
     expect("init", Some(("CHK002", 2)), POINTER, &body, &["empty:f32[8]"]);
-    // Memory of the block itself holds nothing either.
+    // Memory that the tile block allocates is uninitialised too.
     let local = |first: &str| {
         format!(
             "
@@ -82,7 +82,7 @@ fn tokens_order_accesses() {
 }
 
 #[test]
-fn blocks_do_not_meet_by_chance() {
+fn blocks_race_without_synchronisation() {
     let body = |mode: &str| {
         format!(
             "
@@ -98,7 +98,7 @@ fn blocks_do_not_meet_by_chance() {
 }
 
 #[test]
-fn assumptions_are_looked_at() {
+fn violated_assumptions_are_reported() {
     let body = "
   %x = assume div_by<16>, %n : tile<i32> loc(#at2)
   %y = assume bounded<0, 64>, %x : tile<i32> loc(#at3)";
@@ -107,7 +107,7 @@ fn assumptions_are_looked_at() {
     expect("assume", Some(("CHK005", 3)), "%n: tile<i32>", body, &["80"]);
 }
 
-/// cuTile Python assumes a divisor of each stride, also of an axis of extent 1, whose stride addresses nothing.
+/// cuTile Python assumes a divisor of every stride, including strides of axes with extent 1, which address nothing.
 #[test]
 fn an_assumption_about_the_stride_of_one_element_is_no_fault() {
     let body = |other_use: &str| {
@@ -127,7 +127,7 @@ fn an_assumption_about_the_stride_of_one_element_is_no_fault() {
     expect("assume", Some(("CHK005", 2)), params, &used, &["zeros:f32[64]", "1", "4"]);
 }
 
-/// A tile that reaches over an edge may be computed with, as long as what was not loaded is not used.
+/// Programs may compute with a tile that extends over an edge, as long as no result depends on elements that were not loaded.
 #[test]
 fn undetermined_elements_must_not_be_used() {
     let body = |padding: &str, rest: &str| {
@@ -162,7 +162,7 @@ fn undetermined_elements_must_not_be_used() {
     }
 }
 
-/// As on a device: the message goes to standard output, and the error of the tool to standard error.
+/// As on a device: the assertion message goes to standard output, and the tool's error to standard error.
 #[test]
 fn a_failed_assertion_prints_its_message() {
     let body = "
@@ -227,11 +227,11 @@ fn floats_may_depend_on_their_order_by_rounding_only() {
     let scanned =
         |reverse: bool| format!("scan %x dim=0 reverse={reverse} identities=[0.000000e+00 : f32] : tile<8xf32> -> tile<8xf32>");
     let cases = [
-        // Neighbours cancel each other; every second one alone is more than a number can be.
+        // Neighbours cancel each other. The sum of every second element overflows.
         (["%sign", "2.0e+38"], reduced, "addf", true),
         (["%sign", "2.0e+38"], reduced, "maxf", false),
         (["%odd", "1.0e+30"], reduced, "addf", false),
-        // Zero comes first, or what is infinite when zero comes.
+        // The product starts with zero, or reaches infinity before it meets zero.
         (["%i", "1.0e+30"], &scanned(false), "mulf", true),
         (["%i", "1.0e+30"], &scanned(true), "mulf", false),
         (["%sign", "1.0e+30"], &scanned(false), "maxf", false),
@@ -249,7 +249,7 @@ fn a_nan_is_reported_at_its_origin() {
     expect("nan", Some(("CHK006", 3)), POINTER, &negative, &["iota:f32[8]"]);
 }
 
-/// A value that is printed by the format `%d` or `%f`.
+/// Prints a value with the format `%d` or `%f` and compares the text.
 fn computes(body: &str, result: &str, ty: &str, expected: &str) {
     let format = if ty.contains('f') { "%f" } else { "%d" };
     let print = format!("{body}\n  %token = print_tko \"{format}\", {result} : {ty} -> token loc(#at1)");

@@ -1,4 +1,4 @@
-//! From a launch description to a machine and back to files.
+//! Creates a machine from a launch description and writes its results to files.
 
 use crate::{Arguments, DeliveryArgument, RacesArgument};
 use base::Target;

@@ -1,12 +1,12 @@
-//! The rules of asynchronous work and of the proxies, by programs that keep them and the same with the fault, with delivery as
-//! early and as late as allowed.
+//! The rules for asynchronous work and proxies. Each test runs a correct program and a faulty variant, with the earliest and the
+//! latest permitted delivery.
 
 mod support;
 
 use support::{kernel, rule, run, word};
 
 #[test]
-fn asynchronous_copies_are_waited_for() {
+fn asynchronous_copies_need_a_wait() {
     let body = "shl.b32 %r3, %r1, 4;\nadd.s32 %r4, %r2, %r3;\ncvt.u64.u32 %rd2, %r3;\nadd.s64 %rd3, %rd1, %rd2;\n\
         cp.async.ca.shared.global [%r4], [%rd3], 16;\ncp.async.commit_group;\ncp.async.wait_group 0;\nld.shared.b32 %r5, [%r4];\n\
         st.global.b32 [%rd3+512], %r5;";
@@ -16,7 +16,7 @@ fn asynchronous_copies_are_waited_for() {
     rule("SIM031", &ptx, "cp.async.commit_group;\n", "", &["--delivery", "late"]);
 }
 
-/// One thread copies 256 bytes in, all wait, each adds one, one thread copies them out.
+/// One thread copies 256 bytes in, all threads wait, each adds one, and one thread copies the result out.
 const BULK: &str = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 1;\n@!%p1 mbarrier.init.shared.b64 [smem+512], %r3;\nbar.sync 0;\n\
     mov.b32 %r9, 256;\n@%p1 bra W;\nmbarrier.arrive.expect_tx.shared.b64 _, [smem+512], %r9;\n\
     cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [smem], [%rd1], 256, [smem+512];\n\
@@ -35,14 +35,14 @@ fn bulk_copies() {
     }
     let wait = "mbarrier.try_wait.parity.shared.b64 %p2, [smem+512], %r4;\n@!%p2 bra W;\n";
     rule("SIM035|SIM036", &ptx, wait, "", &["--delivery", "early"]);
-    // A wait may give up, so it needs its loop.
+    // try_wait may fail spuriously, so it needs a loop.
     rule("SIM031|SIM035", &ptx, "@!%p2 bra W;\n", "", &["--delivery", "late"]);
     rule("SIM032", &ptx, "cp.async.bulk.wait_group.read 0;\n", "", &["--delivery", "late"]);
     rule("SIM040", &ptx, "%r9, 256", "%r9, 272", &[]);
     rule("SIM071", &ptx, "[%rd1], 256, [smem", "[%rd1], 250, [smem", &[]);
 }
 
-/// A slot is filled twice; the second copy has to wait until the first was read.
+/// A stage is filled twice. The second copy must wait until the first was read.
 #[test]
 fn a_stage_is_released_before_reuse() {
     let body = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 1;\nmov.b32 %r10, 32;\n\
@@ -70,7 +70,7 @@ fn a_stage_is_released_before_reuse() {
             "",
             &["--delivery", delivery],
         );
-        // Barriers are there before the other warp uses them, however warps take turns.
+        // The barriers must be initialised before the other warp uses them in every interleaving.
         rule("SIM035", &ptx, "I:\nbar.sync 0;\n", "I:\n", &["--delivery", delivery]);
     }
 }
@@ -97,7 +97,7 @@ fn accumulators_are_not_accessed_before_the_wait() {
     }
 }
 
-/// A product of ones in tensor memory, 128 by 32 by 16, and back.
+/// An MMA of ones in tensor memory, 128 by 32 by 16, and a load of the result.
 const TENSOR: &str = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 1;\n@!%p1 mbarrier.init.shared.b64 [smem+8192], %r3;\n\
     shl.b32 %r4, %r1, 5;\nadd.s32 %r5, %r2, %r4;\nmov.b32 %r6, 0x3c003c00;\n\
     st.shared.v4.b32 [%r5], {%r6, %r6, %r6, %r6};\nst.shared.v4.b32 [%r5+16], {%r6, %r6, %r6, %r6};\n\
@@ -132,9 +132,9 @@ fn tensor_memory() {
     rule("SIM080", &ptx, "mov.b32 %r7, 32;", "mov.b32 %r7, 33;", &[]);
 }
 
-/// NVIDIA's compilers break these rules, so they are warnings, but where races are errors.
+/// NVIDIA's compilers violate these rules, so violations are warnings unless races are errors.
 #[test]
-fn rules_that_other_compilers_break_are_warnings() {
+fn rules_that_other_compilers_violate_are_warnings() {
     let warp_group = warp_group();
     let fence = "bra SKIP;\nwgmma.fence.sync.aligned;\n";
     let tensor = kernel("sm_100a", 128, 10240, TENSOR);
@@ -143,7 +143,7 @@ fn rules_that_other_compilers_break_are_warnings() {
         ("SIM020", guard.replace("mov.b32 %r3, 1;\n", ""), 0),
         ("SIM030", tensor.replace("fence.proxy.async.shared::cta;\n", ""), 16f32.to_bits()),
         ("SIM037", warp_group.replace(fence, &format!("{fence}add.s32 %r102, %r102, 0;\n")), 17f32.to_bits()),
-        // Every warp names lane 0 and reaches its own.
+        // Every warp names lane 0 but accesses its own lanes.
         ("SIM081", tensor.replace("%r1, 96", "%r1, 0"), 16f32.to_bits()),
     ];
     for (code, ptx, expected) in cases {
@@ -157,7 +157,7 @@ fn rules_that_other_compilers_break_are_warnings() {
     }
 }
 
-/// What threads wrote is fenced before the copy engine writes over it.
+/// A generic-proxy write must be fenced before TMA overwrites it.
 #[test]
 fn a_write_before_an_asynchronous_write() {
     let body = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 1;\nst.shared.b32 [%r2], %r3;\n\
@@ -171,7 +171,7 @@ fn a_write_before_an_asynchronous_write() {
     }
 }
 
-/// A product of ones by a warp group: 17 in each accumulator, which began at one.
+/// An MMA of ones by a warp group: each accumulator starts at one and becomes 17.
 fn warp_group() -> String {
     let registers: Vec<String> = (100..104).map(|n| format!("%r{n}")).collect();
     let registers = registers.join(", ");
@@ -208,7 +208,7 @@ fn all_warps_of_a_group_issue_the_same_wgmma() {
     assert!(broken.errors.contains("waits for warps [3] of its group"), "{}", broken.errors);
 }
 
-/// A product's operands are read until the wait for it.
+/// A `wgmma` reads its operands until the wait that covers it.
 #[test]
 fn wgmma_operands_are_not_written_before_the_wait() {
     let late = ["--delivery", "late"];
@@ -226,17 +226,17 @@ fn wgmma_operands_are_not_written_before_the_wait() {
 }
 
 #[test]
-fn tensor_memory_that_nothing_set() {
+fn uninitialised_tensor_memory() {
     let ptx = kernel("sm_100a", 128, 10240, TENSOR);
     rule("SIM020", &ptx, "setp.ne.b32 %p3, %r3, 1;", "setp.eq.b32 %p3, %r3, 1;", &[]);
-    // The second column is allocated, but no product wrote it.
+    // The second column is allocated, but no MMA wrote it.
     let ptx = ptx
         .replace("mov.b32 %r7, 32;", "mov.b32 %r7, 64;")
         .replace("add.s64 %rd5, %rd1, %rd4;", "mov.b64 %rd5, %rd1;\nsetp.eq.b32 %p5, %r15, 0;\n@%p5 trap;");
     rule("SIM020", &ptx, "[%r14+31]", "[%r14+32]", &[]);
 }
 
-/// Warps 0 and 4 reach the same lanes: one stores, the other loads, then the first stores again.
+/// Warps 0 and 4 access the same lanes: one stores, the other loads, then the first stores again.
 const HANDOFF: &str = "setp.ge.u32 %p1, %r1, 32;\nmov.b32 %r7, 32;\nsetp.lt.u32 %p2, %r1, 128;\n\
     @%p1 bra A;\ntcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [smem], %r7;\n\
     tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;\nA:\nbar.sync 0;\nld.shared.b32 %r8, [smem];\n\
@@ -262,7 +262,7 @@ fn tensor_memory_is_fenced_between_warps() {
         rule("SIM038", &ptx, "tcgen05.fence::after_thread_sync;\n", "", &options);
         rule("SIM038", &ptx, "bar.sync 1;\n", "", &options);
         rule("SIM033", &ptx, "tcgen05.wait::ld.sync.aligned;\n", "", &options);
-        // The one that loads does not look, and the other one stores over it.
+        // The loading warp ignores the value, and the other warp overwrites it.
         let unused = ptx.replace("st.global.b32 [%rd1], %r9;\n", "");
         rule("SIM038", &unused, "tcgen05.wait::ld.sync.aligned;\n", "", &options);
         for fence in ["tcgen05.fence::before_thread_sync;\n", "tcgen05.fence::after_thread_sync;\n"] {

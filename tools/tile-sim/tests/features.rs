@@ -1,4 +1,4 @@
-//! What programs of other origin may use: sizes of launches, rounding, launch control, tensor maps that change, statistics.
+//! Features of PTX from other compilers: launch sizes, rounding, cluster launch control, modified tensor maps, statistics.
 
 mod support;
 
@@ -10,7 +10,7 @@ fn case(ptx: &str, grid: u32, options: &[&str]) -> Outcome {
     outcome
 }
 
-/// `%r10` or `%rd10` after some instructions.
+/// Returns `%r10` or `%rd10` after the given instructions.
 fn result(body: &str, bits: u32) -> u64 {
     let name = if bits == 64 { "%rd10" } else { "%r10" };
     let ptx = kernel("sm_90", 1, 64, &format!("{body}\nst.global.b{bits} [%rd1], {name};"));
@@ -59,9 +59,9 @@ fn dot_products_of_halves_and_bytes() {
     }
 }
 
-/// The sum and the difference of two numbers, in one array, of numbers in another one.
+/// A function returns the sum and the difference of two numbers in one array; another array contains the numbers.
 #[test]
-fn calls_take_and_give_arrays_of_bytes() {
+fn calls_pass_and_return_byte_arrays() {
     let function = ".func (.param .align 8 .b8 out[16]) both(.param .align 8 .b8 in[12], .param .b32 third) {\n\
         .reg .b32 %r<4>;\n.reg .b64 %rd<9>;\nld.param.b64 %rd1, [in];\nld.param.s32 %rd2, [in+8];\nadd.s64 %rd3, %rd1, %rd2;\n\
         sub.s64 %rd4, %rd1, %rd2;\nld.param.s32 %rd5, [third];\nadd.s64 %rd4, %rd4, %rd5;\nst.param.b64 [out+8], %rd4;\n\
@@ -78,10 +78,10 @@ fn calls_take_and_give_arrays_of_bytes() {
     let outcome = run(&ptx, &[]);
     assert_eq!((outcome.code, word(&outcome, 0), word(&outcome, 2)), (0, 79, 1042), "{}", outcome.errors);
     let other = run(&ptx.replace("c[16]", "c[8]"), &[]);
-    assert!(other.code == 3 && other.errors.contains("an array of another size"), "{}", other.errors);
+    assert!(other.code == 3 && other.errors.contains("an array whose size differs"), "{}", other.errors);
 }
 
-/// Both CTAs of a pair arrive at the barrier of the even one.
+/// Both CTAs of a pair arrive at the barrier of the even CTA.
 #[test]
 fn bit_24_of_a_shared_address_selects_the_cta_of_a_pair() {
     let body = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 2;\n@!%p1 mbarrier.init.shared.b64 [smem], %r3;\n\
@@ -143,11 +143,11 @@ fn dynamic_shared_memory() {
         kernel("sm_80", 1, 64, body).replace(".visible .global", ".extern .shared .align 16 .b8 dynamic[];\n.visible .global");
     assert_eq!(word(&case(&ptx, 1, &["--dynamic-shared", "128"]), 0), 128);
     let refused = run(&ptx, &[]);
-    assert!(refused.code == 1 && refused.errors.contains("give --dynamic-shared"), "{}", refused.errors);
+    assert!(refused.code == 1 && refused.errors.contains("use --dynamic-shared"), "{}", refused.errors);
     assert_eq!(run(&ptx, &["--dynamic-shared", "1000000"]).code, 1);
 }
 
-/// The first cluster takes the others away from the grid and notes, for each block, who did its work.
+/// The first cluster steals the other clusters of the grid. It records for each CTA which one did the work.
 const CANCEL: &str = "mov.u32 %r10, %ctaid.x;\nmov.u32 %r11, %r10;\nmov.b32 %r3, 1;\nmbarrier.init.shared.b64 [smem+16], %r3;\n\
     mov.b32 %r4, 0;\nNEXT:\nmul.wide.u32 %rd2, %r11, 4;\nadd.s64 %rd3, %rd1, %rd2;\nadd.s32 %r12, %r10, 1000;\nst.global.b32 [%rd3], %r12;\n\
     fence.proxy.async.shared::cta;\nmbarrier.arrive.expect_tx.shared.b64 _, [smem+16], 16;\n\
@@ -167,7 +167,7 @@ fn launches_are_cancelled() {
     assert_eq!(word(&case(&part, 3, &[]), 2), 1000);
 }
 
-/// Copies of 32 words with a map that is first written to the end of the buffer.
+/// Copies 32 words with a tensor map that the kernel first writes to the end of the buffer.
 fn mapped(change: &str, copy: &str, recipe: &str) -> Outcome {
     let body = format!(
         "mov.b32 %r3, 1;\nmbarrier.init.shared.b64 [smem+512], %r3;\nadd.s64 %rd10, %rd1, 896;\n{}{change}fence.proxy.async;\n\
@@ -201,7 +201,7 @@ fn tensor_maps_are_changed() {
     (0..4).for_each(|row| tma_tile_at(&moved, row, &|row, column| if column < 6 { 16 + (row + 1) * 8 + column } else { 0 }));
 }
 
-/// A map that is made in shared memory and copied to the memory that each CTA has.
+/// A map is created in shared memory and copied to the CTA's private global memory.
 #[test]
 fn tensor_maps_are_copied() {
     let made: String = (0..16)
@@ -216,7 +216,7 @@ fn tensor_maps_are_copied() {
 }
 
 #[test]
-fn each_cta_has_memory_of_its_own() {
+fn each_cta_has_private_memory() {
     let body = "mov.u32 %r3, %ctaid.x;\nmul.wide.u32 %rd3, %r3, 8;\nadd.s64 %rd3, %rd3, %rd1;\nmov.u64 %rd2, %perctamemoryoffset;\n\
         mov.u32 %r4, %perctamemorysize;\nst.global.b32 [%rd2+256], %r4;\nld.global.b32 %r4, [%rd2+256];\n\
         cvt.u32.u64 %r5, %rd2;\nst.global.v2.b32 [%rd3], {%r4, %r5};";
@@ -243,7 +243,7 @@ fn four_rows_of_a_matrix() {
     }
 }
 
-/// Blocks that do not speak to one another run on all cores; what they leave is the same.
+/// Independent CTAs run on all cores and produce the same results.
 #[test]
 fn many_blocks() {
     let body = "mov.u32 %r3, %ctaid.x;\nmul.wide.u32 %rd2, %r3, 4;\nadd.s64 %rd3, %rd1, %rd2;\nld.global.b32 %r4, [%rd3];\n\

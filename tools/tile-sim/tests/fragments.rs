@@ -1,6 +1,6 @@
-//! Which lane and register has which element, for every shape of `mma`, `ldmatrix`, `stmatrix`, `movmatrix`, `wgmma` and
-//! `tcgen05.ld/st`, against the formulas of the ISA. These are written down here once more, by element of a fragment (low to
-//! high) as there, and share nothing with the code under test.
+//! Register fragments of every shape of `mma`, `ldmatrix`, `stmatrix`, `movmatrix`, `wgmma` and `tcgen05.ld/st`, checked against
+//! the formulas of the PTX ISA. The formulas are transcribed here independently, by fragment element (low to high) as in the ISA,
+//! and share nothing with the code under test.
 
 mod support;
 
@@ -15,7 +15,7 @@ const fn g(l: usize) -> usize {
 const fn t(l: usize) -> usize {
     l % 4
 }
-/// Eight rows further in the elements for which it holds.
+/// Adds eight rows for elements in the lower half.
 const fn lower(upper: bool) -> usize {
     if upper { 0 } else { 8 }
 }
@@ -60,7 +60,7 @@ struct Mma {
     k: usize,
     a: (Type, FragmentPosition),
     b: (Type, FragmentPosition),
-    /// Bits of an accumulator, and its PTX type.
+    /// The accumulator's PTX type and its bits.
     d: (&'static str, usize),
     c: FragmentPosition,
     kind: &'static str,
@@ -167,7 +167,8 @@ fn mma_shapes() {
     }
 }
 
-/// Scales: those of a row of A come from one of the two pairs of threads of a group, those of a column of B from one of its four.
+/// The scales of a row of A come from one of the two thread pairs of a group. Those of a column of B come from one of its four
+/// threads.
 #[test]
 fn mma_with_scales() {
     let forms = [
@@ -180,7 +181,7 @@ fn mma_with_scales() {
             let mut registers = Registers::new(12);
             let left = fill(&mut registers, 0, (ty, a), (16, k), 1);
             let right = fill(&mut registers, 4, (ty, b), (k, 8), 2);
-            // Registers 6 and 7 have the scales; each byte of each lane is another power of two.
+            // Registers 6 and 7 hold the scales. Each byte of each lane is another power of two.
             let power = |lane: usize, byte: usize, salt: usize| (lane * 3 + byte * 5 + salt) % 3;
             for lane in 0..32 {
                 for byte in 0..4 {
@@ -221,10 +222,10 @@ fn mma_with_scales() {
     }
 }
 
-/// `ldmatrix`: rows lie in the order of the lanes that address them; elements say where they are from.
+/// `ldmatrix`: rows are ordered by the lanes that address them. The elements encode their origin.
 #[test]
 fn ldmatrix_shapes() {
-    // Modifiers, matrices, rows of one, registers of one, bits in memory and in a register, (row, element of the row).
+    // Modifiers, matrices, rows per matrix, registers per matrix, bits in memory and in a register, (row, element of the row).
     type Shape = (&'static str, usize, usize, usize, usize, usize, fn(usize, usize, usize) -> (usize, usize));
     let plain: fn(usize, usize, usize) -> (usize, usize) = |l, _, i| (l / 4, l % 4 * 2 + i);
     let transposed: fn(usize, usize, usize) -> (usize, usize) = |l, _, i| (l % 4 * 2 + i, l / 4);

@@ -1,29 +1,29 @@
-//! The same for `wgmma` and `tcgen05.mma`, with their matrices in shared memory, and for `tcgen05.ld` and `.st`.
+//! Fragments of `wgmma` and `tcgen05.mma`, with operands in shared memory, and of `tcgen05.ld` and `tcgen05.st`.
 
 mod support;
 
 use support::kernel;
 use support::registers::*;
 
-/// A matrix in shared memory: where the byte of element (row, k) is, and the descriptor's leading and stride offsets and swizzle.
+/// A matrix in shared memory: the byte offset of element (row, k), and the descriptor's leading offset, stride offset and swizzle.
 struct Layout {
     name: &'static str,
-    /// Of the dimension that is not summed over.
+    /// Whether M or N is the contiguous dimension, not K.
     major_rows: bool,
     swizzle: u64,
     leading: u64,
     stride: u64,
-    /// Row, byte along the sum when that is contiguous; otherwise byte along the rows, index of the sum.
+    /// K-major: (row, byte along K) to offset. MN-major: (byte along the rows, K index) to offset.
     position: fn(usize, usize) -> usize,
 }
 
-/// 16 bytes at a time are exchanged by the number of the row of 128 bytes.
+/// The swizzle exchanges 16-byte units according to the number of the 128-byte row.
 const fn exchange(address: usize, mask: usize) -> usize {
     address ^ ((address >> 7 & mask) << 4)
 }
 
 const LAYOUTS: &[Layout] = &[
-    // Eight rows of 16 bytes are together; the second 16 bytes are 2048 further, the next eight rows 128.
+    // Eight rows of 16 bytes are contiguous. The second 16 bytes are 2048 bytes away, the next eight rows 128 bytes.
     Layout {
         name: "rows, no swizzle",
         major_rows: false,
@@ -56,7 +56,7 @@ const LAYOUTS: &[Layout] = &[
         stride: 1024,
         position: |row, byte| exchange(row * 128 + byte, 7),
     },
-    // The other way: 128 bytes along the rows, eight of the sum together; then blocks of 128 bytes are 2048 apart.
+    // MN-major: 128 bytes along the rows for eight K indices are contiguous. The next 128 bytes along the rows are 2048 bytes away.
     Layout {
         name: "columns of 128 bytes",
         major_rows: true,
@@ -89,12 +89,12 @@ fn image(ty: Type, (m, n): (usize, usize), k: usize, layout: &Layout) -> (Vec<u3
 
 const HALF: usize = 32768;
 
-/// Element `i` of an accumulator of a warp: its row among the warp's 16, and its column.
+/// Element `i` of a warp's accumulator: its row among the warp's 16, and its column.
 fn accumulator_position(lane: usize, i: usize) -> (usize, usize) {
     (lane / 4 + if i % 4 < 2 { 0 } else { 8 }, i / 4 * 8 + lane % 4 * 2 + (i & 1))
 }
 
-/// The registers of A of a warp: the layouts of `mma` with sixteen rows.
+/// A warp's registers of A: the fragments of `mma` with sixteen rows.
 fn left_position(ty: Type, lane: usize, i: usize) -> (usize, usize) {
     let (g, t) = (lane / 4, lane % 4);
     let per = 32 / ty.bits;
@@ -120,7 +120,7 @@ fn wgmma(ty: Type, n: usize, d: (&str, usize), layout: &Layout, left_in_register
     };
     let left = if left_in_registers { list(30, 4) } else { "%rd20".into() };
     let name = format!("wgmma.mma_async.sync.aligned.m64n{n}k{k}.{}.{1}.{1}", d.0, ty.name);
-    // A thread's registers of A come after the image; they are in the order of the fragment.
+    // A thread's registers of A come after the image, in fragment order.
     let body = format!(
         "{}add.s32 %r21, %r2, {HALF};\n{}{}shl.b32 %r22, %r1, 4;\ncvt.u64.u32 %rd2, %r22;\nadd.s64 %rd2, %rd2, %rd1;\n\
          add.s64 %rd2, %rd2, {};\n{}mul.lo.u32 %r3, %r1, {};\ncvt.u64.u32 %rd3, %r3;\nadd.s64 %rd3, %rd3, %rd1;\n\
@@ -193,8 +193,8 @@ fn wgmma_layouts_of_shared_memory() {
     }
 }
 
-/// A form of `tcgen05.ld` and `.st`: registers of one repetition, repetitions, and for thread and register the lane of tensor
-/// memory (from the first) and the column.
+/// A shape of `tcgen05.ld` and `tcgen05.st`: registers of one repetition, and for thread and register the TMEM lane (relative to
+/// the first) and the column.
 struct Access {
     name: &'static str,
     registers: usize,
@@ -225,7 +225,7 @@ const ACCESSES: &[Access] = &[
     Access { name: "16x32bx2.x4", registers: 4, first_lane: 0, position: |t, r| (t % 16, r + t / 16 * 16) },
 ];
 
-/// A kernel of one warp that allocates 32 columns, stores in one form, loads in another and writes what it got.
+/// Runs a one-warp kernel that allocates 32 columns, stores in one shape, loads in another and writes the loaded registers.
 fn through_tensor_memory(store: (&str, usize), load: (&str, usize), first_lane: (usize, usize), input: &[u32]) -> Vec<u32> {
     let split = |form: &str| if form.contains("x2.") { ", 16" } else { "" };
     let body = format!(
@@ -250,7 +250,7 @@ fn through_tensor_memory(store: (&str, usize), load: (&str, usize), first_lane: 
     outputs(&kernel("sm_100a", 32, 64, &body), input, 32 * load.1, 1)
 }
 
-/// Every form loads what the form of a thread a lane stored, and stores what that loads.
+/// Every shape loads what the shape `32x32b` stored, and stores what `32x32b` loads.
 #[test]
 fn tensor_memory_accesses() {
     let cell = |lane: usize, column: usize| (lane * 100 + column + 7) as u32;
@@ -273,7 +273,7 @@ fn tensor_memory_accesses() {
     }
 }
 
-/// Packed forms have the lower halves of two neighbouring columns in a register.
+/// Packed forms combine the lower halves of two neighbouring columns in a register.
 #[test]
 fn packed_tensor_memory_accesses() {
     for access in ACCESSES.iter().filter(|access| access.registers <= 8 && !access.name.contains("x2.")) {
@@ -297,7 +297,8 @@ fn packed_tensor_memory_accesses() {
     }
 }
 
-/// The accumulator of `tcgen05.mma`: a row of 128 a lane, or of 64 sixteen in the first lanes of each warp; a column a column.
+/// The accumulator of `tcgen05.mma`: one of 128 rows per lane, or 64 rows as sixteen in the first lanes of each warp; one column
+/// per TMEM column.
 #[test]
 fn tcgen05_mmas() {
     let forms: [(&str, Type, u32, usize, usize); 6] = [

@@ -1,5 +1,5 @@
-//! The rules that `tile-sim` holds a program to: one that keeps each, and the same one with the fault. The rules of asynchronous
-//! work are in `asynchronous.rs`.
+//! The rules that `tile-sim` checks: each test runs a correct program and a faulty variant. The rules for asynchronous work are in
+//! `asynchronous.rs`.
 
 mod support;
 
@@ -21,7 +21,7 @@ fn shared_bounds() {
 }
 
 #[test]
-fn registers_and_memory_that_nothing_set() {
+fn undefined_registers_and_memory() {
     let ptx = kernel("sm_80", 32, 64, "mov.b32 %r3, 1;\nsetp.eq.b32 %p1, %r3, 0;\n@%p1 bra L;\nst.global.b32 [%rd1], %r3;\nL:");
     rule("SIM020", &ptx, "mov.b32 %r3, 1;", "", &[]);
     let ptx = kernel(
@@ -31,11 +31,11 @@ fn registers_and_memory_that_nothing_set() {
         "mov.b32 %r4, 0;\nst.shared.b32 [%r2], %r4;\nld.shared.b32 %r3, [%r2];\nadd.s32 %r5, %r2, %r3;\nst.shared.b32 [%r5+16], %r4;",
     );
     rule("SIM020", &ptx, "st.shared.b32 [%r2], %r4;\n", "", &[]);
-    // A packed operand may have a part that nothing looks at.
+    // A packed operand may have an undefined part that no instruction uses.
     let body = "mov.b32 %r3, 1;\nmov.b64 %rd2, {%r3, %r4};\nmov.b64 {%r5, _}, %rd2;\nsetp.eq.b32 %p1, %r5, 0;\n@%p1 bra L;\n\
         st.global.b32 [%rd1], %r5;\nL:";
     rule("SIM020", &kernel("sm_80", 32, 64, body), "mov.b32 %r3, 1;", "", &[]);
-    // So may what gives bytes of a permutation.
+    // The same applies to the unused bytes of a permutation.
     let body =
         "mov.b32 %r3, 1;\nprmt.b32 %r5, %r3, %r4, 0x3210;\nsetp.eq.b32 %p1, %r5, 0;\n@%p1 bra L;\nst.global.b32 [%rd1], %r5;\nL:";
     rule("SIM020", &kernel("sm_80", 32, 64, body), "mov.b32 %r3, 1;", "", &[]);
@@ -60,29 +60,27 @@ fn missing_barriers_between_warps() {
 fn a_missing_barrier_before_a_read() {
     let body = "setp.ge.u32 %p1, %r1, 32;\n@%p1 bra L;\nst.shared.b32 [%r2], %r1;\nL:\nbar.sync 0;\nld.shared.b32 %r3, [%r2];";
     let broken = rule("SIM035", &kernel("sm_80", 64, 64, body), "bar.sync 0;\n", "", &[]);
-    assert!(broken.errors.contains("it was written in line 18"), "{}", broken.errors);
+    assert!(broken.errors.contains("the write is in line 18"), "{}", broken.errors);
 }
 
-/// Another value than the one that is there; the same one may be written by all.
+/// A write of another value is a race; all warps may write the same value.
 #[test]
 fn a_missing_barrier_between_writes() {
     let body = "setp.ge.u32 %p1, %r1, 32;\nmov.b32 %r3, 1;\nmov.b32 %r4, 2;\n@%p1 bra L;\nst.shared.b32 [%r2], %r3;\nL:\nbar.sync 0;\n\
         @!%p1 bra M;\nst.shared.b32 [%r2], %r4;\nM:";
     let ptx = kernel("sm_80", 64, 64, body);
     let broken = rule("SIM036", &ptx, "bar.sync 0;\n", "", &[]);
-    assert!(broken.errors.contains("wrote something else"), "{}", broken.errors);
+    assert!(broken.errors.contains("wrote another value"), "{}", broken.errors);
     let same = kernel("sm_80", 64, 64, &body.replace("mov.b32 %r4, 2;", "mov.b32 %r4, 1;").replace("bar.sync 0;\n", ""));
     assert!(run(&same, &["--races", "error"]).errors.is_empty());
 }
 
-/// Each half waits where the other one never comes.
+/// Each half waits at a barrier that the other half never reaches.
 #[test]
 fn a_deadlock_names_the_waits_of_each_warp() {
     let body = "setp.ge.u32 %p1, %r1, 32;\n@%p1 bra L;\nbarrier.sync 2, 64;\nbra M;\nL:\nbarrier.sync 2, 64;\nM:";
     let broken = rule("SIM040", &kernel("sm_80", 64, 64, body), "L:\nbarrier.sync 2", "L:\nbarrier.sync 3", &[]);
-    for who in
-        ["warp 0, line 18, waits for barrier 2, at which 32 of 64", "warp 1, line 21, waits for barrier 3, at which 32 of 64"]
-    {
+    for who in ["warp 0, line 18, waits for barrier 2, where 32 of 64", "warp 1, line 21, waits for barrier 3, where 32 of 64"] {
         assert!(broken.errors.contains(who), "{}", broken.errors);
     }
 }
@@ -110,7 +108,7 @@ fn the_barrier_of_a_cluster() {
 fn barriers_with_wrong_counts() {
     let ptx = kernel("sm_80", 64, 64, "barrier.sync 1, 64;");
     let broken = rule("SIM040", &ptx, "1, 64", "1, 96", &[]);
-    assert!(broken.errors.contains("barrier 1, at which 64 of 96 threads are"), "{}", broken.errors);
+    assert!(broken.errors.contains("barrier 1, where 64 of 96 threads have arrived"), "{}", broken.errors);
     rule("SIM050", &ptx, "1, 64", "1, 60", &[]);
     rule("SIM050", &ptx, "1, 64", "16, 64", &[]);
     let ptx = kernel("sm_80", 64, 64, "setp.lt.u32 %p1, %r1, 32;\n@%p1 bra L;\nbar.sync 2, 64;\nbra M;\nL:\nbar.sync 2, 64;\nM:");
@@ -125,7 +123,7 @@ fn lanes_missing_from_a_collective() {
     let ptx = kernel("sm_80", 32, 64, body);
     assert_eq!(word(&run(&ptx, &[]), 0), 6);
     let broken = rule("SIM040", &ptx, "mov.b32 %r3, 6;\n", "W: bra W2;\nW2: bar.warp.sync 0xffffffff;\n", &[]);
-    assert!(broken.errors.contains("its lanes 0-15 to come"), "{}", broken.errors);
+    assert!(broken.errors.contains("its lanes 0-15 to reach"), "{}", broken.errors);
     rule("SIM052", &ptx, "31, 31, -1", "31, 31, 0xffff", &[]);
 }
 
@@ -142,7 +140,7 @@ fn mbarriers_with_wrong_counts() {
 }
 
 #[test]
-fn traps_loops_and_what_is_printed() {
+fn traps_loops_and_printed_text() {
     let ptx = kernel("sm_80", 32, 64, "setp.eq.b32 %p1, %r1, 77;\n@%p1 trap;");
     rule("SIM060", &ptx, "77", "7", &[]);
     let ptx = kernel("sm_80", 32, 64, "L:\nadd.s32 %r3, %r1, 1;\nsetp.eq.b32 %p1, %r1, 77;\n@%p1 bra L;");

@@ -1,10 +1,10 @@
-//! Tensor maps from the recipes of the PTX and from the callback of a host object, used by a copy.
+//! Tensor maps from recipes in the PTX and from the callback of a host object, used by a copy.
 
 mod support;
 
 use support::{Case, Outcome, kernel, words};
 
-/// Copies a box of 8 by 4 words, at column 4 of row 2, to the start of the output.
+/// Copies a tile of 8 by 4 words, at column 4 of row 2, to the start of the output.
 const COPY: &str = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 1;\n@!%p1 mbarrier.init.shared.b64 [smem+512], %r3;\nbar.sync 0;\n\
     mov.b32 %r9, 128;\nmov.b64 %rd5, k_param_1;\ncvta.param.u64 %rd6, %rd5;\n@%p1 bra W;\n\
     mbarrier.arrive.expect_tx.shared.b64 _, [smem+512], %r9;\n\
@@ -22,7 +22,7 @@ fn run(ptx: &str, options: &[&str], files: &[(&str, Vec<u8>)]) -> Outcome {
     Case { ptx, grid: [1, 1, 1], buffer: words(256), options, files }.run()
 }
 
-/// A tensor of 16 columns; the box begins at word 36, and what it has beyond the columns is zero.
+/// A tensor of 16 columns. The tile begins at word 36; its elements outside the tensor are zero.
 fn expect_tma_tile(outcome: &Outcome, columns: u32) {
     assert_eq!(outcome.code, 0, "{}", outcome.errors);
     for at in 0..32u32 {
@@ -52,7 +52,8 @@ fn recipes_of_the_file() {
     refused(&copy(&format!("{HEAD}{}", RECIPE.replace("dims:[", "dims:("))), "does not parse");
 }
 
-/// A callback as compilers make them, but in C: it finds the address at 0 and the map at 48, which is 64-aligned in the bank.
+/// A callback like those that compilers generate, but in C. It reads the address at 0 and writes the map at 48, which is 64-byte
+/// aligned in the bank.
 const CALLBACK: &str = r#"
 #include <stdint.h>
 static int changed(void *a, void *b, void *c, uint8_t *params) {
@@ -86,16 +87,16 @@ fn callbacks_run_only_when_allowed() {
     expect_tma_tile(&run(&ptx, &options, &[("host.o", good.clone())]), 16);
     assert_eq!(run(&ptx, &options[..2], &[("host.o", good.clone())]).code, 2);
     let failing = run(&ptx, &options, &[("host.o", object("1").unwrap())]);
-    assert!(failing.code == 4 && failing.errors.contains("it failed"), "{}", failing.errors);
+    assert!(failing.code == 4 && failing.errors.contains("callback failed: it exited"), "{}", failing.errors);
     let other = run(&ptx.replace("entry k(", "entry q(").replace("k_param", "q_param"), &options, &[("host.o", good)]);
-    assert!(other.errors.contains("it knows no kernel 'q'"), "{}", other.errors);
+    assert!(other.errors.contains("the object has no kernel 'q'"), "{}", other.errors);
     let broken = run(&ptx, &options, &[("host.o", b"no object".to_vec())]);
-    assert!(broken.errors.contains("it does not link"), "{}", broken.errors);
+    assert!(broken.errors.contains("linking failed"), "{}", broken.errors);
 }
 
-/// Its hidden pointer is for drivers that give CTAs no memory, and the callback asks what there is of it.
+/// The kernel's hidden pointer is for drivers without per-CTA memory. The callback queries the memory size.
 #[test]
-fn callbacks_of_kernels_with_memory_for_ctas() {
+fn callbacks_of_kernels_with_per_cta_memory() {
     let Some(object) = object("*(int *)a | *(int *)b | *(int *)c") else {
         eprintln!("skipped: no C compiler");
         return;

@@ -1,8 +1,8 @@
-//! Makes a Tile IR program smaller, as long as something is_interesting of it: functions and globals go, then ops with their regions, then
-//! extents and types become smaller ones, again and again until nothing more does.
+//! Test-case reduction for Tile IR programs. It removes functions and globals, then ops with their regions, and then simplifies
+//! extents and types. It repeats until no step makes progress.
 //!
-//! Every candidate is a verified program. The caller says of which the matter of interest still is_interesting; `tile-fuzz` asks whether the
-//! stages still disagree, `tile-reduce` a command.
+//! Every candidate is a verified program. The caller's predicate decides whether a candidate is still interesting: `tile-fuzz`
+//! checks whether the stages still disagree, and `tile-reduce` runs a command.
 
 mod literals;
 mod ops;
@@ -10,7 +10,7 @@ mod ops;
 use base::{DebugInfo, Envelope, Payload};
 use tileir::Module;
 
-/// A program with the locations that its ops have.
+/// A program with the source locations of its ops.
 #[derive(Clone)]
 pub struct Program {
     pub module: Module,
@@ -18,7 +18,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// How much there is of it: the length of its text.
+    /// Returns the program's size: the length of its text.
     pub fn size(&self) -> usize {
         tileir::text::print(&self.module, None).len()
     }
@@ -30,7 +30,7 @@ impl Program {
     }
 }
 
-/// The smallest program found of which `is_interesting` is true, from one of which it is.
+/// Returns the smallest program found for which `is_interesting` is true. It must be true for the input.
 pub fn reduce(program: Program, is_interesting: &mut dyn FnMut(&Program) -> bool) -> Program {
     let mut best = program;
     loop {
@@ -44,7 +44,7 @@ pub fn reduce(program: Program, is_interesting: &mut dyn FnMut(&Program) -> bool
     }
 }
 
-/// Takes a candidate if it is a program at all and the matter is_interesting of it.
+/// Accepts a candidate if it is valid and still interesting.
 fn take(best: &mut Program, candidate: Program, is_interesting: &mut dyn FnMut(&Program) -> bool) -> bool {
     let accepted = candidate.is_valid() && is_interesting(&candidate);
     if accepted {
@@ -92,7 +92,7 @@ return
 "#;
 
     #[test]
-    fn unneeded_ops_are_removed() {
+    fn unused_ops_are_removed() {
         let mut debug = DebugInfo::default();
         let module = tileir::text::parse(PROGRAM, "test", 1, &mut debug).unwrap();
         let mut asked = 0;

@@ -1,11 +1,11 @@
-//! Smaller extents and simpler types, as changes of tokens in the program's text: a number or a type becomes another one everywhere,
-//! so that what belongs together still fits.
+//! Reduces extents and types by token replacement in the program's text. A number or type is replaced everywhere, so that related
+//! shapes stay consistent.
 
 use crate::{Program, take};
 use base::DebugInfo;
 use std::collections::BTreeSet;
 
-/// Types, and what is tried in their place.
+/// Types and their simpler replacements.
 const SIMPLER: [(&str, &str); 9] = [
     ("f64", "f32"),
     ("f16", "f32"),
@@ -37,7 +37,7 @@ fn extent(token: &str) -> Option<u64> {
     token.parse().ok().filter(|number| *number > 1)
 }
 
-/// The program with one token for another, where the matter still is_interesting.
+/// Replaces a token by another everywhere, if the program stays interesting.
 fn replace(best: &mut Program, from: &str, to: &str, is_interesting: &mut dyn FnMut(&Program) -> bool) -> bool {
     let text = tileir::text::print(&best.module, None);
     let mut changed = String::with_capacity(text.len());
@@ -57,7 +57,7 @@ fn replace(best: &mut Program, from: &str, to: &str, is_interesting: &mut dyn Fn
     take(best, Program { module, debug }, is_interesting)
 }
 
-/// The tokens of types, with their places: `tile<64x32xf32>` has `64`, `32` and `f32`. Names of values are none.
+/// Returns the tokens of types with their offsets: `tile<64x32xf32>` has `64`, `32` and `f32`. Value names are not tokens.
 fn tokens(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     let parts = text.split_inclusive(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '%' && c != '@');
@@ -68,7 +68,7 @@ fn tokens(text: &str) -> impl Iterator<Item = (usize, &str)> {
     parts.filter(|(_, part)| !part.starts_with(['%', '@'])).flat_map(|(at, part)| in_shape(at, part))
 }
 
-/// `64x32xf32` in its parts_of_token; any other token as it is.
+/// Splits `64x32xf32` into its parts and returns any other token unchanged.
 fn in_shape(at: usize, part: &str) -> Vec<(usize, &str)> {
     if !part.starts_with(|c: char| c.is_ascii_digit()) {
         return vec![(at, part)];

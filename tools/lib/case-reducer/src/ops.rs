@@ -1,4 +1,4 @@
-//! A program without some of its ops: what they gave and is still needed becomes a constant.
+//! Removes ops. A constant replaces each removed result that other ops need.
 
 use crate::{Program, take};
 use base::Loc;
@@ -9,7 +9,7 @@ use numerics::float::Overflow;
 use tileir::module::Constant;
 use tileir::{Element, Module, Op, Type};
 
-/// Drops ops, many at a time first, from the end to the beginning.
+/// Removes ops in chunks, large chunks first, from the end to the beginning.
 pub(crate) fn without_ops(best: &mut Program, is_interesting: &mut dyn FnMut(&Program) -> bool) {
     for function in 0..best.module.functions.len() {
         let mut size = in_order(&best.module, function).len().next_power_of_two();
@@ -29,7 +29,7 @@ pub(crate) fn without_ops(best: &mut Program, is_interesting: &mut dyn FnMut(&Pr
     }
 }
 
-/// Puts what is in a region in the place of the op that has the region.
+/// Replaces an op by the contents of its regions.
 pub(crate) fn without_regions(best: &mut Program, is_interesting: &mut dyn FnMut(&Program) -> bool) {
     for function in 0..best.module.functions.len() {
         for op in in_order(&best.module, function) {
@@ -59,7 +59,7 @@ fn unwrap(module: &mut Module, function: usize, op: OpId) -> Option<()> {
     drop_one(module, function, op)
 }
 
-/// The ops of a function that could go, outer ones before those in them.
+/// Returns the removable ops of a function, outer ops before inner ones.
 fn in_order(module: &Module, function: usize) -> Vec<OpId> {
     let function = &module.functions[function];
     let mut found = Vec::new();
@@ -78,7 +78,7 @@ fn in_order(module: &Module, function: usize) -> Vec<OpId> {
     found
 }
 
-/// Drops ops from their blocks. Gives whether any went.
+/// Removes ops from their blocks. Returns whether any was removed.
 fn without(module: &mut Module, function: usize, chosen: &[OpId]) -> bool {
     let mut any = false;
     for op in chosen {
@@ -87,7 +87,7 @@ fn without(module: &mut Module, function: usize, chosen: &[OpId]) -> bool {
     any
 }
 
-/// The block that an op is in, and its place there.
+/// Returns the block of an op and the op's index in it.
 fn place(module: &Module, function: usize, op: OpId) -> Option<(Block, usize)> {
     let blocks = &module.functions[function].body.blocks;
     blocks.iter().find_map(|(id, block)| Some((id, block.ops.iter().position(|other| *other == op)?)))
@@ -106,7 +106,7 @@ fn drop_one(module: &mut Module, function: usize, op: OpId) -> Option<()> {
     Some(())
 }
 
-/// Those of the values that an op uses.
+/// Returns the values that remaining ops use.
 fn needed(module: &Module, function: usize, values: &[Value]) -> Vec<Value> {
     let body = &module.functions[function].body;
     let mut found: Vec<Value> = Vec::new();
@@ -120,7 +120,7 @@ fn needed(module: &Module, function: usize, values: &[Value]) -> Vec<Value> {
     found
 }
 
-/// Makes ops, still to be placed, that give what these values were needed for.
+/// Creates unplaced ops that replace the used values.
 fn replace_values(module: &mut Module, function: usize, values: &[Value]) -> Option<Vec<OpId>> {
     let mut made = Vec::new();
     for value in needed(module, function, values) {
@@ -142,7 +142,7 @@ fn replace_values(module: &mut Module, function: usize, values: &[Value]) -> Opt
     Some(made.into_iter().map(|(_, _, op)| op).collect())
 }
 
-/// An op that gives a value of this type out of nothing: ones, or a token.
+/// Returns an op without operands that produces a value of this type: ones, or a token.
 fn stand_in(module: &mut Module, ty: tileir::TypeId) -> Option<Op> {
     match &module.types[ty] {
         Type::Tile { element: Element::Scalar(scalar), .. } => {

@@ -1,5 +1,5 @@
-//! Runs one program at every stage, as processes, and compares what it leaves in memory and what it prints. `tile-fuzz` asks this of
-//! random programs, `tile-validate` of a user's.
+//! Differential testing: runs one program at every stage, as processes, and compares output buffers and printed text. `tile-fuzz`
+//! tests random programs, and `tile-validate` tests a user's program.
 
 use base::diag::{Diagnostic, Result};
 use numerics::Scalar;
@@ -9,53 +9,53 @@ use std::time::Duration;
 /// All checks but `padding`. Reason: every stage loads zeros for undetermined padding, so its results are comparable.
 const CHECKS: &str = "--check=memory,init,token,race,assume,facts,divide,order";
 
-/// Memory that is compared at the end.
+/// An output buffer to compare.
 #[derive(Clone, Debug)]
 pub struct Output {
     pub name: String,
     pub scalar: Scalar,
-    /// How far an element may be off, relative to its size or to one; zero: not by a bit.
+    /// The permitted error of an element, relative to max(magnitude, 1). Zero requires equal bits.
     pub tolerance: f64,
-    /// What must be there, where that is known without executing anything.
+    /// The expected contents, if they are known without execution.
     pub expected: Option<Vec<u8>>,
 }
 
-/// What came of one program on one target.
+/// The result for one program on one target.
 pub enum Outcome {
     Same,
-    /// A stage or executor says that it does not do this.
+    /// A stage or executor does not support the program.
     Unsupported(String),
-    /// A stage or executor was stopped: it took longer than one may.
+    /// A stage or executor exceeded its time limit.
     Unfinished(String),
     Wrong(String),
 }
 
-/// Where and for what the stages are run.
+/// Configuration of the stages.
 #[derive(Clone, Debug)]
 pub struct Bench {
-    /// Where the tools are.
+    /// The directory of the tools.
     pub tools: PathBuf,
     pub level: String,
     pub target: String,
-    /// What tile-lower-as and tile-sched are reported to decide.
+    /// Optimisation decisions that the caller forces in tile-lower-as and tile-sched.
     pub lowering: Vec<String>,
     pub scheduling: Vec<String>,
-    /// How long one process may take.
+    /// Time limit per process.
     pub patience: Duration,
-    /// Whether other programs are compared at the same time: then no process needs threads of its own.
+    /// Whether other programs are compared concurrently. If so, each process is single-threaded.
     pub runs_concurrently: bool,
 }
 
-/// What the message begins with where the program itself does not leave what is known.
+/// Prefix of the message if the source program itself does not produce the expected contents.
 pub const UNEXPECTED: &str = "unexpected: ";
 
-/// A run of a tool that went well, with what it printed, or what came of the program.
+/// A successful run of a tool with its output, or the outcome that ends the comparison.
 enum Ran {
     Done(String),
     Failed(Outcome),
 }
 
-/// How a file of a stage is made, and how it is executed, once for each list of options.
+/// How a stage generates a file, and the option lists with which an executor runs the file.
 struct Step<'a> {
     tool: &'a str,
     args: Vec<&'a str>,
@@ -64,13 +64,13 @@ struct Step<'a> {
     runs: &'a [&'a [&'a str]],
 }
 
-/// With asynchronous work as early as may be, and as late.
+/// Options for the earliest and the latest delivery of asynchronous work.
 const EARLY: &[&str] = &["--races=error", "--delivery=early"];
 const LATE: &[&str] = &["--races=error", "--delivery=late", "--schedule-seed=7"];
 
 impl Bench {
-    /// Runs a tool. Exit code 3 is its way to say that it does not do something, 4 that its surroundings lack something: no
-    /// program is to blame for that.
+    /// Runs a tool. Exit code 3 means that the tool does not support the program. Exit code 4 means an environment error, which is
+    /// not the program's fault.
     fn run(&self, tool: &str, args: &[&str]) -> Result<Ran> {
         let path = self.tools.join(tool);
         let failed = |why: String| Diagnostic::io("FUZ001", format!("{}: {why}", path.display()));
@@ -97,8 +97,9 @@ impl Bench {
         })
     }
 
-    /// Every stage must leave what the program itself does. The program itself is also checked for what would leave freedom, and
-    /// must leave what is known without executing it. The folder has it as `k.tile`, and its launch as `launch.json`.
+    /// Checks that every stage produces the results of the source program. The source program itself runs under `--check`, because
+    /// only determinate programs are comparable. It must also produce the expected contents. The folder contains `k.tile` and
+    /// `launch.json`.
     pub fn compare(&self, outputs: &[Output], folder: &Path) -> Result<Outcome> {
         let path = |name: &str| folder.join(name).to_string_lossy().into_owned();
         let (tile, aa, atoms, sched, ptx) = (path("k.tile"), path("k.aa"), path("k.as"), path("k.sched"), path("k.ptx"));
@@ -120,7 +121,7 @@ impl Bench {
             step("tile-ptx", vec![&sched, "-o", &ptx], &ptx, "tile-sim", &[EARLY, LATE]),
         ];
         if ["0", "1"].contains(&&*self.level) {
-            // Nothing is pipelined: there is nothing between, and nothing asynchronous.
+            // Without pipelining, there is no intermediate phase and no asynchronous work.
             steps[3].args[0] = &atoms;
             steps[4].runs = &[EARLY];
             steps.remove(2);
@@ -141,7 +142,7 @@ impl Bench {
         Ok(Outcome::Same)
     }
 
-    /// What goes wrong when a file is executed, if anything does.
+    /// Executes a file and returns the outcome if its results differ.
     fn agrees(
         &self,
         outputs: &[Output],
@@ -177,7 +178,7 @@ impl Bench {
     }
 }
 
-/// Blocks print in any order.
+/// Tile blocks print in any order.
 fn sorted(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
@@ -189,7 +190,7 @@ fn read(output: &Output, folder: &Path) -> Result<Vec<u8>> {
     std::fs::read(&path).map_err(|error| Diagnostic::io("FUZ002", format!("{}: {error}", path.display())))
 }
 
-/// What two runs left.
+/// Returns the first difference between the outputs of two runs.
 fn difference(outputs: &[Output], expected_dir: &Path, got: &Path) -> Result<Option<String>> {
     for output in outputs {
         let differs = differs(output, &read(output, expected_dir)?, &read(output, got)?);
@@ -200,7 +201,7 @@ fn difference(outputs: &[Output], expected_dir: &Path, got: &Path) -> Result<Opt
     Ok(None)
 }
 
-/// What a run left, where it is known without executing anything.
+/// Returns the first difference from the expected contents.
 fn unexpected(outputs: &[Output], got: &Path) -> Result<Option<String>> {
     for output in outputs {
         let Some(expected) = &output.expected else { continue };
@@ -231,7 +232,7 @@ fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// Both NaN, or not farther apart than the tolerance allows.
+/// Returns whether both values are NaN or differ by at most the tolerance.
 fn is_equal(scalar: Scalar, want: u64, got: u64, tolerance: f64) -> bool {
     if scalar.is_int() {
         return false;

@@ -1,4 +1,4 @@
-//! Executes `.aa`: the same whole tiles as Tile IR, with memory made explicit.
+//! Executes `.aa` (TileAA): complete tiles as in Tile IR, with explicit memory operands and tokens.
 
 use crate::check::stride_assumptions::{self, Use};
 use crate::check::{Check, assume, facts};
@@ -22,7 +22,7 @@ pub(crate) struct AaProgram<'a> {
     pub(crate) function: &'a Function,
     pub(crate) debug: &'a DebugInfo,
     pub(crate) globals: BTreeMap<String, u64>,
-    /// The assumptions that only strides of tensor views depend on.
+    /// The `assume` ops whose results only strides of tensor views use.
     of_strides: BTreeSet<OpId>,
 }
 
@@ -49,7 +49,7 @@ impl<'a> AaProgram<'a> {
 }
 
 impl AaProgram<'_> {
-    /// Whether blocks may wait for each other, or show each other memory, so that they must run in turns.
+    /// Returns whether tile blocks may synchronise or observe each other's writes, so that they must run in turns.
     pub(crate) fn synchronises(&self) -> bool {
         self.function.body.walk(self.function.region).into_iter().any(|op| match &self.function.body.ops[op].kind {
             Op::AtomicRmw { .. } | Op::AtomicCas { .. } | Op::ReduceView { .. } => true,
@@ -79,7 +79,7 @@ impl AaProgram<'_> {
         })
     }
 
-    /// The access that an op makes.
+    /// Returns the memory access of an op.
     fn request<'a>(&self, op: OpId, kind: &'a Op, env: &Env<'_>) -> Option<(Request<'a>, Manner)> {
         let get = |id: &Id| env.tile(*id).clone();
         let some = |id: &Option<Id>| id.map(|id| env.tile(id).clone());
@@ -97,7 +97,7 @@ impl AaProgram<'_> {
                 Request::ReduceView { tile: get(tile), view: env.view(*view), index: all(index), in_bounds, mode: *mode },
                 manner(token, order),
             ),
-            // Of the only copy there is, every reduction is the copy itself.
+            // The interpreter models one device, so a multicast reduction over devices is a plain load.
             Op::MulticastLoad { view, index, token, order, in_bounds, .. } => {
                 (Request::LoadView { view: env.view(*view), index: all(index), in_bounds }, manner(token, order))
             }
@@ -106,7 +106,7 @@ impl AaProgram<'_> {
                 (Request::MulticastStore { tile, view, index, in_bounds, reduction: write.reduction() }, manner(token, order))
             }
             Op::Load { ptr, mask, other, token, order, .. } => {
-                let (elem, _) = self.types(op)[0].tile().expect("the verifier holds that a load gives a tile");
+                let (elem, _) = self.types(op)[0].tile().expect("the verifier guarantees that a load gives a tile");
                 (Request::Load { pointers: get(ptr), elem, mask: some(mask), other: some(other) }, manner(token, order))
             }
             Op::Store { ptr, value, mask, token, order, .. } => {
@@ -192,7 +192,7 @@ impl AaProgram<'_> {
         }
     }
 
-    /// Checks the assumptions about strides of dimensions with more than one element, and the facts of the file about those.
+    /// Checks the assumptions and recorded facts about strides of dimensions with more than one element.
     fn check_strides(&self, op: OpId, strides: &[Id], results: &Results, env: &mut Env<'_>) {
         let Some(Value::Tensor(tensor)) = results.first() else { return };
         let body = &self.function.body;
@@ -213,7 +213,7 @@ impl AaProgram<'_> {
         }
     }
 
-    /// The table is in the order of values.
+    /// Checks recorded facts. The fact table is sorted by value.
     fn check_facts(&self, op: OpId, results: &Results, env: &mut Env<'_>) {
         let (node, table) = (&self.function.body.ops[op], &self.function.attrs.facts);
         for (id, value) in node.results.iter().zip(results) {
@@ -221,7 +221,7 @@ impl AaProgram<'_> {
             if let (Some(known), Value::Tile(tile)) = (known, value)
                 && let Some(violation) = facts::violation(known, tile)
             {
-                env.world.report(Check::Facts, node.loc, format!("what the file says of {id} does not hold: {violation}"));
+                env.world.report(Check::Facts, node.loc, format!("the recorded fact about {id} does not hold: {violation}"));
             }
         }
     }

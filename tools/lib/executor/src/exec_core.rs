@@ -1,4 +1,4 @@
-//! The ops that `.aa`, `.as` and `.sched` share, on whole tiles.
+//! Executes the core dialect, the ops that `.aa`, `.as` and `.sched` share, on complete tiles.
 
 use crate::check::stride_assumptions::Use;
 use crate::exec::{Control, Env, Results, effects};
@@ -15,16 +15,16 @@ use smallvec::smallvec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The types of a format, as far as the shared ops make values of them.
+/// The types of a format, as far as core ops construct values of them.
 pub(crate) trait Typed {
     fn tile(&self) -> Option<(Elem, Shape)>;
     fn memref(&self) -> Option<&MemRef>;
     fn view(&self) -> Option<&core_dialect::tile::View>;
 }
 
-/// What is known besides the op.
+/// The context of an op.
 pub(crate) struct Context<'a, T> {
-    /// The types of its results.
+    /// The result types.
     pub(crate) types: Vec<&'a T>,
     pub(crate) loc: Loc,
     pub(crate) debug: &'a DebugInfo,
@@ -34,11 +34,11 @@ pub(crate) struct Context<'a, T> {
 
 impl<T: Typed> Context<'_, T> {
     pub(crate) fn tile_type(&self) -> (Elem, Shape) {
-        self.types[0].tile().expect("the verifier holds that the result is a tile")
+        self.types[0].tile().expect("the verifier guarantees that the result is a tile")
     }
-    /// A scalar of the type of result `index`.
+    /// Returns a scalar with the type of result `index`.
     fn integer(&self, index: usize, value: i64) -> Value {
-        let (elem, _) = self.types[index].tile().expect("the verifier holds that the result is a scalar");
+        let (elem, _) = self.types[index].tile().expect("the verifier guarantees that the result is a scalar");
         Value::Tile(Tile::scalar(elem, value as u64 & elem.carrier().mask()))
     }
 }
@@ -58,7 +58,7 @@ pub(crate) fn control(op: &Core) -> Control<'_> {
     }
 }
 
-/// What an op does with strides.
+/// Classifies how an op uses strides.
 pub(crate) fn uses(op: &Core) -> Use<'_> {
     match op {
         Core::Assume { value, .. } => Use::Assume(*value),
@@ -67,13 +67,13 @@ pub(crate) fn uses(op: &Core) -> Use<'_> {
     }
 }
 
-/// The strides, of those that the type leaves open, of dimensions with more than one element.
+/// Returns the dynamic strides of dimensions with more than one element.
 pub(crate) fn strides_in_use<'a>(memref: &'a MemRef, strides: &'a [Id], sizes: &'a [i64]) -> impl Iterator<Item = Id> + 'a {
     let open = (0..memref.strides.len()).filter(|dim| memref.strides[*dim].is_none());
     open.zip(strides).filter(|(dim, _)| sizes[*dim] > 1).map(|(_, stride)| *stride)
 }
 
-/// Whether it can be the body of a reduction that is run for many elements at once.
+/// Returns whether the op may occur in a reduction body that runs for many elements at once.
 pub(crate) fn is_elementwise(op: &Core) -> bool {
     op.is_elementwise() && !matches!(op, Core::Assume { .. }) || matches!(op, Core::Constant { .. } | Core::Yield { .. })
 }
@@ -120,17 +120,17 @@ pub(crate) fn execute<T: Typed>(op: &Core, context: &Context<'_, T>, env: &mut E
                 .state
                 .stolen_blocks
                 .get(iteration)
-                .expect("the verifier holds that it is an iteration of the work-stealing loop");
+                .expect("the verifier guarantees that it is an iteration of the work-stealing loop");
             tile(Tile::i32(index[*axis as usize].into()))
         }
         Core::ClusterRank {} => tile(Tile::i32(env.state.block_position.rank.into())),
         Core::GlobalAddress { name } => match context.globals.get(name) {
             Some(address) => tile(Tile::scalar(context.tile_type().0, *address)),
-            None => Err(Diagnostic::invalid("RUN030", format!("no global is called '{name}'"))),
+            None => Err(Diagnostic::invalid("RUN030", format!("no global is named '{name}'"))),
         },
         Core::Alloca { count, align, .. } => {
             let (elem, _) = context.tile_type();
-            let Elem::Ptr { pointee, .. } = elem else { panic!("the verifier holds that an allocation is a pointer") };
+            let Elem::Ptr { pointee, .. } = elem else { panic!("the verifier guarantees that an allocation is a pointer") };
             let bytes = count.saturating_mul(memory_bits(pointee).into()).div_ceil(8);
             tile(Tile::scalar(elem, env.world.allocate(bytes, *align)?))
         }
@@ -139,7 +139,7 @@ pub(crate) fn execute<T: Typed>(op: &Core, context: &Context<'_, T>, env: &mut E
             let tokens: Vec<_> = tokens.iter().map(|id| env.token(Some(*id))).collect();
             Ok(smallvec![Value::Token(env.world.join(&tokens))])
         }
-        // One grid runs at a time, and an address is the same memory under every pointer: there is nothing to wait for.
+        // One grid runs at a time, and every pointer to an address refers to the same memory. There is nothing to wait for.
         Core::AliasFence { token } => Ok(smallvec![Value::Token(env.token(Some(*token)))]),
         Core::GridWait { token } | Core::GridLaunch { token } => Ok(smallvec![Value::Token(env.token(*token))]),
         Core::Assert { cond, message } => effects::assert(&env.tile(*cond).clone(), message, context.debug, context.loc, env),
@@ -157,7 +157,7 @@ pub(crate) fn execute<T: Typed>(op: &Core, context: &Context<'_, T>, env: &mut E
         | Core::Yield { .. }
         | Core::Continue { .. }
         | Core::Break { .. }
-        | Core::Return {} => unreachable!("'{}' is followed by the interpreter's loop", op.mnemonic()),
+        | Core::Return {} => unreachable!("the interpreter's loop handles '{}'", op.mnemonic()),
     }
 }
 
@@ -176,7 +176,7 @@ pub(crate) fn elementwise<T: Typed>(op: &Core, context: &Context<'_, T>, env: &E
     }
 }
 
-/// Ops that move elements, and constants.
+/// Executes ops that move elements, and constants.
 fn rearranged<T: Typed>(op: &Core, context: &Context<'_, T>, env: &Env<'_>) -> Result<Tile> {
     let numbers = |indices: &[Id]| -> Vec<u64> { indices.iter().map(|id| env.tile(*id).first()).collect() };
     let outside = || Diagnostic::invalid("RUN032", "a slice outside the tile");
@@ -212,8 +212,8 @@ fn view_op<T: Typed>(op: &Core, context: &Context<'_, T>, env: &Env<'_>) -> Resu
     let integers = |values: &[i64]| values.iter().enumerate().map(|(i, value)| context.integer(i, *value)).collect();
     match op {
         Core::MakeMemRef { base, sizes, strides } => {
-            let memref = context.types[0].memref().expect("the verifier holds that the result is a memref");
-            // Extents are unsigned, strides may be negative.
+            let memref = context.types[0].memref().expect("the verifier guarantees that the result is a memref");
+            // Extents are unsigned; strides may be negative.
             let mut sizes = sizes.iter().map(|id| env.tile(*id).first().min(i64::MAX as u64) as i64);
             let mut strides = strides.iter().map(|id| env.tile(*id).first_signed());
             let fill = |known: &[Option<u64>], given: &mut dyn Iterator<Item = i64>| -> Vec<i64> {
@@ -227,7 +227,7 @@ fn view_op<T: Typed>(op: &Core, context: &Context<'_, T>, env: &Env<'_>) -> Resu
             }))]
         }
         Core::MakeView { memref } => {
-            let view = context.types[0].view().expect("the verifier holds that the result is a view");
+            let view = context.types[0].view().expect("the verifier guarantees that the result is a view");
             smallvec![Value::View(Arc::new(View {
                 tensor: env.tensor(*memref),
                 tile: view.tile.clone(),
@@ -238,11 +238,11 @@ fn view_op<T: Typed>(op: &Core, context: &Context<'_, T>, env: &Env<'_>) -> Resu
         }
         Core::MemRefShape { memref } => integers(&env.tensor(*memref).sizes),
         Core::ViewShape { view } => integers(&env.view(*view).index_space()),
-        _ => unreachable!("called for view ops only"),
+        _ => unreachable!("handles view ops only"),
     }
 }
 
-/// The bytes of a global's initial value.
+/// Returns the bytes of a global's initial value.
 pub(crate) fn global_bytes(global: &core_dialect::tile::Global) -> Vec<u8> {
     let shape: Shape = [global.count as u32].into_iter().collect();
     debug_assert_eq!(element_count(&shape) as u64, global.count);

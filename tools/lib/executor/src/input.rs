@@ -1,4 +1,4 @@
-//! The program: a file of any of the four formats, and one of its kernels.
+//! A program (a file of any of the four formats) and its kernels.
 
 use crate::exec_aa::AaProgram;
 use crate::exec_as::{self, DistributedProgram, Step};
@@ -23,7 +23,7 @@ use sched::Phase;
 use std::collections::BTreeMap;
 use tileir::Type;
 
-/// Where the program's globals are.
+/// Base address of the program's globals.
 const GLOBALS: u64 = 0x4000_0000_0000_0000;
 
 /// A program: a file of any of the four formats.
@@ -44,13 +44,13 @@ pub struct Kernel<'a> {
 }
 
 impl Input {
-    /// The file decides what it is.
+    /// Reads a program. The file contents determine the format.
     pub fn read(session: &mut Session) -> Result<Input> {
         let input = session.input()?;
         Input::decode(session, &input)
     }
 
-    /// The same, where the order of accesses in a `.sched` is not checked.
+    /// Reads a program without running the hazard checker on a `.sched` file.
     pub fn read_unchecked(session: &mut Session) -> Result<Input> {
         let input = session.input()?;
         match sniff(&input.bytes) {
@@ -67,7 +67,7 @@ impl Input {
             tileaa::Module::FORMAT => session.decode(input).map(Input::Aa),
             tileas::Module::FORMAT => session.decode(input).map(Input::As),
             sched::Module::FORMAT => session.decode(input).map(Input::Sched),
-            // Bytecode and its text are programs too.
+            // Any other input is Tile IR bytecode or its text form.
             _ => {
                 input.refuse_cut()?;
                 let producer = session.producer();
@@ -91,7 +91,7 @@ impl Input {
         }
     }
 
-    /// The target that the file is for, from `.as` on.
+    /// Returns the target of the file. Formats before `.as` have none.
     pub fn target(&self) -> Option<Target> {
         match self {
             Input::Tile(_) | Input::Aa(_) => None,
@@ -100,17 +100,17 @@ impl Input {
         }
     }
 
-    /// The kernel named, or the only one.
+    /// Returns the named kernel, or the only kernel.
     pub fn kernel(&self, name: Option<&str>) -> Result<Kernel<'_>> {
         let names = self.names();
         let index = match (name, &names[..]) {
             (_, []) => return Err(Diagnostic::invalid("RUN067", "the file has no kernel")),
             (Some(name), _) => names.iter().position(|known| *known == name).ok_or_else(|| {
-                Diagnostic::usage("RUN060", format!("no kernel is called '{name}'; there are: {}", names.join(", ")))
+                Diagnostic::usage("RUN060", format!("no kernel is named '{name}'; the file has: {}", names.join(", ")))
             })?,
             (None, [_]) => 0,
             (None, _) => {
-                let message = format!("name one of the kernels with --entry: {}", names.join(", "));
+                let message = format!("select a kernel with --entry: {}", names.join(", "));
                 return Err(Diagnostic::usage("RUN061", message));
             }
         };
@@ -143,7 +143,7 @@ fn scalars(ids: &[Value], ty: impl Fn(Value) -> Option<Elem>) -> Result<Vec<Elem
 }
 
 impl Kernel<'_> {
-    /// The types of the parameters, as launches know them.
+    /// Returns the parameter types in the form that launch descriptions use.
     pub fn param_types(&self) -> Vec<ParamType> {
         let of = |ty: &Elem| match ty {
             Elem::Scalar(scalar) => ParamType::Scalar(*scalar),
@@ -152,7 +152,7 @@ impl Kernel<'_> {
         self.types.iter().map(of).collect()
     }
 
-    /// The ops of the kernel.
+    /// Returns the ops of the kernel.
     pub fn listing(&self) -> Listing {
         fn of<O: Operation, T, A>(functions: &[Function<O, T, A>], index: usize) -> Listing {
             Listing::new(&functions[index].body, functions[index].region)
@@ -168,7 +168,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Where its ops come from.
+    /// Returns the debug information of the file.
     pub fn debug(&self) -> &DebugInfo {
         match self.input {
             Input::Tile(file) => &file.envelope.debug,
@@ -178,7 +178,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Runs it on the arguments of a launch, from the beginning to the end or to a fault.
+    /// Runs the kernel on the arguments of a launch until it ends or faults.
     pub fn run(&self, call: &Call, watch: Watch, print: &mut dyn FnMut(&str), observer: &mut dyn Observer) -> Result<Outcome> {
         let mut memory = Memory::default();
         for buffer in &call.launch.buffers {
@@ -205,7 +205,7 @@ impl Kernel<'_> {
             }
             Input::Sched(file) => {
                 let globals = place_globals(dense_globals(&file.payload.globals), &mut memory);
-                let phase = Phase::of(&file.envelope).expect("the verifier holds that the phase is known");
+                let phase = Phase::of(&file.envelope).expect("the verifier guarantees that the phase is known");
                 let source = exec_sched::source(&file.payload, &file.payload.functions[self.index], phase, &file.envelope.debug);
                 self.run_distributed(source, globals, memory, call, watch, print, observer)
             }
@@ -235,7 +235,7 @@ struct GlobalData {
     constant: bool,
 }
 
-/// Globals of the formats after `.tile`.
+/// Returns the globals of the formats after `.tile`.
 fn dense_globals(globals: &[core_dialect::tile::Global]) -> impl Iterator<Item = GlobalData> {
     globals.iter().map(|global| GlobalData {
         name: global.name.clone(),
@@ -256,7 +256,7 @@ fn tile_globals(module: &tileir::Module) -> impl Iterator<Item = GlobalData> {
     })
 }
 
-/// Puts globals into memory and says where.
+/// Allocates globals in memory. Returns their addresses.
 fn place_globals(globals: impl Iterator<Item = GlobalData>, memory: &mut Memory) -> BTreeMap<String, u64> {
     let mut next = GLOBALS;
     let mut places = BTreeMap::new();

@@ -1,28 +1,27 @@
-//! Executes Tile IR on the CPU: a library, because no tool may depend on a tool and two execute Tile IR, `tile-run` for what a
-//! kernel leaves and `tile-debug` for how it comes about. It defines for this project what a program means, and shares no lowering
-//! code with the stages.
+//! Reference interpreter for Tile IR on the CPU. It defines the semantics of programs in this project and shares no lowering code
+//! with the stages. It is a library because two tools execute Tile IR: `tile-run` for results, `tile-debug` for stepping.
 //!
-//! [`Input`] is a file of any of the four formats, [`Kernel`] one of its kernels; [`Kernel::run`] runs it, and tells an [`Observer`]
-//! of each op before and after.
+//! [`Input`] is a file of any of the four formats, [`Kernel`] one of its kernels. [`Kernel::run`] executes the kernel and notifies
+//! an [`Observer`] before and after each op.
 //!
-//! Where the definition of Tile IR leaves freedom, the answer here is always the same one:
+//! Where the Tile IR specification leaves freedom, the interpreter chooses deterministically:
 //!
-//! | what | here |
+//! | topic | choice |
 //! |---|---|
-//! | order of a reduction | neighbours pairwise, then their results, and so on ([`tile::fold`]), the lower index on the left; registers of a thread as [`core_dialect::combining`] says; identities are not folded in |
-//! | order of a scan | one after the other, from the first element, what came before on the left |
-//! | matrix mmas | along K in order, each product and sum rounded to f32 (f64 for f64 and scaled mmas), then once to the accumulator |
+//! | order of a reduction | pairwise tree over neighbours ([`tile::fold`]), lower index on the left; registers of a thread as in [`core_dialect::combining`]; identities are not combined |
+//! | order of a scan | sequential from the first element, the running value on the left |
+//! | MMA | along K in order; each product and sum rounded to f32 (f64 for f64 and scaled MMAs), then once to the accumulator |
 //! | `approx`, `full`, transcendental functions | the host's f64 function, rounded once |
-//! | NaN that is computed | one bit pattern for each type |
-//! | float to integer out of range | clamped, NaN is 0; eight bits and fewer are cut from sixteen |
-//! | float to eight bits and fewer | saturates, also from infinity |
-//! | shifts by the width or more | everything is shifted out |
-//! | division and remainder by zero | all ones, as the hardware gives |
-//! | loads outside a tensor without padding, or masked without padding | zero |
-//! | `for` with a step that is not positive | refused, when it would run |
-//! | accesses outside all buffers | refused |
-//! | grid dependencies (`gdc_*`), alias fences | nothing to wait for: one grid runs at a time and memory has one mapping |
-//! | order of blocks | see [`exec::schedule`] |
+//! | computed NaN | one bit pattern per type |
+//! | float to integer out of range | clamped, NaN gives 0; types of at most eight bits truncate a 16-bit result |
+//! | float to types of at most eight bits | saturates, also from infinity |
+//! | shift by at least the width | all bits are shifted out |
+//! | division and remainder by zero | all ones, like the hardware |
+//! | loads outside a tensor or masked out, without padding | zero |
+//! | `for` with a non-positive step | error when the loop would run |
+//! | accesses outside all buffers | error |
+//! | grid dependencies (`gdc_*`), alias fences | no-ops: one grid runs at a time and memory has one mapping |
+//! | order of tile blocks | see [`exec::schedule`] |
 
 mod check;
 mod exec;
@@ -55,11 +54,11 @@ pub use tile::shape::from_bytes;
 pub use trace::Trace;
 pub use value::{Tensor, Value, View};
 
-/// Stack of the threads that run blocks; reductions inside each other take some.
+/// Stack size of the threads that run tile blocks. Nested reductions recurse.
 const STACK: usize = 64 << 20;
 
-/// Prepares the threads that run blocks. To be called once, before anything runs.
+/// Prepares the threads that run tile blocks. Callers call it once, before the first run.
 pub fn prepare_threads() {
-    // It fails only where a pool exists already, and there is none.
+    // Building fails only if a global pool already exists, which is not the case here.
     let _ = rayon::ThreadPoolBuilder::new().stack_size(STACK).build_global();
 }

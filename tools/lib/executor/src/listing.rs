@@ -1,9 +1,9 @@
-//! The ops of a kernel of any format, in program order: what somebody who watches a run knows of it beforehand.
+//! The ops of a kernel of any format in program order: the static view that debuggers display.
 
 use base::ir::Operation;
 use base::{Block, Body, Loc, Op, Region, Value};
 
-/// An op, and where it stands.
+/// An op and its position in the listing.
 #[derive(Clone, Debug)]
 pub struct Row {
     pub op: Op,
@@ -11,29 +11,29 @@ pub struct Row {
     pub operands: Vec<Value>,
     pub results: Vec<Value>,
     pub loc: Loc,
-    /// How many ops it is inside of.
+    /// Nesting depth of the op.
     pub depth: usize,
-    /// The row of the op that it is inside of.
+    /// The row of the enclosing op.
     pub owner: Option<usize>,
     pub block: Block,
-    /// What its block takes: the function's parameters, the number and the carried values of a loop.
+    /// Arguments of the op's block: function parameters, or the induction variable and loop-carried values.
     pub arguments: Vec<Value>,
 }
 
-/// All ops of a kernel.
+/// The ops of a kernel.
 #[derive(Clone, Debug, Default)]
 pub struct Listing {
     pub rows: Vec<Row>,
-    /// How many values there are; their numbers are below.
+    /// Number of values; value ids are below it.
     pub values: usize,
-    /// Of each op its row.
+    /// Maps each op to its row.
     row_of: Vec<usize>,
 }
 
 impl Listing {
     pub(crate) fn new<O: Operation, T>(body: &Body<O, T>, region: Region) -> Listing {
         let mut listing = Listing { rows: Vec::new(), values: body.values.len(), row_of: vec![usize::MAX; body.ops.len()] };
-        // An explicit stack: nesting depth is the input's choice.
+        // The stack is explicit because the input controls the nesting depth.
         let mut stack: Vec<(Op, Block, usize, Option<usize>)> = Vec::new();
         let push = |stack: &mut Vec<_>, region: Region, depth: usize, owner: Option<usize>| {
             for block in body.regions[region].blocks.iter().rev() {
@@ -63,12 +63,12 @@ impl Listing {
         listing
     }
 
-    /// The row of an op.
+    /// Returns the row of an op.
     pub fn row(&self, op: Op) -> usize {
         self.row_of[op.0 as usize]
     }
 
-    /// The values that ops at a row may use, the ones computed last at the end.
+    /// Returns the values that are in scope at a row, in definition order.
     pub fn visible(&self, row: usize) -> Vec<Value> {
         let mut levels = Vec::new();
         let mut at = Some(row);
@@ -82,7 +82,7 @@ impl Listing {
         levels.into_iter().rev().flatten().collect()
     }
 
-    /// An op as a line: its results, its name and its operands.
+    /// Formats an op as a line: results, mnemonic and operands.
     pub fn text(&self, row: usize) -> String {
         let list = |values: &[Value]| values.iter().map(Value::to_string).collect::<Vec<_>>().join(", ");
         let Row { mnemonic, operands, results, .. } = &self.rows[row];

@@ -1,16 +1,16 @@
 //! The simulated memory: segments at fixed addresses.
 //!
-//! Blocks that do not talk to each other each run on an [`Overlay`], which keeps their writes to itself; they are applied in
-//! block order. So the result does not depend on how many run at once, not even for a program with a race.
+//! Tile blocks that do not synchronise run on an [`Overlay`] each, which buffers their writes. The writes are applied in block
+//! order. So the result does not depend on the number of host threads, even for a program with a race.
 
 use base::diag::{Diagnostic, Result};
 use common::launch::Contents;
 use std::collections::BTreeMap;
 
-/// Where memory allocated by blocks begins; each block has a range of its own, so addresses do not depend on scheduling.
+/// Base address of memory that tile blocks allocate. Each block has its own range, so addresses do not depend on scheduling.
 const LOCAL_BASE: u64 = 0x5000_0000_0000_0000;
 const LOCAL_RANGE: u64 = 1 << 36;
-/// Memory that one block may hold.
+/// Limit on the memory that one tile block allocates.
 const LOCAL_LIMIT: u64 = 1 << 28;
 const PAGE: u64 = 4096;
 
@@ -19,7 +19,7 @@ pub struct Segment {
     pub name: String,
     pub address: u64,
     pub contents: Contents,
-    /// Writing to it is a fault.
+    /// Whether a write is a fault.
     pub constant: bool,
 }
 
@@ -29,11 +29,11 @@ impl Segment {
     }
 }
 
-/// All segments, by address.
+/// All segments, keyed by address.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     segments: BTreeMap<u64, Segment>,
-    /// Changes whenever the content does: how blocks that wait for each other forever are noticed.
+    /// Modification count. The scheduler detects deadlocks with it.
     pub(crate) changes: u64,
 }
 
@@ -51,7 +51,7 @@ impl Memory {
         self.segments.range(..=address).next_back().map(|(_, segment)| segment)
     }
 
-    /// The segment that holds all of a range, and where in it.
+    /// Returns the segment that contains a range, and the offset in the segment.
     pub(crate) fn find(&self, address: u64, length: usize) -> Result<(&Segment, usize)> {
         match self.segment(address) {
             Some(segment) if address.checked_add(length as u64).is_some_and(|end| end <= segment.end()) => {
@@ -85,21 +85,21 @@ impl Memory {
 fn outside(address: u64, length: usize, near: Option<&Segment>) -> Box<Diagnostic> {
     let message = match near {
         Some(segment) if address < segment.end() + (1 << 32) => format!(
-            "an access of {length} bytes at byte {} of '{}', which has {}",
+            "an access of {length} bytes at byte {} of '{}', whose size is {}",
             address - segment.address,
             segment.name,
             segment.contents.len()
         ),
-        _ => format!("an access of {length} bytes at address {address:#x}, where there is no memory"),
+        _ => format!("an access of {length} bytes at address {address:#x} is outside all buffers"),
     };
     Diagnostic::invalid("RUN001", message)
 }
 
 fn constant(segment: &Segment, address: u64) -> Box<Diagnostic> {
-    Diagnostic::invalid("RUN002", format!("a write to byte {} of '{}', which is constant", address - segment.address, segment.name))
+    Diagnostic::invalid("RUN002", format!("a write to byte {} of the constant '{}'", address - segment.address, segment.name))
 }
 
-/// Memory that blocks allocate, which lives until the region that allocated it ends.
+/// Memory that tile blocks allocate. It stays valid until the allocating region ends.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Locals {
     next: u64,
@@ -107,12 +107,12 @@ pub(crate) struct Locals {
 }
 
 impl Locals {
-    /// A new segment for a block; its address depends on the block and what it holds only.
+    /// Allocates a segment for a tile block. The address depends only on the block and its live allocations.
     pub(crate) fn allocate(&mut self, memory: &mut Memory, block: u64, bytes: u64, align: u64) -> Result<u64> {
         let start = self.next.next_multiple_of(align.max(1));
         let end = start.saturating_add(bytes.max(1));
         if end > LOCAL_LIMIT {
-            return Err(Diagnostic::unsupported("RUN003", format!("a block allocates more than {LOCAL_LIMIT} bytes")));
+            return Err(Diagnostic::unsupported("RUN003", format!("a tile block allocates more than {LOCAL_LIMIT} bytes")));
         }
         let address = LOCAL_BASE + (block + 1) * LOCAL_RANGE + start;
         self.next = end;
@@ -124,7 +124,7 @@ impl Locals {
     pub(crate) fn mark(&self) -> usize {
         self.stack.len()
     }
-    /// Frees what was allocated since the mark.
+    /// Frees the allocations since the mark.
     pub(crate) fn release(&mut self, memory: &mut Memory, mark: usize) {
         for address in self.stack.drain(mark..) {
             self.next = (address - LOCAL_BASE) % LOCAL_RANGE;
@@ -133,11 +133,11 @@ impl Locals {
     }
 }
 
-/// One block's writes on top of memory that others read too.
+/// The writes of one tile block on top of memory that other blocks read too.
 pub(crate) struct Overlay<'a> {
     base: &'a Memory,
     pages: BTreeMap<u64, Page>,
-    /// What this block allocated.
+    /// Memory that this tile block allocated.
     pub(crate) locals: Memory,
 }
 
@@ -186,7 +186,7 @@ impl<'a> Overlay<'a> {
         Ok(())
     }
 
-    /// What was written, as runs of bytes in the order of their addresses.
+    /// Returns the written bytes as runs in address order.
     pub(crate) fn into_writes(self) -> Vec<(u64, Vec<u8>)> {
         let mut out = Vec::new();
         for (number, page) in self.pages {
@@ -202,7 +202,7 @@ impl<'a> Overlay<'a> {
     }
 }
 
-/// Calls `f` for each page a range touches: its number, the range within the page and the part of the bytes.
+/// Calls `f` for each page that a range touches: page number, range in the page, range of the bytes.
 fn for_each_page(address: u64, length: usize, mut f: impl FnMut(u64, std::ops::Range<usize>, std::ops::Range<usize>)) {
     let mut done = 0;
     while done < length {
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overlay_shows_its_own_writes_only_to_itself() {
+    fn an_overlay_isolates_its_writes() {
         let mut memory = memory();
         let mut overlay = Overlay::new(&memory);
         overlay.write(4090, &[255; 10]).unwrap();
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_read_or_written_outside() {
+    fn accesses_outside_are_rejected() {
         let mut memory = memory();
         assert_eq!(memory.read(4199, &mut [0; 2]).unwrap_err().code, "RUN001");
         assert_eq!(memory.write(3999, &[0]).unwrap_err().code, "RUN001");
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn allocations_are_released_in_the_order_of_a_stack() {
+    fn allocations_are_released_in_stack_order() {
         let (mut memory, mut locals) = (Memory::default(), Locals::default());
         let first = locals.allocate(&mut memory, 3, 100, 16).unwrap();
         let mark = locals.mark();

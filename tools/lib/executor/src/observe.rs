@@ -1,4 +1,4 @@
-//! Watching a run op by op: what `--trace` prints of it, and where a debugger stops it.
+//! Observers of a run: `--trace` prints ops, and a debugger stops at them.
 
 use crate::check::Finding;
 use crate::exec::{BlockPosition, Program, State};
@@ -8,30 +8,30 @@ use base::diag::{Diagnostic, Result};
 use base::ir::Operation;
 use base::{DebugInfo, Loc, Op, Value as Id};
 
-/// Who is told of each op. An error that it returns ends the run.
+/// Receives an event for each op. An error from an observer ends the run.
 pub trait Observer {
-    /// Whether it wants to be told. What nobody watches runs faster, many blocks at the same time; what somebody watches runs one
-    /// block after the other, always in the same order.
+    /// Returns whether the observer wants events. Without an active observer, tile blocks run in parallel. With one, they run one
+    /// after another in a fixed order.
     fn is_active(&self) -> bool {
         true
     }
-    /// The op is executed next.
+    /// Called before an op executes.
     fn before(&mut self, _moment: &Moment<'_>) -> Result<()> {
         Ok(())
     }
-    /// The op has given its results; a loop gives them when it ends.
+    /// Called after an op produced its results. A loop produces them when it ends.
     fn after(&mut self, _moment: &Moment<'_>, _results: &[Value]) -> Result<()> {
         Ok(())
     }
-    /// The op cannot be executed, which ends the run. Ops around it, whose bodies it is in, are told of after it.
+    /// Called if an op fails, which ends the run. The enclosing ops are reported after it, innermost first.
     fn failed(&mut self, _moment: &Moment<'_>, _error: &Diagnostic) {}
-    /// A block is at its end.
+    /// Called at the end of a tile block.
     fn ended(&mut self, _place: BlockPosition) -> Result<()> {
         Ok(())
     }
 }
 
-/// Does not watch.
+/// The inactive observer.
 #[derive(Clone, Copy, Debug)]
 pub struct NoopObserver;
 
@@ -41,7 +41,7 @@ impl Observer for NoopObserver {
     }
 }
 
-/// Where a run is, and everything that can be seen there.
+/// A point in a run, with the state that is visible there.
 pub struct Moment<'a> {
     pub op: Op,
     state: &'a State,
@@ -57,11 +57,11 @@ impl<'a> Moment<'a> {
     pub fn block_position(&self) -> BlockPosition {
         self.state.block_position
     }
-    /// The warp_role that runs, of a program that has some.
+    /// The current warp role, in a program that has warp roles.
     pub fn warp_role(&self) -> usize {
         self.state.warp_role
     }
-    /// How many bodies of reductions are being run inside each other.
+    /// Nesting depth of the reduction bodies that are running.
     pub fn bodies(&self) -> u32 {
         self.state.depth
     }
@@ -77,29 +77,29 @@ impl<'a> Moment<'a> {
     pub fn results(&self) -> &[Id] {
         self.program.results(self.op)
     }
-    /// A value as a person wants to see it; none before it is computed.
+    /// Returns a value in display form, or `None` before its definition.
     pub fn value(&self, id: Id) -> Option<Value> {
         self.state.known(id).map(|value| self.program.shown(id, value))
     }
-    /// A value that was just computed, likewise.
+    /// Converts a result to display form.
     pub fn shown(&self, id: Id, value: &Value) -> Value {
         self.program.shown(id, value)
     }
-    /// Bytes of memory; looking at them is no access.
+    /// Reads bytes of memory. The checker does not count it as an access.
     pub fn peek(&self, address: u64, out: &mut [u8]) -> Result<()> {
         self.world.peek(address, out)
     }
-    /// What the block has printed in its turn.
+    /// Returns the text that the CTA printed in its current turn.
     pub fn printed(&self) -> &str {
         &self.state.printed
     }
-    /// What was found so far, in all blocks, of what the run is checked for.
+    /// Returns the findings of all tile blocks so far.
     pub fn findings(&self) -> &[Finding] {
         self.world.findings()
     }
 }
 
-/// A program of any format, as far as who watches it asks.
+/// The object-safe part of [`Program`] that observers need.
 trait Watched {
     fn mnemonic(&self, op: Op) -> &'static str;
     fn loc(&self, op: Op) -> Loc;

@@ -1,4 +1,4 @@
-//! What programs print: `print_tko` and `assert` in the reference's form, and tiles for people.
+//! Text output: `print_tko` and `assert` in the form of the reference implementation, and tiles for display.
 
 use crate::tile::Tile;
 use base::diag::{Diagnostic, Result};
@@ -17,10 +17,10 @@ struct Conversion {
     kind: char,
 }
 
-/// The widest field a format string may ask for.
+/// The widest field that a format string may request.
 const MOST_WIDTH: usize = 4096;
 
-/// The text of a C format string with one conversion for each tile; the elements of a tile with dimensions are listed.
+/// Formats tiles by a C format string with one conversion per tile. The elements of a tile with dimensions become a nested list.
 pub(crate) fn format(format: &str, args: &[&Tile]) -> Result<String> {
     let mut out = String::new();
     let mut args = args.iter();
@@ -119,7 +119,7 @@ impl Conversion {
         self.sign(value.is_sign_negative() && !value.is_nan()) + &body
     }
 
-    /// `%g`: the shorter of the two other forms, without trailing zeros.
+    /// `%g`: the shorter of `%f` and `%e`, without trailing zeros.
     fn general(&self, magnitude: f64) -> String {
         let digits = self.precision.unwrap_or(6).max(1);
         let exponent: i32 = match format!("{magnitude:.*e}", digits - 1).split_once('e') {
@@ -151,12 +151,12 @@ impl Conversion {
     }
 }
 
-/// i1 is 0 or 1, everything else signed.
+/// Reads i1 as 0 or 1 and all other types as signed.
 fn signed(ty: Scalar, bits: u64) -> i64 {
     if ty == Scalar::I1 { (bits & 1) as i64 } else { ty.sign_extend(bits) }
 }
 
-/// Rust writes `1.5e0` where C writes `1.5e+00`.
+/// Formats an exponent as C does. Rust writes `1.5e0` where C writes `1.5e+00`.
 fn scientific(magnitude: f64, precision: usize) -> String {
     let text = format!("{magnitude:.precision$e}");
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -165,18 +165,18 @@ fn scientific(magnitude: f64, precision: usize) -> String {
     format!("{mantissa}e{sign}{:02}", exponent.abs())
 }
 
-/// `[[a, b], [c, d]]`, or just the element of a scalar.
+/// Formats a tile as `[[a, b], [c, d]]`; a scalar has no brackets.
 fn nested(tile: &Tile, element: &dyn Fn(u64) -> String) -> String {
     list(&tile.shape, usize::MAX, &|at| element(tile.lanes().get(at)))
 }
 
-/// Elements as nested lists, of each dimension at most `most`.
+/// Formats elements as nested lists with at most `most` elements per dimension.
 fn list(shape: &[u32], most: usize, element: &dyn Fn(usize) -> String) -> String {
     let shape: Vec<usize> = shape.iter().map(|extent| *extent as usize).collect();
     common::launch::listed(&shape, most, element)
 }
 
-/// A tile for a person: its type and its elements, long dimensions shortened.
+/// Formats a tile for display: type and elements, with long dimensions shortened.
 pub fn shortened(tile: &Tile) -> String {
     let (name, ty) = match tile.elem {
         Elem::Scalar(ty) => (ty.name().to_string(), ty),
@@ -195,13 +195,13 @@ pub fn shortened(tile: &Tile) -> String {
     format!("{name}{extents} {}", list(&tile.shape, 6, &element))
 }
 
-/// A float in as few digits as tell it from others, with an exponent where it is very large or small.
+/// Formats a float with the fewest digits that identify it, with an exponent if it is very large or very small.
 pub fn short_float(value: f64) -> String {
     let text = format!("{:?}", value as f32);
     text.strip_suffix(".0").map_or(text.clone(), str::to_string)
 }
 
-/// A line for the first element of a condition that is false, and how many more are.
+/// Formats the first false element of a condition. Also returns the number of other false elements.
 pub(crate) fn failed_assert(condition: &Tile, message: &str, block: [u32; 3]) -> (String, usize) {
     let mut first = None;
     let (mut at, mut failed) = (0, 0);

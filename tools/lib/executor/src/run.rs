@@ -1,4 +1,4 @@
-//! Running a kernel of any format on its arguments.
+//! Runs a kernel of any format on its arguments.
 
 use crate::check::{Check, Checked};
 use crate::exec::Program;
@@ -14,25 +14,25 @@ use common::launch::Call;
 use core_dialect::tile::Elem;
 use std::collections::BTreeSet;
 
-/// How to run.
+/// Execution parameters of a run.
 pub struct Watch {
-    /// Ops that a block may execute.
+    /// Op budget of each tile block.
     pub limit: u64,
-    /// Which warp_role of a block runs when.
+    /// Seed of the warp-role scheduler.
     pub seed: u64,
     pub checks: BTreeSet<Check>,
 }
 
-/// What a run leaves.
+/// The result of a run.
 pub struct Outcome {
     pub memory: Memory,
-    /// What `--check` found.
+    /// The findings of `--check`.
     pub findings: Vec<Diagnostic>,
-    /// The failure that ended the run before its end.
+    /// The fault that ended the run early.
     pub failure: Option<Box<Diagnostic>>,
 }
 
-/// `needs_interleaving` says that blocks may wait for each other.
+/// Runs a program. `needs_interleaving`: tile blocks may wait for each other.
 pub(crate) fn run<P: Program>(
     program: &P,
     region: Region,

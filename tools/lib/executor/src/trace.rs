@@ -8,18 +8,18 @@ use base::Value as Id;
 use base::diag::Result;
 use std::io::Write as _;
 
-/// Which ops to show; everything that is given must match.
+/// Filter for the ops to print. All given criteria must match.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trace {
     op: Option<String>,
     block: Option<Vec<u32>>,
-    /// A file, a line, or both as `file:line`.
+    /// The file and line criteria, from `loc=[FILE:]LINE`.
     file: Option<String>,
     line: Option<u32>,
 }
 
 impl Trace {
-    /// Reads `op=addf,block=0:1,loc=kernel.py:12`.
+    /// Parses a filter such as `op=addf,block=0:1,loc=kernel.py:12`.
     pub fn parse(text: &str) -> Result<Trace, String> {
         let mut trace = Trace::default();
         for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -34,7 +34,7 @@ impl Trace {
                     trace.line = line.or_else(|| place.parse().ok());
                     trace.file = (trace.line.is_none() || line.is_some()).then(|| file.to_string());
                 }
-                _ => return Err(format!("'{part}' is none of op=NAME, block=X[:Y[:Z]], loc=[FILE:]LINE")),
+                _ => return Err(format!("'{part}' is not op=NAME, block=X[:Y[:Z]] or loc=[FILE:]LINE")),
             }
         }
         Ok(trace)
@@ -60,7 +60,7 @@ impl Trace {
             Value::View(view) => Some(format!("{id} = tiles of {:?} in {:?}", &view.tile[..], view.index_space())),
         });
         let shown: Vec<_> = shown.collect();
-        // A closed standard error is no reason to stop.
+        // The run continues if standard error is closed.
         let _ = writeln!(std::io::stderr(), "[{x}, {y}, {z}] {at}{name}: {}", shown.join("; "));
     }
 
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn filters_by_op_block_and_place() {
+    fn filters_by_op_block_and_location() {
         let place = BlockPosition::new(1, [4, 1, 1], 1);
         let shows = |text: &str| Trace::parse(text).unwrap().shows(place, Some(("dir/k.py", 12, 3)), "addf");
         assert!(shows("") && shows("op=addf") && shows("block=1") && shows("block=1:0:0"));

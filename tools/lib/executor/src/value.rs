@@ -1,4 +1,4 @@
-//! What an SSA value is while a program runs.
+//! The run-time values of SSA values.
 
 use crate::tile::Tile;
 use crate::world::Token;
@@ -15,7 +15,7 @@ pub enum Value {
     View(Arc<View>),
 }
 
-/// A strided object in memory. Extents and strides are in elements.
+/// A strided tensor in memory. Extents and strides are in elements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tensor {
     pub base: u64,
@@ -24,7 +24,7 @@ pub struct Tensor {
     pub strides: Vec<i64>,
 }
 
-/// A tensor cut into tiles; tile dimension `t` runs along tensor dimension `dim_map[t]`.
+/// A tensor partitioned into tiles. Tile dimension `t` runs along tensor dimension `dim_map[t]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct View {
     pub tensor: Arc<Tensor>,
@@ -35,14 +35,14 @@ pub struct View {
 }
 
 impl View {
-    /// How many tiles there are along each tile dimension; along the sparse one of a gather, how many rows.
+    /// Returns the number of tiles along each tile dimension. Along the sparse dimension of a gather, it is the number of rows.
     pub fn index_space(&self) -> Vec<i64> {
         let extent = |t: usize| self.tensor.sizes[self.dim_map[t]].max(0);
         (0..self.tile.len()).map(|t| (extent(t) as u64).div_ceil(self.kind.step(&self.tile, t).into()) as i64).collect()
     }
 }
 
-/// The bits a load gives outside the tensor. Where nothing is specified it is zero.
+/// Returns the bits that a load gives outside the tensor; zero if the view specifies no padding.
 pub(crate) fn padding_bits(padding: Option<Padding>, ty: Scalar) -> u64 {
     let float = |value: f64| {
         let even = numerics::arith::Rounding::NearestEven;

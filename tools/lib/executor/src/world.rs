@@ -1,4 +1,4 @@
-//! What a running block sees of everything outside it: memory, and whoever watches its accesses.
+//! The environment of a tile block: memory and the checker that observes its accesses.
 
 use crate::check::{Check, Finding};
 use crate::memory::{Locals, Memory, Overlay};
@@ -6,23 +6,23 @@ use base::Loc;
 use base::diag::Result;
 use core_dialect::memory::{MemoryOrdering, MemoryScope};
 
-/// A point in the order of memory accesses, as the checker numbers them. Without a checker all are [`START`].
+/// A point in the happens-before order of accesses, numbered by the checker. Without a checker, every token is [`START`].
 pub(crate) type Token = u32;
-/// The token that comes after nothing.
+/// The token without dependencies.
 pub(crate) const START: Token = 0;
 
-/// One execution of an op that accesses memory.
+/// A dynamic memory access.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
     pub(crate) loc: Loc,
-    /// It happens after everything that this token comes after.
+    /// The token that the access depends on.
     pub(crate) after: Token,
     pub(crate) ordering: MemoryOrdering,
     pub(crate) scope: Option<MemoryScope>,
 }
 
 impl Access {
-    /// Whether other accesses to the same bytes may happen at the same time.
+    /// Returns whether the access is atomic, so that concurrent atomic accesses to the same bytes are not a race.
     pub(crate) fn is_atomic(&self) -> bool {
         self.ordering != MemoryOrdering::Weak
     }
@@ -35,22 +35,22 @@ impl Access {
 }
 
 pub(crate) trait World {
-    /// From now on the given block runs.
+    /// Switches to the given tile block.
     fn enter(&mut self, block: u64);
     fn read(&mut self, address: u64, out: &mut [u8]) -> Result<()>;
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<()>;
     fn allocate(&mut self, bytes: u64, align: u64) -> Result<u64>;
-    /// How much the block has allocated; `release` frees what came later.
+    /// Returns the allocation mark of the tile block; `release` frees later allocations.
     fn mark(&self) -> usize;
     fn release(&mut self, mark: usize);
 
-    /// The reads and writes up to `end` belong to this access.
+    /// Begins an access. It contains all reads and writes up to `end`.
     fn begin(&mut self, _access: Access) {}
-    /// The token that comes after the access.
+    /// Ends the access and returns its token.
     fn end(&mut self) -> Token {
         START
     }
-    /// A token after all of these.
+    /// Joins tokens.
     fn join(&mut self, _tokens: &[Token]) -> Token {
         START
     }
@@ -58,15 +58,15 @@ pub(crate) trait World {
         false
     }
     fn report(&mut self, _check: Check, _loc: Loc, _message: String) {}
-    /// What was reported.
+    /// Returns the findings so far.
     fn findings(&self) -> &[Finding] {
         &[]
     }
-    /// Reads without that being an access.
+    /// Reads memory without recording an access.
     fn peek(&self, address: u64, out: &mut [u8]) -> Result<()>;
 }
 
-/// Memory that all blocks change in turn.
+/// Memory that all tile blocks modify in turn.
 #[derive(Default)]
 pub(crate) struct Shared {
     pub(crate) memory: Memory,
@@ -112,7 +112,7 @@ impl World for Shared {
     }
 }
 
-/// A block that runs at the same time as others and does not see what they do.
+/// The world of a tile block that runs in parallel with others and does not observe their writes.
 pub(crate) struct Isolated<'a> {
     pub(crate) memory: Overlay<'a>,
     locals: Locals,

@@ -1,22 +1,22 @@
-//! What a warp's access to a buffer costs: wavefronts over the 32 banks of shared memory, of 4 bytes each.
+//! Bank conflicts: the shared-memory wavefronts of a warp's access to a buffer. There are 32 banks of 4 bytes.
 
 use serde::Serialize;
 use tileas::layout::{LANE_BITS, Span, apply};
 use tileas::{BufferInfo, CopyAtom, Layout};
 
-/// All the banks, in bytes.
+/// Bytes of all banks together.
 const LINE: u32 = 128;
-/// Bytes that one lane moves at most, and of a row of a matrix.
+/// Upper bound on the bytes per lane, and the bytes of a matrix row.
 const SEGMENT_BYTES: u32 = 16;
 
-/// Wavefronts over the banks of one instruction, and how few they could be for as many different words.
+/// The wavefronts of one instruction, and the minimum for the same number of distinct words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Wavefronts {
     pub takes: u32,
     pub least: u32,
 }
 
-/// The wavefronts of the access of a warp's first registers; those of others differ by an exclusive or, which permutes banks.
+/// Computes the wavefronts for a warp's first registers. Addresses of other registers differ by an XOR, which only permutes banks.
 pub fn wavefronts(info: &BufferInfo, layout: &Layout, atom: CopyAtom) -> Option<Wavefronts> {
     let bytes = info.elem.bytes();
     let offsets = Span::of(&info.offsets);
@@ -40,12 +40,12 @@ pub fn wavefronts(info: &BufferInfo, layout: &Layout, atom: CopyAtom) -> Option<
 fn lanes(layout: &Layout, address: impl Fn(u32) -> Option<u32>, width: u32) -> Option<Wavefronts> {
     let width = width.clamp(1, SEGMENT_BYTES);
     let lanes: Option<Vec<u32>> = (0..1 << LANE_BITS).map(|lane| address(apply(&layout.lane, lane))).collect();
-    // As many lanes at once as a line has room for.
+    // Lanes are served in groups whose bytes fit one line.
     let together: Vec<&[u32]> = lanes.as_ref()?.chunks((LINE / width.max(4)) as usize).collect();
     Some(of(&together, width))
 }
 
-/// The wavefronts for groups of lanes that access memory together.
+/// Returns the wavefronts of groups of lanes that are served together.
 fn of(groups: &[&[u32]], width: u32) -> Wavefronts {
     let mut wavefronts = Wavefronts { takes: 0, least: 0 };
     for addresses in groups {
@@ -79,14 +79,14 @@ mod tests {
 
     #[test]
     fn a_column_conflicts_unless_it_is_swizzled() {
-        // Lane 0 to 31 have the first column of 32x32 words.
+        // Lanes 0 to 31 hold the first column of 32x32 words.
         let layout = Layout { register: vec![1, 2, 4, 8, 16], lane: vec![32, 64, 128, 256, 512], warp: vec![] };
         let one = CopyAtom::Vector { vector_bits: 0 };
         let plain = buffer("f32", &[32, 32], (0..10).map(|bit| 1 << bit).collect());
         assert_eq!(wavefronts(&plain, &layout, one), Some(Wavefronts { takes: 32, least: 1 }));
         let swizzled = buffer("f32", &[32, 32], (0..10).map(|bit| if bit < 5 { 1 << bit } else { 33 << (bit - 5) }).collect());
         assert_eq!(wavefronts(&swizzled, &layout, one), Some(Wavefronts { takes: 1, least: 1 }));
-        // Sixteen bytes a lane take four wavefronts at least.
+        // Accesses of 16 bytes per lane take at least four wavefronts.
         let four = CopyAtom::Vector { vector_bits: 2 };
         assert_eq!(wavefronts(&plain, &layout, four), Some(Wavefronts { takes: 32, least: 4 }));
     }

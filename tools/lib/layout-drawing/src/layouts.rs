@@ -1,4 +1,4 @@
-//! Which tiles have a layout, and who holds an element.
+//! The uses of layouts, and the thread that holds an element.
 
 use base::ir::{Body, Operation};
 use base::text::TypeText;
@@ -8,29 +8,29 @@ use tileas::layout::{Layout, LayoutId, solve};
 use tileas::verify::Program;
 use tileas::{FunctionAttrs, Op, Type};
 
-/// The tiles of one type that have a layout.
+/// The tiles of one type that use a layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Use {
     pub shape: Shape,
-    /// Of an element, as text.
+    /// The element type, as text.
     pub elem: String,
-    /// Values, and copies to buffers.
+    /// Number of values and of copies to buffers.
     pub count: usize,
 }
 
 impl Use {
-    /// `64x16xf16`
+    /// Formats the type, for example `64x16xf16`.
     pub fn describe(&self) -> String {
         format!("{}{}", print_shape(&self.shape), self.elem)
     }
 }
 
-/// The uses of each layout of a module, in the order in which a reader meets them.
+/// The uses of each layout of a module, in order of first occurrence.
 #[derive(Clone, Debug, Default)]
 pub struct Uses(BTreeMap<LayoutId, Vec<Use>>);
 
 impl Uses {
-    /// Adds what a function's values and copies use.
+    /// Adds the uses of a function's values and copies.
     pub fn add<O: Operation + Program>(&mut self, body: &Body<O, Type>, attrs: &FunctionAttrs) {
         for value in body.values.values() {
             if let Type::Tile { elem, shape, layout } = &value.ty {
@@ -58,7 +58,7 @@ impl Uses {
     }
 }
 
-/// Where an element is.
+/// The position of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
     pub warp: u32,
@@ -66,7 +66,7 @@ pub struct Holder {
     pub register: u32,
 }
 
-/// The first thread that holds an element; others may hold copies.
+/// Returns the first thread that holds an element. Other threads may hold copies.
 pub fn holder(layout: &Layout, element: u32) -> Option<Holder> {
     let bases: Vec<u32> = layout.register.iter().chain(&layout.lane).chain(&layout.warp).copied().collect();
     let number = solve(&bases, element)? as u64;
@@ -86,7 +86,7 @@ mod tests {
         for element in 0..512 {
             let Holder { warp, lane, register } = holder(&layout, element).unwrap();
             assert_eq!(layout.element(register as usize, lane as usize, warp as usize), element as usize);
-            assert_eq!(warp & 1, 0, "the first of those that hold copies");
+            assert_eq!(warp & 1, 0, "the first of the threads with copies");
         }
         assert_eq!(holder(&layout, 512), None);
     }

@@ -1,5 +1,5 @@
-//! What layouts and shared memory look like, as data: `tile-view` writes it into its page, which draws it, and `tile-dump --layout`
-//! draws one in a terminal.
+//! Views of layouts and shared memory as data. `tile-view` embeds them in its page; `tile-dump --layout` draws a layout in a
+//! terminal.
 
 pub mod banks;
 pub mod layouts;

@@ -1,4 +1,4 @@
-//! How long buffers are in use, for drawing: the scheduler's own answer is the addresses that it chose.
+//! Live ranges of buffers, for drawing. The scheduler computes its own in buffer allocation.
 
 use base::ir::Operation;
 use core_dialect::tile::Dense;
@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use tileas::Buffer;
 use tileas::effects::{AccessKind, BufferAccess};
 
-/// From the first op that needs a buffer to the last, by their numbers in program order.
+/// A live range: the first and last op that need a buffer, numbered in program order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveRange {
     pub first: usize,
     pub last: usize,
 }
 
-/// The accesses of a function to its buffers: number of the op in program order, and what it does.
+/// Returns the buffer accesses of a function, each with its op and the op's number in program order.
 pub fn accesses(function: &Function) -> Vec<(usize, base::ir::Op, BufferAccess)> {
     let ops = function.body.walk(function.region);
     let of = |(number, op): (usize, base::ir::Op)| {
@@ -24,8 +24,7 @@ pub fn accesses(function: &Function) -> Vec<(usize, base::ir::Op, BufferAccess)>
     ops.into_iter().enumerate().flat_map(of).collect()
 }
 
-/// Ops that follow each other: the beginning of a function, which all warps execute, and the bodies of its warp_roles, which run at the
-/// same time.
+/// A sequential part of a function: the prologue, which all warps execute, or the body of a warp role. Warp roles run concurrently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoleSpan {
     pub warp_role: Option<WarpRole>,
@@ -33,7 +32,7 @@ pub struct RoleSpan {
     pub last: usize,
 }
 
-/// The role_spans of a function, of which one without warp_roles has one.
+/// Returns the parts of a function. A function without warp roles has one part.
 pub fn role_spans(function: &Function) -> Vec<RoleSpan> {
     let body = &function.body;
     let ops = body.walk(function.region);
@@ -49,8 +48,8 @@ pub fn role_spans(function: &Function) -> Vec<RoleSpan> {
     role_spans
 }
 
-/// The live_ranges of a function's buffers, one in each part that needs the buffer. A staged_buffer live_ranges as long as the loop that goes round it,
-/// and so does what an iteration leaves to the next one.
+/// Returns the live ranges of a function's buffers, one per part that needs the buffer. A multi-stage buffer is live for its
+/// complete loop, as is a buffer that carries data to the next iteration.
 pub fn live_ranges(function: &Function) -> BTreeMap<Buffer, Vec<LiveRange>> {
     let accesses = accesses(function);
     let loops = loops(function);
@@ -77,8 +76,8 @@ pub fn live_ranges(function: &Function) -> BTreeMap<Buffer, Vec<LiveRange>> {
     live_ranges
 }
 
-/// Whether the first access of an iteration to a buffer is to what the one before left there: what is read comes from it where no
-/// pipeline brings it.
+/// Returns whether the first access of an iteration reads data of the previous iteration. This holds for reads unless a pipeline
+/// fills the buffer.
 fn is_carried(function: &Function, access: BufferAccess) -> bool {
     use core_dialect::core_ops::Core;
     let made = |value| function.body.defining_op(value).and_then(|op| Op::core(&function.body.ops[op].kind));
@@ -90,7 +89,7 @@ fn is_carried(function: &Function, access: BufferAccess) -> bool {
     }
 }
 
-/// The first and last op of each loop, inner before outer ones.
+/// Returns the first and last op of each loop, inner loops before outer ones.
 fn loops(function: &Function) -> Vec<(usize, usize)> {
     let body = &function.body;
     let ops = body.walk(function.region);

@@ -1,17 +1,17 @@
-//! A layout in a terminal.
+//! Draws a layout in a terminal.
 
 use crate::layouts::{Holder, Use, holder};
 use core_dialect::tile::element_count;
 use tileas::Layout;
 use tileas::layout::Strides;
 
-/// Rows that are shown.
+/// Maximum number of rows.
 const ROWS: u32 = 64;
-/// Cells of a row that are shown.
+/// Maximum number of cells per row.
 const CELLS: usize = 10;
 
-/// A layout of a tile: what each bit of register, lane and warp does, and who holds which element. Neighbours in registers that
-/// follow each other are one cell.
+/// Draws the layout of a tile: the step of each register, lane and warp bit, and the holder of each element. Consecutive registers
+/// of one thread share a cell.
 pub fn draw(name: &str, layout: &Layout, of: &Use, colour: bool) -> String {
     let registers = layout.registers();
     let mut out = format!("layout {name} of {}: {} warps of 32 lanes, {registers} registers each\n", of.describe(), layout.warps());
@@ -30,24 +30,24 @@ pub fn draw(name: &str, layout: &Layout, of: &Use, colour: bool) -> String {
         out.push_str(if cells.len() > CELLS { " ...\n" } else { "\n" });
     }
     if rows > ROWS {
-        out.push_str(&format!("{} rows more\n", rows - ROWS));
+        out.push_str(&format!("{} more rows\n", rows - ROWS));
     }
     out
 }
 
-/// How far a basis moves along each dimension.
+/// Formats the step of a basis along each dimension.
 fn step(basis: u32, shape: &[u32]) -> String {
     if basis == 0 { "copies".into() } else { format!("+{}", place(basis, shape)) }
 }
 
-/// The coordinates of an element.
+/// Formats the coordinates of an element.
 fn place(element: u32, shape: &[u32]) -> String {
     let strides = Strides::of(shape);
     let coordinates: Vec<String> = (0..shape.len()).map(|dim| strides.coordinate(element, dim).to_string()).collect();
     format!("({})", coordinates.join(","))
 }
 
-/// The holders of a row, runs of registers of one thread together.
+/// Returns the holders of a row. Consecutive registers of one thread are merged.
 fn cells(layout: &Layout, start: u32, columns: u32) -> Vec<(Holder, u32)> {
     let mut cells: Vec<(Holder, u32)> = Vec::new();
     for element in start..start + columns {
@@ -65,7 +65,7 @@ fn cells(layout: &Layout, start: u32, columns: u32) -> Vec<(Holder, u32)> {
 fn cell(Holder { warp, lane, register }: Holder, count: u32, colour: bool) -> String {
     let registers = if count == 1 { format!("r{register}") } else { format!("r{register}-{}", register + count - 1) };
     let text = format!(" w{warp} l{lane:<2} {registers:6}|");
-    // Six colours that are readable on dark and on light.
+    // Six colours that are readable on dark and on light backgrounds.
     if colour { format!("\x1b[{}m{text}\x1b[0m", 31 + warp % 6) } else { text }
 }
 
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn an_mma_fragment_is_drawn() {
-        // The accumulator of mma.m16n8 in two warps, of which the second holds copies.
+        // The accumulator of mma.m16n8 in two warps; the second warp holds copies.
         let layout = Layout { register: vec![1, 64], lane: vec![2, 4, 8, 16, 32], warp: vec![0] };
         let of = Use { shape: [16, 8].into_iter().collect(), elem: "f32".into(), count: 1 };
         let drawn = draw("#3", &layout, &of, false);
@@ -94,7 +94,7 @@ mod tests {
         let layout = Layout::blocked(&(0..16).collect::<Vec<u32>>(), 3, 2);
         let of = Use { shape: [256, 256].into_iter().collect(), elem: "f16".into(), count: 1 };
         let drawn = draw("#0", &layout, &of, false);
-        assert!(drawn.lines().count() == 4 + 64 + 1 && drawn.ends_with("192 rows more\n"), "{drawn}");
+        assert!(drawn.lines().count() == 4 + 64 + 1 && drawn.ends_with("192 more rows\n"), "{drawn}");
         assert!(drawn.lines().nth(4).is_some_and(|line| line.ends_with("r0-7  | ...")), "{drawn}");
     }
 }

@@ -1,4 +1,4 @@
-//! Named barriers of a CTA and the barrier of a cluster.
+//! Named barriers of a CTA, and the cluster barrier.
 
 use crate::exec::Flow;
 use crate::fault::{Fault, Result};
@@ -12,15 +12,15 @@ use crate::warp::{Ticket, Wait, Warp};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Barrier {
     arrived: u32,
-    /// How many threads it waits for; `None` is all that have not exited.
+    /// Thread count of the barrier; `None` means all threads that have not exited.
     expected: Option<u32>,
     generation: u64,
-    /// How many threads came to the last complete awaited_phase.
+    /// Number of threads that arrived in the last complete phase.
     came: u32,
-    /// Votes of those that arrived, and of the last complete awaited_phase.
+    /// Votes of the arrived threads, and the result of the last complete phase.
     votes: Votes,
     result: Votes,
-    /// What those who arrived know.
+    /// Merged vector clocks of the arrivals, and those of the last complete phase.
     given: VectorClock,
     done: VectorClock,
 }
@@ -57,13 +57,13 @@ impl Barrier {
     }
 }
 
-/// The threads of a CTA that take part in a barrier of all: 32 for each warp that has not ended, `running` included.
+/// Returns the threads that take part in a barrier of all threads: 32 per warp that has not ended, including the `running` warp.
 fn present(cta: &Cta, running: bool) -> u32 {
     32 * (cta.warps.iter().filter(|warp| !warp.is_done()).count() as u32 + u32::from(running))
 }
 
 impl Cta {
-    /// A warp ended: barriers of all threads may be complete now.
+    /// A warp ended. Barriers that wait for all remaining threads may now be complete.
     pub(crate) fn warp_left(&mut self) {
         let present = present(self, false);
         for barrier in &mut self.barriers {
@@ -111,7 +111,10 @@ impl Machine<'_> {
             Some(slot) => {
                 let threads = warp.read(slot)[lane] as u32;
                 if threads == 0 || !threads.is_multiple_of(32) {
-                    return Err(Fault::new("SIM050", format!("a barrier of {threads} threads: the count is a multiple of 32")));
+                    return Err(Fault::new(
+                        "SIM050",
+                        format!("a barrier of {threads} threads: the count must be a multiple of 32"),
+                    ));
                 }
                 Some(threads)
             }
@@ -133,7 +136,7 @@ impl Machine<'_> {
             let text = |threads: Option<u32>| threads.map_or("all".into(), |threads| threads.to_string());
             return Err(Fault::new(
                 "SIM051",
-                format!("barrier {id} is used for {} threads while it collects {}", text(threads), text(barrier.expected)),
+                format!("barrier {id} is used for {} threads while it waits for {}", text(threads), text(barrier.expected)),
             ));
         }
         let generation = barrier.generation;
@@ -150,7 +153,7 @@ impl Machine<'_> {
         if barrier.arrived > expected {
             return Err(Fault::new(
                 "SIM051",
-                format!("{} threads have come to barrier {id}, which is for {expected}", barrier.arrived),
+                format!("{} threads have arrived at barrier {id}, which expects {expected}", barrier.arrived),
             ));
         }
         if barrier.arrived == expected {
@@ -169,7 +172,7 @@ impl Machine<'_> {
         let arrived = barrier.arrived;
         warp.splits[split].ticket = Some(Ticket { generation, whole });
         if !whole {
-            // The other threads of the warp go on meanwhile.
+            // The other threads of the warp continue meanwhile.
             self.note_step(Event::Barrier { id, threads: expected, came, awaited_phase: None });
         }
         Ok(Flow::Wait(Wait::Barrier { id, arrived, expected }))
@@ -189,13 +192,13 @@ impl Machine<'_> {
         }
         if arrive {
             if warp.cluster_ticket.is_some() {
-                return Err(Fault::new("SIM051", "a warp arrives twice at the cluster barrier without waiting"));
+                return Err(Fault::new("SIM051", "a warp arrives twice at the cluster barrier without a wait in between"));
             }
             warp.cluster_ticket = Some(cluster.barrier.generation);
             let actor = self.actor(cta, warp);
             cluster.order.publish(actor, &mut cluster.barrier.given);
             cluster.barrier.arrived += 32;
-            // The running warp is not in its CTA now.
+            // The running warp is temporarily removed from its CTA.
             let present: u32 = 32 + cluster.ctas.iter().map(|cta| present(cta, false)).sum::<u32>();
             if cluster.barrier.arrived >= present {
                 cluster.barrier.complete();
@@ -203,7 +206,7 @@ impl Machine<'_> {
             return Ok(Flow::Next);
         }
         match warp.cluster_ticket {
-            None => Err(Fault::new("SIM051", "a warp waits at the cluster barrier without having arrived")),
+            None => Err(Fault::new("SIM051", "a warp waits at the cluster barrier without a preceding arrival")),
             Some(ticket) if ticket == cluster.barrier.generation => Ok(Flow::Wait(Wait::ClusterBarrier)),
             Some(_) => {
                 warp.cluster_ticket = None;

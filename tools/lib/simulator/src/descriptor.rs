@@ -1,4 +1,4 @@
-//! Matrices in shared memory as `wgmma` and `tcgen05.mma` describe them: a start address, two strides and a swizzle.
+//! Matrix descriptors of `wgmma` and `tcgen05.mma` for shared memory: a start address, two strides and a swizzle mode.
 
 use crate::fault::{Fault, Result};
 use crate::tensor_map::Swizzle;
@@ -6,13 +6,13 @@ use crate::tensor_map::Swizzle;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Descriptor {
     start: u32,
-    /// The "leading" and the "stride" byte offset.
+    /// The "leading" and the "stride" byte offsets.
     leading: u32,
     stride: u32,
     swizzle: Swizzle,
 }
 
-/// Which dimension is contiguous: the one that is summed over, or the other.
+/// The contiguous dimension: K (the reduction dimension), or M or N.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Major {
     K,
@@ -24,7 +24,7 @@ impl Descriptor {
         let field = |from: u32| ((bits >> from & 0x3fff) << 4) as u32;
         Descriptor { start: field(0), leading: field(16), stride: field(32), swizzle }
     }
-    /// The descriptor of `wgmma`.
+    /// Decodes a `wgmma` descriptor.
     pub(crate) fn wgmma(bits: u64) -> Result<Descriptor> {
         let swizzle = [Swizzle::None, Swizzle::Bytes128, Swizzle::Bytes64, Swizzle::Bytes32][(bits >> 62) as usize];
         if bits >> 49 & 7 != 0 {
@@ -32,7 +32,7 @@ impl Descriptor {
         }
         Ok(Descriptor::fields(bits, swizzle))
     }
-    /// The descriptor of `tcgen05`.
+    /// Decodes a `tcgen05` descriptor.
     pub(crate) fn tcgen05(bits: u64) -> Result<Descriptor> {
         let swizzle = match bits >> 61 {
             0 => Swizzle::None,
@@ -43,7 +43,7 @@ impl Descriptor {
             other => return Err(Fault::new("SIM072", format!("a matrix descriptor has swizzle {other}"))),
         };
         if bits >> 46 & 3 != 1 {
-            return Err(Fault::new("SIM072", "a matrix descriptor of tcgen05 has version 1 in bits 46 and 47"));
+            return Err(Fault::new("SIM072", "a matrix descriptor of tcgen05 lacks version 1 in bits 46 and 47"));
         }
         if bits >> 49 & 7 != 0 || bits >> 52 & 1 != 0 {
             return Err(Fault::unsupported("a matrix descriptor with a base offset or an absolute leading offset"));
@@ -51,7 +51,7 @@ impl Descriptor {
         Ok(Descriptor::fields(bits, swizzle))
     }
 
-    /// Bytes of a row before the next one starts.
+    /// Returns the row pitch in bytes.
     fn row(self) -> u32 {
         match self.swizzle {
             Swizzle::None => 16,
@@ -61,8 +61,8 @@ impl Descriptor {
         }
     }
 
-    /// The address of 16 contiguous bytes: of row `mn` at byte `offset` of the sum's dimension, or of row `k` at byte `offset` of
-    /// the other one.
+    /// Returns the address of 16 contiguous bytes. K-major: row `index` along M or N, at byte `offset` along K. MN-major: row
+    /// `index` along K, at byte `offset` along M or N.
     pub(crate) fn chunk(self, major: Major, index: u32, offset: u32) -> u32 {
         let row = self.row();
         let group = if self.swizzle == Swizzle::Bytes128Atom32 { 4 } else { 8 };
@@ -76,7 +76,7 @@ impl Descriptor {
     }
 }
 
-/// Reads a matrix of `mn` by `k` elements of `bytes` bytes, and gives each element's bits to `put(mn, k, bits)`.
+/// Reads a matrix of `mn` by `k` elements of `bytes` bytes. Calls `put(mn, k, bits)` for each element.
 pub(crate) fn read_matrix<'a>(
     descriptor: Descriptor,
     major: Major,
@@ -105,7 +105,7 @@ pub(crate) fn read_matrix<'a>(
 mod tests {
     use super::*;
 
-    /// Row 9, 32 bytes into a row of 128: the second group of eight rows, unit 2 ^ 1.
+    /// Row 9, byte 32 of a 128-byte row: the second group of eight rows, 16-byte unit 2 ^ 1.
     #[test]
     fn k_major_rows() {
         let descriptor = Descriptor::wgmma(0x4000_0040_0001_0000 | 0x4000 >> 4).unwrap();
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(plain.chunk(Major::K, 9, 16), 0x4000 + 256 + 16 + 128);
     }
 
-    /// With the other dimension contiguous, 64 elements of 16 bits make a row, and the next 64 are a leading offset away.
+    /// MN-major: 64 elements of 16 bits form a row, and the next 64 are one leading offset away.
     #[test]
     fn mn_major_blocks() {
         let descriptor = Descriptor::wgmma(0x4000_0040_0200_0000 | 0x4000 >> 4).unwrap();

@@ -1,4 +1,4 @@
-//! What a program did wrong, and where.
+//! Program faults and their locations.
 
 use crate::source_locations::SourceLocations;
 use base::diag::{Diagnostic, Kind, Place};
@@ -10,7 +10,7 @@ pub struct Fault {
     pub kind: Kind,
     pub code: &'static str,
     pub message: String,
-    /// The lanes that did it; 0 when it is not a matter of lanes.
+    /// The lanes at fault; 0 if the fault is not specific to lanes.
     pub lanes: u32,
     pub line: u32,
     pub notes: Vec<String>,
@@ -20,7 +20,7 @@ impl Fault {
     pub fn new(code: &'static str, message: impl Into<String>) -> Box<Fault> {
         Box::new(Fault { kind: Kind::Invalid, code, message: message.into(), lanes: 0, line: 0, notes: Vec::new() })
     }
-    /// That what was asked for is not what the file has.
+    /// A usage error: the request does not match the file.
     pub fn usage(code: &'static str, message: impl Into<String>) -> Box<Fault> {
         Box::new(Fault { kind: Kind::Usage, ..*Fault::new(code, message) })
     }
@@ -42,7 +42,7 @@ impl Fault {
         self
     }
 
-    /// The fault as a diagnostic about a line of the file.
+    /// Converts the fault to a diagnostic about a line of the file.
     pub fn diagnostic(&self, file: &str, source: &str) -> Box<Diagnostic> {
         let mut diagnostic = Diagnostic::new(self.kind, self.code, &self.message);
         if let Some(place) = SourceLocations::of(source).at(self.line) {
@@ -61,7 +61,7 @@ impl Fault {
     }
 }
 
-/// `0-3, 7`
+/// Formats a lane mask as a list such as `0-3, 7`.
 pub(crate) fn lane_list(mask: u32) -> String {
     let mut parts = Vec::new();
     let mut lane = 0;

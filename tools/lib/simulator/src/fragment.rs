@@ -1,9 +1,9 @@
-//! Where the elements of a matrix are in the registers of a warp.
+//! Register fragments: the assignment of matrix elements to the registers of a warp.
 //!
-//! In all these layouts lane `l` is in group `l / 4` at element_position `l % 4`. A register holds `32 / bits` neighbouring elements
-//! (one, for 64-bit ones). The functions give row and column of element `part` of register `index` of a lane.
+//! In all these layouts, lane `l` has group `l / 4` and position `l % 4`. A register holds `32 / bits` neighbouring elements
+//! (64-bit elements use one register). The functions return the row and column of element `part` of register `index` of a lane.
 
-/// A of `mma`: rows by lane group, 8 apart in register pairs; `k` runs along the places.
+/// The A fragment of `mma`: lane groups are rows, register pairs are 8 rows apart, and `k` runs along the positions.
 pub(crate) fn a(lane: usize, index: usize, part: usize, per: usize, rows: usize) -> (usize, usize) {
     let (group, element_position) = (lane / 4, lane % 4);
     if rows == 8 {
@@ -12,33 +12,33 @@ pub(crate) fn a(lane: usize, index: usize, part: usize, per: usize, rows: usize)
     (group + 8 * (index % 2), index / 2 * 4 * per + element_position * per + part)
 }
 
-/// B of `mma` as (k, n).
+/// The B fragment of `mma`, as (k, n).
 pub(crate) fn b(lane: usize, index: usize, part: usize, per: usize) -> (usize, usize) {
     (index * 4 * per + lane % 4 * per + part, lane / 4)
 }
 
-/// C and D of `mma` with one element a register.
+/// The C and D fragments of `mma` with one element per register.
 pub(crate) fn c(lane: usize, index: usize) -> (usize, usize) {
     (lane / 4 + 8 * (index / 2), 2 * (lane % 4) + index % 2)
 }
 
-/// C and D of `mma` with two elements a register.
+/// The C and D fragments of `mma` with two elements per register.
 pub(crate) fn c_packed(lane: usize, index: usize, part: usize) -> (usize, usize) {
     (lane / 4 + 8 * index, 2 * (lane % 4) + part)
 }
 
-/// A register of an 8x8 matrix of 16-bit elements, as `ldmatrix` and `stmatrix` have it.
+/// A register of an 8x8 matrix of 16-bit elements for `ldmatrix` and `stmatrix`.
 pub(crate) fn matrix8(lane: usize, part: usize, transposed: bool) -> (usize, usize) {
     let (row, column) = (lane / 4, 2 * (lane % 4) + part);
     if transposed { (column, row) } else { (row, column) }
 }
 
-/// Register `index` (0 or 1) of a transposed 16x16 matrix of bytes.
+/// Register `index` (0 or 1) of a transposed 16x16 byte matrix.
 pub(crate) fn matrix16(lane: usize, index: usize, part: usize) -> (usize, usize) {
     (4 * (lane % 4) + part, lane / 4 + 8 * index)
 }
 
-/// A register of a transposed 16x8 matrix of bytes, as `stmatrix` has it.
+/// A register of a transposed 16x8 byte matrix for `stmatrix`.
 pub(crate) fn matrix16x8(lane: usize, part: usize) -> (usize, usize) {
     (4 * (lane % 4) + part, lane / 4)
 }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// The tables of the ISA's figures, one line each: (lane, register, part) -> (row, column).
+    /// Samples from the figures of the PTX ISA: (lane, register, part) -> (row, column).
     #[test]
     fn figures_of_the_isa() {
         // m16n8k16, 16 bits: a0,a1 | a2,a3 | a4,a5 | a6,a7.

@@ -1,49 +1,50 @@
-//! Which accesses to shared memory are ordered: finds the missing barrier even when the schedule hides it.
+//! Happens-before analysis of shared-memory accesses. It finds a missing barrier even if the schedule hides the race.
 //!
-//! Each warp of a cluster is_ordered_after, of every other one, up to which time what it did is published to have happened. Barriers pass that
-//! advance_clock on: who arrives gives what it is_ordered_after, who waits takes it. A read of a word needs to vector_clocks the write before it; a write
-//! needs to vector_clocks the reads before it. Time is counted in accesses. ShadowWords have four bytes; where warps write parts of one word
-//! without order between them nothing is said about it. A thread's write needs to vector_clocks the write before it where it changes what that
-//! left: equal values are often written twice.
+//! Each warp of a cluster has a vector clock. Arriving at a barrier publishes the clock, and waiting merges the published clocks. A
+//! read must be ordered after the last write of the word. A write must be ordered after all earlier reads. A write that changes the
+//! value must also be ordered after the last write; rewriting an equal value is common and harmless.
+//!
+//! Time is counted in accesses. Shadow words have four bytes. If warps write parts of one word without order, the word is no longer
+//! checked.
 
 use crate::fault::{Fault, Result};
 use crate::program::Program;
 use crate::tmem_happens_before::TmemHappensBefore;
 use std::collections::BTreeMap;
 
-/// More warps than that are not followed.
+/// Clusters with more warps are not analysed.
 const WARP_LIMIT: usize = 64;
-/// Parts of what a warp is_ordered_after of each other one.
+/// Number of components per warp pair in a vector clock.
 pub(crate) const COMPONENTS: usize = 3;
 
-/// For each warp of the cluster, up to when its actions are published: its accesses to shared memory, those to tensor memory
-/// (see `tensor_order`), and its mmas there.
+/// A vector clock: for each warp of the cluster, the last ordered shared-memory access, the last ordered TMEM fence (see
+/// `tmem_happens_before`) and the last completed MMA commit. A missing entry means zero.
 pub(crate) type VectorClock = Vec<u32>;
 
 #[derive(Default)]
 pub(crate) struct HappensBefore {
     warps_per_cta: usize,
-    /// Warps of the cluster; 0 when nothing is followed.
+    /// Number of warps of the cluster; 0 disables the analysis.
     pub(crate) count: usize,
     pub(crate) vector_clocks: Vec<u32>,
     clock: u32,
     memory: Vec<ShadowWords>,
-    /// What those who arrived at an mbarrier gave: in this phase, and in the phases done.
+    /// Clocks published by arrivals at an mbarrier: in the current phase, and in completed phases.
     mbarriers: BTreeMap<(usize, u32), (VectorClock, VectorClock)>,
-    /// What those gave who executed atomic operations.
+    /// Clocks published by atomic operations.
     atomics: VectorClock,
     pub(crate) tensor: TmemHappensBefore,
-    /// Whether a missing order is only noted; then nothing is followed any more.
+    /// Whether a missing order is recorded in `found` instead of ending the run. The analysis stops after the first one.
     pub(crate) lenient: bool,
     pub(crate) found: Option<Box<Fault>>,
-    /// By CTA, and who has reached its barriers from another one: when last, and in which line.
+    /// For each CTA and each remote warp that used its barriers: the time and line of the last use.
     reached: BTreeMap<(usize, usize), (u32, u32)>,
 }
 
 #[derive(Default)]
 struct ShadowWords {
     writers: Vec<Writer>,
-    /// The time of each warp's last read of a word, and its line.
+    /// The time and line of each warp's last read of a word.
     reads: Vec<(u32, u32)>,
 }
 
@@ -52,11 +53,11 @@ struct Writer {
     time: u32,
     line: u32,
     warp: u16,
-    /// Several warps wrote parts of the word.
+    /// Whether several warps wrote parts of the word.
     mixed: bool,
 }
 
-/// Who does something, and where in the program.
+/// The warp and line that perform an access.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Actor {
     pub(crate) cta: usize,
@@ -100,7 +101,7 @@ impl HappensBefore {
             _ => format!("warp {} of CTA {}", id % self.warps_per_cta, id / self.warps_per_cta),
         }
     }
-    /// What a warp is_ordered_after now, itself included.
+    /// Advances the warp's own component and returns its vector clock.
     pub(crate) fn advance_clock(&mut self, actor: Actor) -> &mut [u32] {
         if self.count == 0 {
             return &mut [];
@@ -111,12 +112,12 @@ impl HappensBefore {
         self.vector_clocks[row.start + id] = self.clock;
         &mut self.vector_clocks[row]
     }
-    /// What a warp is_ordered_after, in `vector_clocks`.
+    /// Returns the position of a warp's clock in `vector_clocks`.
     pub(crate) fn row(&self, id: usize) -> std::ops::Range<usize> {
         let width = COMPONENTS * self.count;
         id * width..(id + 1) * width
     }
-    /// A warp gives what it is_ordered_after.
+    /// Publishes the warp's clock.
     pub(crate) fn publish(&mut self, actor: Actor, to: &mut VectorClock) {
         to.resize(COMPONENTS * self.count, 0);
         if self.lenient {
@@ -124,7 +125,7 @@ impl HappensBefore {
         }
         merge(to, self.advance_clock(actor));
     }
-    /// A warp takes what others gave.
+    /// Merges published clocks into the warp's clock.
     pub(crate) fn acquire_from(&mut self, actor: Actor, from: &[u32]) {
         merge(self.advance_clock(actor), from);
         if self.lenient {
@@ -132,9 +133,9 @@ impl HappensBefore {
         }
     }
 
-    // The barriers of shared memory.
+    // mbarriers in shared memory.
 
-    /// A warp uses a barrier, which it has to vector_clocks to be initialised; one of another CTA also has to last until then.
+    /// A warp uses an mbarrier. The use must be ordered after the initialisation; a remote CTA must not end before the use.
     pub(crate) fn reach(&mut self, actor: Actor, location: (usize, u32)) -> Result<()> {
         self.read(actor, location.0, location.1, 8)?;
         if self.count > 0 && location.0 != actor.cta {
@@ -144,7 +145,7 @@ impl HappensBefore {
         }
         Ok(())
     }
-    /// A CTA ends: it is_ordered_after of all that has reached its barriers from others, so that nothing of that can come later.
+    /// Checks the end of a CTA: it must be ordered after every remote use of its barriers.
     pub(crate) fn ends(&mut self, cta: usize) -> Result<()> {
         let (count, warps) = (self.count, self.warps_per_cta);
         let own = cta * warps..(cta + 1) * warps;
@@ -152,7 +153,7 @@ impl HappensBefore {
             |id: usize| own.clone().map(|warp| self.vector_clocks[warp * COMPONENTS * count + id]).max().unwrap_or(0);
         let late = self.reached.range((cta, 0)..(cta + 1, 0)).find(|((_, id), (time, _))| *time > is_ordered_after(*id));
         let Some(((_, id), (_, line))) = late.map(|(key, value)| (*key, *value)) else { return Ok(()) };
-        let message = format!("CTA {cta} ends, but is not ordered after {} reaching its barrier", self.name(id));
+        let message = format!("CTA {cta} ends, but is not ordered after {} using its barrier", self.name(id));
         self.report(Fault::new("SIM014", message).line(line), Actor { cta: id / warps, warp: id % warps, line })
     }
 
@@ -161,7 +162,7 @@ impl HappensBefore {
         self.publish(actor, &mut entry);
         self.mbarriers.entry(location).or_default().0 = entry;
     }
-    /// Data that a warp asked for at a time has arrived at a barrier.
+    /// The data of an asynchronous copy arrived at a barrier. `time` is the time of its issue.
     pub(crate) fn arrive_data(&mut self, actor: Actor, time: u32, location: (usize, u32)) {
         if self.count > 0 {
             let id = self.id(actor);
@@ -170,7 +171,7 @@ impl HappensBefore {
             given[id] = time.max(given[id]);
         }
     }
-    /// The mmas that a warp committed when it had committed so often are done.
+    /// All MMAs up to a warp's commit with this number are complete.
     pub(crate) fn arrive_mmas(&mut self, actor: Actor, commit: u32, location: (usize, u32)) {
         if self.count > 0 {
             let at = 2 * self.count + self.id(actor);
@@ -208,7 +209,7 @@ impl HappensBefore {
         (address as usize / 4).min(end)..end
     }
 
-    /// A warp, or asynchronous work that it issues, reads.
+    /// Checks a read by a warp or by asynchronous work that it issued.
     pub(crate) fn read(&mut self, actor: Actor, cta: usize, address: u32, length: u32) -> Result<()> {
         let words = self.words(cta, address, length);
         if self.count == 0 || words.is_empty() {
@@ -225,7 +226,7 @@ impl HappensBefore {
             {
                 let (reader, other) = (self.name(id), self.name(writer.warp.into()));
                 let message = format!("{reader} reads shared memory at {:#x} without a barrier after {other} wrote it", word * 4);
-                let fault = Fault::new("SIM035", message).note(format!("it was written in line {}", writer.line));
+                let fault = Fault::new("SIM035", message).note(format!("the write is in line {}", writer.line));
                 return self.report(fault, actor);
             }
             memory.reads[word * self.count + id] = (self.clock, actor.line);
@@ -233,9 +234,9 @@ impl HappensBefore {
         Ok(())
     }
 
-    /// What a warp is about to write is not what another one wrote there without order between them.
+    /// Checks that a value-changing write is ordered after another warp's write.
     pub(crate) fn overwrites(&mut self, actor: Actor, cta: usize, address: u32, before: &[u8], data: &[u8]) -> Result<()> {
-        // Of parts of words nothing is published.
+        // Partial words are not tracked.
         if self.count == 0 || data.len() < 4 || before == data {
             return Ok(());
         }
@@ -249,14 +250,14 @@ impl HappensBefore {
             if unknown && before.get(bytes.clone()) != data.get(bytes) {
                 let (own, other) = (self.name(id), self.name(warp.into()));
                 let message =
-                    format!("{own} writes shared memory at {:#x} without a barrier after {other} wrote something else", word * 4);
-                return self.report(Fault::new("SIM036", message).note(format!("it was written in line {line}")), actor);
+                    format!("{own} writes shared memory at {:#x} without a barrier after {other} wrote another value", word * 4);
+                return self.report(Fault::new("SIM036", message).note(format!("the other write is in line {line}")), actor);
             }
         }
         Ok(())
     }
 
-    /// A warp, or asynchronous work that it issues, writes; the time is that of the write.
+    /// Checks a write by a warp or by asynchronous work that it issued. Returns the time of the write.
     pub(crate) fn write(&mut self, actor: Actor, cta: usize, address: u32, length: u32) -> Result<u32> {
         let words = self.words(cta, address, length);
         if self.count == 0 || words.is_empty() {
@@ -278,7 +279,7 @@ impl HappensBefore {
                     word * 4,
                     self.name(reader)
                 );
-                let fault = Fault::new("SIM036", message).note(format!("it was read in line {line}"));
+                let fault = Fault::new("SIM036", message).note(format!("the read is in line {line}"));
                 return self.report(fault, actor).map(|()| 0);
             }
             let writer = &mut memory.writers[word];
@@ -287,13 +288,13 @@ impl HappensBefore {
         }
         Ok(self.clock)
     }
-    /// An atomic operation on shared memory: no order is needed among such.
+    /// Records an atomic operation on shared memory. Atomics need no order among each other.
     pub(crate) fn atomic(&mut self, cta: usize, address: u32) {
         for word in self.words(cta, address, 4) {
             self.memory[cta].writers[word].mixed = true;
         }
     }
-    /// Warps may order themselves by atomic operations: each gives what it is_ordered_after and takes what was given before.
+    /// Orders warps by atomic operations: each publishes its clock and merges the clocks published before.
     pub(crate) fn synchronise(&mut self, actor: Actor) {
         let mut atomics = std::mem::take(&mut self.atomics);
         self.publish(actor, &mut atomics);

@@ -1,5 +1,5 @@
-//! The bytes of a kernel's parameters: the visible ones from the launch, the hidden tensor maps from a file, from the callback of a
-//! host object, or from the recipes that the PTX carries.
+//! The bytes of a kernel's parameters. Visible parameters come from the launch. Hidden tensor maps come from a file, from the
+//! callback of a host object, or from recipes in the PTX.
 
 use crate::fault::Fault;
 use crate::native;
@@ -8,12 +8,12 @@ use common::launch::Call;
 use ptx::tensor_map::Recipe;
 use std::path::Path;
 
-/// Where the tensor maps come from, if not from the PTX.
+/// External sources of tensor maps.
 #[derive(Clone, Copy, Default)]
 pub struct Maps<'a> {
-    /// A file with the 128-byte maps, one after the other.
+    /// A file with consecutive 128-byte maps.
     pub file: Option<&'a Path>,
-    /// An object with the callback that makes them.
+    /// A host object whose callback creates the maps.
     pub host_object: Option<&'a Path>,
 }
 
@@ -23,7 +23,7 @@ pub fn parameters(program: &Program, module: &ptx::Module, call: &Call, maps: Ma
         let size = slot.bytes as usize;
         bytes[slot.offset as usize..][..size].copy_from_slice(&value.to_le_bytes()[..size]);
     }
-    // A hidden pointer is to memory for CTAs, for drivers that give them none of their own.
+    // A hidden pointer refers to per-CTA memory. It exists for drivers that provide none.
     let given = |slot: &&ParamField| program.cta_memory > 0 && slot.bytes == 8;
     let hidden = || program.hidden_params().filter(|slot| !given(slot));
     if hidden().next().is_none() {
@@ -34,7 +34,7 @@ pub fn parameters(program: &Program, module: &ptx::Module, call: &Call, maps: Ma
         let mut rest = &file[..];
         for slot in hidden() {
             let Some((map, after)) = rest.split_at_checked(slot.bytes as usize) else {
-                return Err(missing(&slot.name, "the file of tensor maps is too short").diagnostic("", ""));
+                return Err(missing(&slot.name, "the tensor-map file is too short").diagnostic("", ""));
             };
             bytes[slot.offset as usize..][..map.len()].copy_from_slice(map);
             rest = after;
@@ -48,7 +48,7 @@ pub fn parameters(program: &Program, module: &ptx::Module, call: &Call, maps: Ma
     for slot in hidden() {
         let recipe = recipes.iter().find(|recipe| recipe.entry == program.entry && recipe.param == slot.name);
         let Some(recipe) = recipe.filter(|_| slot.bytes as usize == tensormap::BYTES) else {
-            let why = "the PTX has no recipe for it; give --tensor-maps, or --host-object";
+            let why = "the PTX has no recipe for it; use --tensor-maps or --host-object";
             return Err(missing(&slot.name, why).diagnostic("", ""));
         };
         bytes[slot.offset as usize..][..slot.bytes as usize].copy_from_slice(&recipe.map.encode(&call.values)?);

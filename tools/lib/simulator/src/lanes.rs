@@ -1,12 +1,12 @@
-//! A register of a warp: one value for each of its 32 lanes.
+//! A register of a warp: one value per lane.
 //!
-//! A value is kept zero-extended in 64 bits whatever the register's type; a predicate is 0 or 1.
+//! Values are zero-extended to 64 bits for every register type. A predicate is 0 or 1.
 
 pub const WARP: usize = 32;
 pub(crate) const ALL: u32 = u32::MAX;
 pub type Lanes = [u64; WARP];
 
-/// What an element-wise instruction does with its up to four sources.
+/// The function of an element-wise instruction with up to four sources.
 pub type LaneFn = Box<dyn Fn(&[&Lanes; 4], &mut Lanes) + Send + Sync>;
 
 pub(crate) fn map1(f: impl Fn(u64) -> u64 + Send + Sync + 'static) -> LaneFn {
@@ -41,7 +41,7 @@ pub(crate) fn map4(f: impl Fn(u64, u64, u64, u64) -> u64 + Send + Sync + 'static
     })
 }
 
-/// The lanes of a mask, lowest first.
+/// Iterates over the lanes of a mask, lowest first.
 pub(crate) fn lanes_of(mask: u32) -> impl Iterator<Item = usize> {
     let mut rest = mask;
     std::iter::from_fn(move || {
@@ -51,7 +51,7 @@ pub(crate) fn lanes_of(mask: u32) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The lanes whose value is not zero.
+/// Returns the mask of lanes with a non-zero value.
 pub(crate) fn mask_of(values: &Lanes) -> u32 {
     values.iter().enumerate().fold(0, |mask, (lane, &value)| mask | u32::from(value != 0) << lane)
 }

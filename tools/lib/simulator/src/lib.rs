@@ -1,25 +1,25 @@
-//! PTX as a program that can be executed, for the tools that do so: `tile-sim` for its results, `tile-time` for what it does when.
+//! Functional simulator for PTX, used by `tile-sim` for results and by `tile-time` for execution traces.
 //!
-//! `decode` turns a parsed module into a program of one entry: names are slots, labels are indices, the function of an
-//! element-wise instruction is a closure. `machine` runs clusters of CTAs of warps in turns; `exec` does one instruction for the
-//! lanes of a warp that are at the same place. Asynchronous work (`pending`) is done when it is issued, or, with late delivery,
-//! when its issuer waits for it or nobody can go on without it. `hidden` makes the tensor maps that a launch does not give.
+//! `decode` lowers a parsed module to a program of one entry: registers become slots, labels become indices, and element-wise
+//! instructions become closures. `machine` runs clusters of CTAs; warps take turns. `exec` executes one instruction for the
+//! converged lanes of a warp. Asynchronous work (`pending`) completes at its issue. With late delivery, it completes when the
+//! issuer waits for it or when no warp can continue. `hidden` provides tensor maps that a launch does not specify.
 //!
-//! What is reported, always with line, warp and lanes:
+//! Faults, each reported with line, warp and lanes:
 //!
-//! | code | the program |
+//! | code | fault |
 //! |---|---|
-//! | SIM002, SIM003 | does not fit the launch; uses what is not supported |
-//! | SIM010 to SIM014 | reaches outside memory, is misaligned, writes a parameter, copies too much, reaches a CTA that ended |
-//! | SIM020 | decides by, or addresses with, what nothing has set |
-//! | SIM030 to SIM034 | lacks a proxy fence, or uses memory, registers or tensor memory that asynchronous work still has |
-//! | SIM035, SIM036 | reads or writes shared memory that no barrier orders |
-//! | SIM037 | lacks a `wgmma.fence` between its use of registers and a product's |
-//! | SIM038 | touches tensor memory without the fences, barriers or commits that order it |
-//! | SIM040, SIM041 | deadlocks; does not end |
-//! | SIM050 to SIM055 | uses a barrier, a collective or an mbarrier wrongly |
-//! | SIM060, SIM061 | traps; branches to nowhere |
-//! | SIM070 to SIM072, SIM080 to SIM083 | has a wrong tensor map or descriptor, uses tensor memory wrongly |
+//! | SIM002, SIM003 | launch mismatch; unsupported feature |
+//! | SIM010 to SIM014 | access out of bounds, misalignment, write to a parameter, oversized copy, access to an ended CTA |
+//! | SIM020 | branch or address that depends on an undefined value |
+//! | SIM030 to SIM034 | missing proxy fence; use of memory, registers or tensor memory with asynchronous work in flight |
+//! | SIM035, SIM036 | shared-memory race |
+//! | SIM037 | missing `wgmma.fence` between a register access and a `wgmma` |
+//! | SIM038 | TMEM access without the fences, barriers or commits that order it |
+//! | SIM040, SIM041 | deadlock; instruction limit |
+//! | SIM050 to SIM055 | misuse of a barrier, a collective or an mbarrier |
+//! | SIM060, SIM061 | trap; branch to an invalid target |
+//! | SIM070 to SIM072, SIM080 to SIM083 | invalid tensor map or descriptor; misuse of tensor memory |
 
 mod barrier;
 mod decode;

@@ -1,8 +1,8 @@
-//! The grid: clusters of CTAs of warps, and the order in which they run.
+//! The grid: clusters of CTAs of warps, and their scheduling.
 //!
-//! A warp runs until it waits or has had its run_slice. Clusters run one after the other; another one is admitted while those that
-//! run make no progress, so that a kernel whose CTAs wait for one another comes to its end. The order is always the same, save
-//! that `--schedule-seed` gives another one.
+//! A warp runs until it waits or its time slice ends. Clusters run one after another. If the resident clusters make no progress,
+//! another is admitted, so kernels whose CTAs wait for each other complete. The schedule is deterministic; `--schedule-seed`
+//! selects another one.
 
 use crate::barrier::{Barrier, ClusterBarrier};
 use crate::exec::wgmma::Group;
@@ -22,26 +22,26 @@ use crate::warp::{Split, Warp};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Instructions of a warp's run_slice.
+/// Time slice of a warp, in instructions.
 const TIME_SLICE: u32 = 200;
-/// Instructions after which another cluster is admitted although those that run make progress.
+/// Instructions after which another cluster is admitted even if the resident ones make progress.
 const SLICE: u64 = 20_000_000;
-/// The code of a run that is stopped after too many instructions.
+/// Fault code for exceeding the instruction limit.
 const NO_END: &str = "SIM041";
-/// Clusters that run side by side at most.
+/// Upper bound on resident clusters.
 const MAX_RESIDENT: usize = 64;
-/// Bytes that these may take.
+/// Upper bound on the bytes that resident clusters occupy.
 const MEMORY: u64 = 4 << 30;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// Asynchronous work is done when it is issued.
+    /// Asynchronous work completes at its issue.
     Early,
-    /// It is done when nothing else can go on, or when its issuer waits for it.
+    /// Asynchronous work completes when its issuer waits for it, or when no warp can continue.
     Late,
 }
 
-/// What is done about accesses to shared memory that no barrier orders.
+/// The treatment of unordered shared-memory accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Races {
     Error,
@@ -55,8 +55,7 @@ pub struct Options {
     pub races: Races,
     pub seed: Option<u64>,
     pub instruction_limit: u64,
-    /// Whether products are made, and the rules are checked that a run for its time does not need: what fences order, what nothing
-    /// has set.
+    /// Whether MMAs are computed and the rules that a timing run does not need are checked: fence order and undefined values.
     pub check_rules: bool,
 }
 
@@ -65,28 +64,28 @@ pub struct Machine<'p> {
     pub(crate) options: Options,
     pub global: Global,
     pub(crate) params: Vec<u8>,
-    /// What the program printed.
+    /// The program's output.
     pub printed: Vec<u8>,
-    /// How often each instruction was executed.
+    /// Execution count of each instruction.
     pub(crate) executed: Vec<u64>,
-    /// How often each branch was branches_taken.
+    /// Taken count of each branch.
     pub(crate) branches_taken: Vec<u64>,
     pub(crate) total: u64,
-    /// Waits at mbarriers that found the phase not done, by instruction.
+    /// Failed mbarrier waits of each instruction.
     pub(crate) failed_waits: Vec<u64>,
     pub(crate) grid: [u32; 3],
     /// The clusters that are not launched yet.
     pub(crate) waiting: ClusterIds,
     pub(crate) recorder: Option<Box<Recorder>>,
     random: u64,
-    /// The instruction that is executed, and its line.
+    /// The current instruction and its line.
     pub(crate) pc: u32,
     line: u32,
-    /// Traffic of each instruction, when it is counted.
+    /// Traffic of each instruction, if traffic is counted.
     pub(crate) traffic: Vec<Traffic>,
-    /// The first pair of accesses that nothing orders, when that is no error.
+    /// The first race, if races are not errors.
     pub race: Option<Box<Fault>>,
-    /// The first breach of each rule that NVIDIA's compilers do not keep, when that is no error.
+    /// The first violation of each rule that NVIDIA's compilers do not follow, if such violations are not errors.
     pub breaches: Vec<Box<Fault>>,
 }
 
@@ -94,7 +93,7 @@ pub(crate) struct Cluster {
     pub(crate) ctas: Vec<Cta>,
     pub(crate) barrier: ClusterBarrier,
     pub(crate) order: HappensBefore,
-    /// Asynchronous work that is in flight, the oldest first.
+    /// Asynchronous work in flight, oldest first.
     pub(crate) pending: VecDeque<Pending>,
     id: [u32; 3],
 }
@@ -106,9 +105,9 @@ pub(crate) struct Cta {
     pub(crate) mbarriers: BTreeMap<u32, Mbarrier>,
     pub(crate) tmem: Tmem,
     pub(crate) warps: Vec<Warp>,
-    /// Per warp, when it last fenced between the generic and the async proxy.
+    /// For each warp, the time of its last fence between the generic and the async proxy.
     pub(crate) fenced: Vec<u32>,
-    /// What the warps of a group have multiplied together.
+    /// The collective MMA state of each warp group.
     pub(crate) groups: BTreeMap<usize, Group>,
 }
 
@@ -138,7 +137,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// A breach of a rule that NVIDIA's compilers do not keep either: an error only where races are.
+    /// Reports the violation of a rule that NVIDIA's compilers do not follow either. It is an error only if races are errors.
     pub(crate) fn breach(&mut self, fault: Box<Fault>) -> Result<()> {
         if self.options.races == Races::Error {
             return Err(fault);
@@ -149,12 +148,12 @@ impl<'p> Machine<'p> {
         Ok(())
     }
 
-    /// Counts the traffic of each instruction, for the report.
+    /// Enables traffic counts per instruction for the report.
     pub fn count_traffic(&mut self) {
         self.traffic = vec![Traffic::default(); self.program.code.len()];
     }
 
-    /// Runs the whole grid.
+    /// Runs the complete grid.
     pub fn run(&mut self) -> Result<()> {
         let all = self.cluster_ids()?;
         if all.end > 1 << 26 {
@@ -163,14 +162,14 @@ impl<'p> Machine<'p> {
         self.run_chunks(all)
     }
 
-    /// Runs some blocks of the grid; of a cluster all, when the grid counts its blocks.
+    /// Runs some CTAs of the grid. If the grid counts CTAs, it runs their complete clusters.
     pub fn run_blocks(&mut self, blocks: &[[u32; 3]]) -> Result<()> {
         let all = self.cluster_ids()?;
         let numbers = self.numbers(blocks)?;
         self.run_chunks(ClusterIds { end: numbers.len() as u64, some: Some(numbers.into()), ..all })
     }
 
-    /// The numbers of the clusters that some blocks are in.
+    /// Returns the numbers of the clusters that contain the given CTAs.
     pub fn numbers(&self, blocks: &[[u32; 3]]) -> Result<Vec<u64>> {
         let all = self.cluster_ids()?;
         let size = if self.program.grid_of_clusters { [1; 3] } else { self.program.cluster };
@@ -192,7 +191,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// Runs some clusters of the grid.
+    /// Runs the given clusters of the grid.
     pub(crate) fn run_clusters(&mut self, clusters: ClusterIds) -> Result<()> {
         self.waiting = clusters;
         let max_resident = self.max_resident()?;
@@ -214,7 +213,7 @@ impl<'p> Machine<'p> {
                 progress |= self.run_iteration(cluster).map_err(|fault| self.waiting.describe(fault))?;
             }
             for cluster in running.iter_mut().filter(|cluster| cluster.is_done()) {
-                // Nobody waits for what is left, but memory gets it.
+                // No warp waits for the remaining asynchronous work, but its stores must reach memory.
                 while self.deliver(cluster)? {}
                 if let Some(cta) = cluster.ctas.iter().find(|cta| cta.tmem.is_allocated()) {
                     return Err(Fault::new("SIM083", format!("CTA {} ends without freeing its tensor memory", cta.rank)));
@@ -238,14 +237,14 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// A machine that runs a chunk of the grid on a copy of memory.
+    /// Creates a machine that runs a chunk of the grid on a copy of global memory.
     pub(crate) fn chunk(&self, number: u64) -> Machine<'p> {
         let seed = self.options.seed.map(|seed| seed.wrapping_add(number << 32));
         let options = Options { seed, ..self.options };
         let traffic = self.traffic.clone();
         Machine { traffic, ..Machine::new(self.program, options, self.grid, self.params.clone(), self.global.followed()) }
     }
-    /// Takes what such a machine did.
+    /// Merges the effects of a chunk's machine.
     pub(crate) fn take(&mut self, chunk: Machine) {
         self.global.take_written(&chunk.global);
         self.printed.extend(chunk.printed);
@@ -263,17 +262,17 @@ impl<'p> Machine<'p> {
         self.traffic.iter_mut().zip(&chunk.traffic).for_each(|(to, from)| to.add(from));
     }
 
-    /// How many clusters run side by side at most.
+    /// Returns the upper bound on resident clusters for this program.
     fn max_resident(&self) -> Result<usize> {
         let program = self.program;
         let warps = u64::from(program.threads.div_ceil(32));
         let ctas = u64::from(program.cluster.iter().product::<u32>());
         let registers = u64::from(program.slots) * 8 * WARP as u64;
-        // The order of accesses keeps what each warp of the cluster read of each word.
+        // The happens-before analysis keeps each warp's last read of each word.
         let order = u64::from(program.shared_bytes) * 2 * (warps * ctas + 2).min(64);
         let warp = registers + u64::from(program.local_bytes) * WARP as u64;
         match MEMORY / (ctas * (warps * warp + u64::from(program.shared_bytes) + order)).max(1) {
-            0 => Err(Fault::unsupported("a cluster with so many registers and so much local memory")),
+            0 => Err(Fault::unsupported("a cluster whose registers and local memory exceed 4 GiB")),
             count => Ok(MAX_RESIDENT.min(count as usize)),
         }
     }
@@ -286,7 +285,7 @@ impl<'p> Machine<'p> {
             }
             match self.grid[axis] % size[axis] {
                 0 => Ok(self.grid[axis] / size[axis]),
-                _ => Err(Fault::new("SIM002", format!("a grid of {:?} is no multiple of the cluster's {size:?}", self.grid))),
+                _ => Err(Fault::new("SIM002", format!("a grid of {:?} is not a multiple of the cluster size {size:?}", self.grid))),
             }
         };
         let [x, y, z] = [divide(0)?, divide(1)?, divide(2)?];
@@ -381,17 +380,17 @@ impl<'p> Machine<'p> {
             Races::Error => HappensBefore::new(self.program, ctas, false),
         }
     }
-    /// The counter of the instruction that is executed.
+    /// Returns the traffic counter of the current instruction.
     #[inline]
     pub(crate) fn traffic(&mut self) -> Option<&mut Traffic> {
         self.traffic.get_mut(self.pc as usize)
     }
-    /// Who executes the instruction.
+    /// Returns the actor of the current instruction.
     pub(crate) fn actor(&self, cta: usize, warp: &Warp) -> Actor {
         Actor { cta, warp: warp.index, line: self.line }
     }
 
-    /// Gives every warp of a cluster a run_slice; says whether any went on.
+    /// Gives every warp of a cluster a time slice. Returns whether any warp made progress.
     pub(crate) fn run_iteration(&mut self, cluster: &mut Cluster) -> Result<bool> {
         let mut order: Vec<(usize, usize)> =
             (0..cluster.ctas.len()).flat_map(|cta| (0..cluster.ctas[cta].warps.len()).map(move |warp| (cta, warp))).collect();
@@ -423,7 +422,7 @@ impl<'p> Machine<'p> {
         self.random % limit
     }
 
-    /// Runs a warp for a while; says how many instructions it got through.
+    /// Runs a warp for a time slice. Returns the number of executed instructions.
     fn run_slice(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, run_slice: u32) -> Result<u32> {
         for split in &mut warp.splits {
             split.wait = None;
@@ -493,17 +492,17 @@ impl<'p> Machine<'p> {
         }
         self.total += u64::from(count);
         if self.total > self.options.instruction_limit {
-            return Err(Fault::new(NO_END, format!("no end after {} warp instructions", self.total)));
+            return Err(Fault::new(NO_END, format!("the kernel has not ended after {} warp instructions", self.total)));
         }
         Ok(count)
     }
 }
 
-/// A run of the clusters of a grid, or of some of them.
+/// A range of clusters of a grid, or a selection of them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClusterIds {
     pub(crate) extent: [u32; 3],
-    /// Their numbers, x first, when they are not all.
+    /// The selected cluster numbers, x fastest; `None` means the complete range.
     pub(crate) some: Option<Arc<[u64]>>,
     pub(crate) next: u64,
     pub(crate) end: u64,
@@ -522,13 +521,13 @@ impl Iterator for ClusterIds {
 }
 
 impl ClusterIds {
-    /// Tells a run without end from one that is only long.
+    /// Adds a note to an instruction-limit fault, so that the user can tell a long run from an endless one.
     fn describe(&self, fault: Box<Fault>) -> Box<Fault> {
         if fault.code != NO_END || self.end <= 1 {
             return fault;
         }
         let (begun, all) = (self.next, self.end);
-        fault.note(format!("{begun} of {all} clusters were begun: --sample-blocks runs some, --instruction-limit allows more"))
+        fault.note(format!("{begun} of {all} clusters were started; use --sample-blocks or raise --instruction-limit"))
     }
 }
 
@@ -537,12 +536,12 @@ struct CtaPosition {
     within: [u32; 3],
     rank: u32,
     size: [u32; 3],
-    /// Global memory that the CTA has for itself; 0 where there is none.
+    /// Address of the CTA's private global memory; 0 if there is none.
     memory: u64,
 }
 
 impl Cluster {
-    /// A cluster without CTAs.
+    /// Returns a cluster without CTAs.
     pub(crate) fn none() -> Cluster {
         Cluster {
             ctas: Vec::new(),
@@ -563,9 +562,9 @@ impl Cta {
     }
 }
 
-/// Says who waits for what.
+/// Reports every waiting warp and its reason.
 fn deadlock(program: &Program, running: &[Cluster]) -> Box<Fault> {
-    let mut fault = Fault::new("SIM040", "deadlock: no warp can go on");
+    let mut fault = Fault::new("SIM040", "deadlock: no warp can continue");
     for cluster in running {
         for cta in &cluster.ctas {
             for warp in &cta.warps {

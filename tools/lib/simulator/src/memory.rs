@@ -1,12 +1,12 @@
-//! Global memory: buffers and variables at fixed addresses, each with its own bounds.
+//! Global memory: buffers and variables at fixed addresses, each with bounds checks.
 
 use crate::fault::{Fault, Result};
 use common::launch::Contents;
 
-/// Bytes that device code may allocate.
+/// Limit on the bytes that device code allocates.
 const HEAP_LIMIT: u64 = 1 << 30;
 const HEAP_BASE: u64 = 0x0500_0000_0000;
-/// Bytes within which an access was probably meant for a region.
+/// Distance within which an access is attributed to a region in the fault's notes.
 const NEAR: u64 = 1 << 28;
 
 #[derive(Clone)]
@@ -14,7 +14,7 @@ struct Region {
     base: u64,
     name: String,
     data: Contents,
-    /// Which bytes were written, when that is followed.
+    /// Written bytes, if they are tracked.
     written: Option<Vec<bool>>,
 }
 
@@ -22,7 +22,7 @@ struct Region {
 pub struct Global {
     /// Sorted by address.
     regions: Vec<Region>,
-    /// The region of the last access.
+    /// Cache of the last accessed region.
     last: usize,
     heap: u64,
 }
@@ -35,17 +35,17 @@ impl Global {
     pub fn region(&self, name: &str) -> Option<&Contents> {
         self.regions.iter().find(|region| region.name == name).map(|region| &region.data)
     }
-    /// How many bytes there are.
+    /// Returns the total size in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.regions.iter().map(|region| region.data.len() as u64).sum()
     }
-    /// A copy that notes what is written to it.
+    /// Returns a copy that tracks its writes.
     pub(crate) fn followed(&self) -> Global {
         let mut copy = self.clone();
         copy.regions.iter_mut().for_each(|region| region.written = Some(vec![false; region.data.len()]));
         copy
     }
-    /// Takes what was written to such a copy.
+    /// Applies the tracked writes of such a copy.
     pub(crate) fn take_written(&mut self, copy: &Global) {
         for (region, other) in self.regions.iter_mut().zip(&copy.regions) {
             let mut at = 0;
@@ -57,7 +57,7 @@ impl Global {
             }
         }
     }
-    /// Memory for device code; `None` when there is no more.
+    /// Allocates memory for device code. Returns `None` if the heap is exhausted.
     pub(crate) fn allocate(&mut self, bytes: u64, align: u64) -> Option<u64> {
         let base = (HEAP_BASE + self.heap + 64).checked_next_multiple_of(align.max(16))?;
         let end = base.checked_add(bytes)?;
@@ -76,7 +76,7 @@ impl Global {
     pub(crate) fn write(&mut self, address: u64, bytes: &[u8]) -> Result<()> {
         self.bytes(address, bytes.len()).map(|place| place.copy_from_slice(bytes))
     }
-    /// The bytes at an address, to be written.
+    /// Returns the bytes at an address for writing.
     #[inline]
     pub(crate) fn bytes(&mut self, address: u64, length: usize) -> Result<&mut [u8]> {
         let (region, offset) = self.find(address, length)?;
@@ -86,7 +86,7 @@ impl Global {
         }
         Ok(region.data.get(offset..offset + length))
     }
-    /// The region and the offset of an address.
+    /// Returns the region and offset of an address.
     #[inline]
     fn find(&mut self, address: u64, length: usize) -> Result<(usize, usize)> {
         let inside = |region: &Region| {

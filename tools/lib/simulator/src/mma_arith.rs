@@ -1,17 +1,17 @@
-//! Products of matrices as the tensor cores make them.
+//! MMA arithmetic of the tensor cores.
 //!
-//! A float product is exact for each element: the sum of all products and the addend is taken in `f64` and rounded once. The
-//! hardware keeps fewer bits of the sum, so its results may differ in the last bits.
+//! Float MMAs accumulate all products and the addend in `f64` and round once. Hardware keeps fewer bits of intermediate sums, so
+//! its results may differ in the last bits.
 
 use numerics::Scalar;
 use numerics::arith::Rounding;
 use numerics::float::{Overflow, decode, encode};
 
-/// What the elements of an operand are.
+/// The element type of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Float(Scalar),
-    /// Six-bit floats and the like: exponent and mantissa bits, bias.
+    /// Six-bit and smaller floats: exponent and mantissa widths.
     Small {
         exponent: u32,
         mantissa: u32,
@@ -23,10 +23,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The value of an element's bits.
+    /// Returns the value of an element's bits.
     pub(crate) fn value(self, bits: u64) -> f64 {
         match self {
-            // A tf32 operand is read without the bits it lacks.
+            // Hardware ignores the low mantissa bits of a tf32 operand.
             Kind::Float(Scalar::TF32) => decode(Scalar::F32, bits & 0xffff_e000),
             Kind::Float(ty) => decode(ty, bits),
             Kind::Small { exponent, mantissa } => small(exponent, mantissa, bits),
@@ -37,13 +37,13 @@ impl Kind {
             }
         }
     }
-    /// All values of an operand of up to 8 bits, or of 16.
+    /// Returns the values of all bit patterns of an operand type of up to 8 bits, or of 16 bits.
     pub(crate) fn table(self, width: u32) -> Vec<f64> {
         (0..1u64 << width).map(|bits| self.value(bits)).collect()
     }
 }
 
-/// A small float without infinities and NaN.
+/// Decodes a small float without infinities and NaN.
 fn small(exponent_bits: u32, mantissa_bits: u32, bits: u64) -> f64 {
     let bias = (1 << (exponent_bits - 1)) - 1;
     let mantissa = (bits & ((1 << mantissa_bits) - 1)) as f64 / f64::from(1 << mantissa_bits);
@@ -56,7 +56,7 @@ fn small(exponent_bits: u32, mantissa_bits: u32, bits: u64) -> f64 {
     if negative { -magnitude } else { magnitude }
 }
 
-/// What an accumulator is.
+/// The accumulator type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accumulator {
     Float(Scalar),
@@ -70,7 +70,7 @@ impl Accumulator {
             Accumulator::Int { .. } => f64::from(bits as i32),
         }
     }
-    /// The bits of a sum. Sums of integers are exact in `f64`: they stay below 2^53.
+    /// Rounds a sum to accumulator bits. Integer sums are exact in `f64` because they stay below 2^53.
     pub(crate) fn round_to(self, sum: f64) -> u64 {
         match self {
             Accumulator::Float(Scalar::F32) if !sum.is_nan() => u64::from((sum as f32).to_bits()),
@@ -81,7 +81,7 @@ impl Accumulator {
     }
 }
 
-/// `accumulator += a * b`, for `a` of rows by `k` and `b` of `k` by columns, both row by row.
+/// Computes `accumulator += a * b` for row-major `a` (rows by `k`) and `b` (`k` by columns).
 pub(crate) fn multiply_accumulate(accumulator: &mut [f64], a: &[f64], b: &[f64], k: usize, columns: usize) {
     for (accumulator, a) in accumulator.chunks_exact_mut(columns).zip(a.chunks_exact(k)) {
         for (&a, b) in a.iter().zip(b.chunks_exact(columns)) {

@@ -1,6 +1,7 @@
-//! Programs a few steps away from good ones: each is refused, or runs and ends. Nothing panics, hangs or eats memory.
+//! Mutation testing: programs a few edits away from valid ones. Each mutant is rejected, or it runs and ends. No mutant may panic,
+//! hang or exhaust memory.
 //!
-//! `MUTANTS=folder cargo test -p simulator --release mutants` does it to all `.ptx` files of a folder.
+//! `MUTANTS=folder cargo test -p simulator --release mutants` mutates all `.ptx` files of a folder.
 
 use crate::decode::{Sizes, decode};
 use crate::machine::{Delivery, Machine, Options, Races};
@@ -16,7 +17,7 @@ const SEEDS: &[&str] = &[
     include_str!("../tests/seeds/softmax_sm_120.ptx"),
 ];
 
-/// A few hundred thousand instructions take far less, even on a busy machine.
+/// Time limit per mutant. A few hundred thousand instructions take far less, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Random(u64);
@@ -33,7 +34,7 @@ impl Random {
     }
 }
 
-/// Words and the signs between them, so that a mutant is often still a program.
+/// Splits the text into words and punctuation, so that many mutants remain valid programs.
 fn tokens(text: &str) -> Vec<String> {
     let mut tokens: Vec<String> = Vec::new();
     let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '%' | '$');
@@ -99,7 +100,7 @@ const ODD: &[&str] = &[
     "",
 ];
 
-/// A token's kind: numbers, the registers of one letter, other words.
+/// Returns a token's kind: number, register of one class, or other word.
 fn kind(token: &str) -> &str {
     match token.strip_prefix('%') {
         _ if token.starts_with(|c: char| c.is_ascii_digit()) => "0",
@@ -116,7 +117,7 @@ fn mutant(random: &mut Random, seed: &[String]) -> String {
             0 => drop(tokens.remove(at)),
             1 => tokens[at] = random.pick(ODD).to_string(),
             2 => tokens.insert(at, random.pick(ODD).to_string()),
-            // Another token of the same kind.
+            // Replace a token by another of the same kind.
             3..=6 => {
                 let wanted = *random.pick(&["0", "0", "r", "rd", "p", "word"]);
                 let same: Vec<usize> = (0..tokens.len()).filter(|&index| kind(&tokens[index]) == wanted).collect();
@@ -126,7 +127,7 @@ fn mutant(random: &mut Random, seed: &[String]) -> String {
                     tokens[to] = if wanted == "0" && number < 12 { ODD[number].into() } else { tokens[from].clone() };
                 }
             }
-            // A line twice, a line less, two lines exchanged.
+            // Duplicate, delete or swap lines.
             kind => {
                 let mut lines: Vec<Vec<String>> = tokens.split_inclusive(|token| token == "\n").map(<[String]>::to_vec).collect();
                 let (line, other) = (random.below(lines.len()), random.below(lines.len()));
@@ -145,7 +146,7 @@ fn mutant(random: &mut Random, seed: &[String]) -> String {
     tokens.concat()
 }
 
-/// Says whether the text was a program.
+/// Runs a mutant. Returns whether the text was a valid program.
 fn run(text: &str, delivery: Delivery, seed: u64) -> bool {
     let Ok(module) = ptx::parse(text) else { return false };
     if !ptx::check(&module).is_empty() {
@@ -157,7 +158,7 @@ fn run(text: &str, delivery: Delivery, seed: u64) -> bool {
     let mut global = Global::default();
     global.add("data", 65536, (0..=255).cycle().take(1 << 16).collect::<Vec<u8>>());
     program.globals.iter().for_each(|variable| global.add(&variable.name, variable.address, variable.data.clone()));
-    // Every parameter is the address of the data; a hidden one is a map of it, 16 by 14 words in boxes of 8 by 4.
+    // Every parameter is the data's address. A hidden one is a tensor map of the data: 16 by 14 words with tiles of 8 by 4.
     let mut params: Vec<u8> = 65536u64.to_le_bytes().into_iter().cycle().take(program.param_bytes as usize).collect();
     let map = [65536u64, 0x40112 | 4 << 32, 0, 0, 15 | 13 << 32, 0, 7 << 56, 3].map(u64::to_le_bytes).concat();
     for slot in program.hidden_params() {

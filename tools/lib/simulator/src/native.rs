@@ -1,8 +1,8 @@
-//! Tensor maps from the callback of a host object: code of the compiler that made the PTX, for this machine's processor.
+//! Tensor maps from the callback of a host object, native code that the PTX's compiler generated.
 //!
-//! The object is linked by the system's C compiler with a few lines that find the callback of the kernel in its tables and call it
-//! on the parameters. That program runs as a child, without an environment, in a folder of its own, with limits on time and memory.
-//! None of this happens but on `--allow-native`.
+//! The system's C compiler links the object with a small caller. The caller looks up the kernel's callback and calls it on the
+//! parameters. It runs as a child process without an environment, in its own directory, with time and memory limits. All of this
+//! requires `--allow-native`.
 
 use crate::program::Program;
 use base::diag::{Diagnostic, Result};
@@ -13,13 +13,13 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use target_info::Target;
 
-/// Seconds and KiB that the callback may take.
+/// Limits for the callback, in seconds and KiB.
 const TIME: u64 = 10;
 const MEMORY: u64 = 1 << 20;
 
-/// `__CUDA_TILEIR_CALLBACKS`: word 4 has the size of a function's entry, 5 their table, 6 their number. An entry begins with the
-/// kernel's name; its word 5 is the callback, whose fourth argument is the memory of the parameters. What the others point to is read where
-/// CTAs have memory; here it is nothing.
+/// Layout of `__CUDA_TILEIR_CALLBACKS`: word 4 is the size of an entry, word 5 the entry table and word 6 the number of entries. An
+/// entry starts with the kernel's name, and its word 5 is the callback. The fourth argument of the callback is the parameter
+/// memory. The other arguments only matter for per-CTA memory, so the caller passes zeros.
 const CALLER: &str = r#"
 #include <stdint.h>
 #include <string.h>
@@ -43,10 +43,10 @@ int main(int count, char **arguments) {
 "#;
 
 fn failed(what: &str) -> Box<Diagnostic> {
-    Diagnostic::io("SIM005", format!("the callback of the host object: {what}"))
+    Diagnostic::io("SIM005", format!("the host object's callback failed: {what}"))
 }
 
-/// Calls the kernel's callback on the parameters and takes the hidden ones from what it leaves.
+/// Calls the kernel's callback on the parameters. Returns the hidden parameters that it wrote.
 pub(crate) fn call(object: &Path, program: &Program, target: &[String], mut params: Vec<u8>) -> Result<Vec<u8>> {
     let offsets = offsets(program, target);
     let mut memory = vec![0; offsets.iter().zip(&program.params).map(|(at, slot)| at + slot.bytes as usize).max().unwrap_or(0)];
@@ -56,7 +56,7 @@ pub(crate) fn call(object: &Path, program: &Program, target: &[String], mut para
     }
     let answer = run(object, &program.entry, &memory)?;
     if answer.len() != memory.len() {
-        return Err(failed(&format!("it gave {} bytes of {}", answer.len(), memory.len())));
+        return Err(failed(&format!("it returned {} bytes instead of {}", answer.len(), memory.len())));
     }
     for (&at, slot) in offsets.iter().zip(&program.params).filter(|(_, slot)| slot.hidden) {
         let bytes = slot.bytes as usize;
@@ -65,10 +65,11 @@ pub(crate) fn call(object: &Path, program: &Program, target: &[String], mut para
     Ok(params)
 }
 
-/// Where parameters start in the constant bank of the newest targets.
+/// Start of the parameters in the constant bank of the newest targets.
 const NEWEST_START: usize = 0x380;
 
-/// Where the parameters are in the callback's memory: as in the constant bank, whose first 64-byte boundary depends on the target.
+/// Returns the parameter offsets in the callback's memory. They match the constant bank, whose first 64-byte boundary depends on
+/// the target.
 fn offsets(program: &Program, target: &[String]) -> Vec<usize> {
     let known = target.first().and_then(|chip| Target::parse(chip));
     let start = known.map_or(NEWEST_START, |target| target.parameter_offset as usize);
@@ -99,7 +100,7 @@ fn run(object: &Path, entry: &str, memory: &[u8]) -> Result<Vec<u8>> {
     compiler.args(["-x", "c", "caller.c", "-x", "none"]).arg(&object).args(["-o", "caller"]).current_dir(folder.path());
     let linked = linked_output(&mut compiler)?;
     if !linked.is_empty() {
-        return Err(failed(&format!("it does not link: {linked}")));
+        return Err(failed(&format!("linking failed: {linked}")));
     }
     let limits = format!("ulimit -t {TIME} -v {MEMORY} -f 0; exec ./caller \"$1\"");
     let mut child = child::command("/bin/sh")
@@ -111,7 +112,7 @@ fn run(object: &Path, entry: &str, memory: &[u8]) -> Result<Vec<u8>> {
         .stderr(Stdio::null())
         .spawn()
         .map_err(io)?;
-    // What it reads and writes fits the buffers of the pipes.
+    // The data fits into the pipe buffers, so writing before reading cannot block.
     child.stdin.take().map(|mut pipe| pipe.write_all(memory));
     let end = Instant::now() + Duration::from_secs(2 * TIME);
     let status = loop {
@@ -120,15 +121,15 @@ fn run(object: &Path, entry: &str, memory: &[u8]) -> Result<Vec<u8>> {
             None if Instant::now() > end => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(failed("it took too long"));
+                return Err(failed("it exceeded the time limit"));
             }
             None => std::thread::sleep(Duration::from_millis(2)),
         }
     };
     match status.code() {
         Some(0) => {}
-        Some(2) => return Err(failed(&format!("it has no kernel '{entry}'"))),
-        _ => return Err(failed(&format!("it failed: {status}"))),
+        Some(2) => return Err(failed(&format!("the object has no kernel '{entry}'"))),
+        _ => return Err(failed(&format!("it exited with {status}"))),
     }
     let mut answer = Vec::new();
     if let Some(pipe) = child.stdout.take() {
@@ -137,9 +138,9 @@ fn run(object: &Path, entry: &str, memory: &[u8]) -> Result<Vec<u8>> {
     Ok(answer)
 }
 
-/// What a compiler says when it fails; nothing when it does not.
+/// Returns the compiler's error message, or an empty string on success.
 fn linked_output(command: &mut Command) -> Result<String> {
-    let output = command.stdin(Stdio::null()).output().map_err(|error| failed(&format!("no C compiler: {error}")))?;
+    let output = command.stdin(Stdio::null()).output().map_err(|error| failed(&format!("cannot run the C compiler: {error}")))?;
     let text = String::from_utf8_lossy(&output.stderr);
     let first = text.lines().find(|line| line.contains("error") || line.contains("undefined")).or(text.lines().next());
     Ok(if output.status.success() { String::new() } else { first.unwrap_or("no message").into() })

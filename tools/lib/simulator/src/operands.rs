@@ -1,9 +1,9 @@
-//! Which registers an instruction reads and writes.
+//! Register operands of instructions.
 
 use crate::program::{Address, Instr, Op, RegSlot, WgmmaA};
 
 impl Instr {
-    /// Calls `read` and `write` with the registers of the instruction, its guard included.
+    /// Calls `read` and `write` with the instruction's registers, including its guard.
     pub fn operands(&self, mut read: impl FnMut(RegSlot), write: impl FnMut(RegSlot)) {
         self.guard.iter().for_each(|&(slot, _)| read(slot));
         self.op.operands(read, write);

@@ -1,8 +1,8 @@
-//! Clusters on all cores, where the program allows it.
+//! Parallel simulation of clusters on all cores.
 //!
-//! It does when its clusters have no way to speak to one another: no atomic operations on global memory, no loads or stores with an
-//! order, no device allocation, no clock. Then the grid is cut into chunks; each runs on a copy of global memory, and what the chunks
-//! wrote is put together in their order. The cut depends on the program and its memory alone, so a run is the same on every machine.
+//! It requires that clusters cannot communicate: no atomics on global memory, no ordered loads or stores, no device allocation and
+//! no clock reads. The grid is split into chunks. Each runs on a copy of global memory, and the chunks' writes are merged in order.
+//! The split depends only on the program and its memory, so the result is the same on every machine.
 
 use crate::fault::Result;
 use crate::machine::{ClusterIds, Machine};
@@ -10,13 +10,13 @@ use crate::program::{Op, Program};
 use rayon::prelude::*;
 
 const CHUNKS: u64 = 16;
-/// Bytes that all copies of global memory may take.
+/// Upper bound on the bytes of all copies of global memory.
 const COPIES: u64 = 256 << 20;
 
-/// The chunks of the grid, when there is use in more than one.
+/// Splits the grid into chunks. Returns `None` if parallel simulation is not allowed or not useful.
 pub(crate) fn chunks(machine: &Machine, all: &ClusterIds) -> Option<Vec<ClusterIds>> {
     let chunks = CHUNKS.min(all.end);
-    // A byte, and whether it was written.
+    // Each byte of a copy needs a written flag.
     let fits = machine.global.size().checked_mul(2 * chunks).is_some_and(|bytes| bytes <= COPIES);
     if chunks < 2 || !fits || !allows(machine.program) {
         return None;
@@ -28,7 +28,7 @@ pub(crate) fn chunks(machine: &Machine, all: &ClusterIds) -> Option<Vec<ClusterI
 fn allows(program: &Program) -> bool {
     const WORDS: &[&str] =
         &["volatile", "mmio", "relaxed", "acquire", "release", "acq_rel", "sc", "gpu", "sys", "reduce", "clusterlaunchcontrol"];
-    // Memory of CTAs is allocated as they start.
+    // Per-CTA memory is allocated at the start of each CTA, which serialises CTAs.
     program.cta_memory == 0
         && program.code.iter().all(|instr| {
             let mut words = program.names[instr.name as usize].split('.');
@@ -45,7 +45,7 @@ fn allows(program: &Program) -> bool {
         })
 }
 
-/// Runs the chunks and puts them together.
+/// Runs the chunks and merges their effects.
 pub(crate) fn run(machine: &mut Machine, chunks: Vec<ClusterIds>) -> Result<()> {
     let results: Vec<(Machine, Result<()>)> = chunks
         .into_par_iter()

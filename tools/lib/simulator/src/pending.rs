@@ -1,7 +1,7 @@
-//! Asynchronous work that was issued and not yet done.
+//! Asynchronous work in flight.
 //!
-//! With early delivery it is done at once. With late delivery it waits here until its issuer waits for it, or until no warp can
-//! go on without it; then the oldest is done.
+//! With early delivery, work completes at its issue. With late delivery, it stays here until its issuer waits for it or until no
+//! warp can continue; then the oldest completes.
 
 use crate::exec::bulk::{Load, Store};
 use crate::exec::copy::Copy;
@@ -12,17 +12,17 @@ use crate::fault::{Fault, Result};
 use crate::happens_before::Actor;
 use crate::machine::{Cluster, Delivery, Machine};
 
-/// What may be in flight at once; older work is then done although nobody waits for it.
+/// Capacity of the queue. If it overflows, the oldest work completes early.
 pub(crate) const QUEUE: usize = 1 << 14;
 
 pub(crate) struct Pending {
-    /// Who issued it.
+    /// The issuing warp.
     pub(crate) actor: Actor,
     pub(crate) action: Action,
 }
 
 pub(crate) enum Action {
-    /// `cp.async` copies, and the arrival after them.
+    /// `cp.async` copies with the mbarrier arrival that follows them.
     Copies {
         copies: Vec<Copy>,
         barrier: (usize, u32),
@@ -32,16 +32,16 @@ pub(crate) enum Action {
     Mma(Box<Mma>),
     Fill(Fill),
     Response(Response),
-    /// Arrivals when the tensor work before is done.
+    /// mbarrier arrivals on completion of the preceding tensor work.
     Commit {
         barriers: Vec<(usize, u32)>,
-        /// The number of the commit among those of its warp.
+        /// The sequence number of the commit within its warp.
         number: u32,
     },
 }
 
 impl Pending {
-    /// Whether it will reach a CTA from another one.
+    /// Returns whether the work will access a CTA from another CTA.
     fn reaches(&self, cta: usize) -> bool {
         let there = match &self.action {
             Action::Load(load) => load.barriers().any(|at| at == cta),
@@ -53,24 +53,24 @@ impl Pending {
 }
 
 impl Machine<'_> {
-    /// A warp of a CTA has ended, perhaps the last one: nothing of other CTAs is to come there any more.
+    /// A warp ended. If it was the CTA's last, no work of other CTAs may still target the CTA.
     pub(crate) fn has_left(&mut self, cluster: &mut Cluster, cta: usize, warp: usize) -> Result<()> {
         let ended = cluster.ctas[cta].warps.iter().enumerate().all(|(at, other)| at == warp || other.is_done());
         if ended {
             cluster.order.ends(cta)?;
         }
         let Some(late) = cluster.pending.iter().find(|pending| ended && pending.reaches(cta)) else { return Ok(()) };
-        let message = format!("CTA {cta} ends, and work of CTA {} that was not waited for will reach it", late.actor.cta);
+        let message = format!("CTA {cta} ends while work of CTA {} that targets it is in flight", late.actor.cta);
         self.breach(Fault::new("SIM014", message).line(late.actor.line))
     }
 
-    /// Takes new work: to be done now or later.
+    /// Submits new work. It completes now or later, depending on the delivery mode.
     pub(crate) fn submit(&mut self, cluster: &mut Cluster, pending: Pending) -> Result<()> {
         match self.options.delivery {
             Delivery::Early => self.perform(cluster, pending),
             Delivery::Late => {
                 cluster.pending.push_back(pending);
-                // No queue is endless.
+                // The queue is bounded.
                 while cluster.pending.len() > QUEUE {
                     self.deliver(cluster)?;
                 }
@@ -78,7 +78,7 @@ impl Machine<'_> {
             }
         }
     }
-    /// Does the oldest work of a cluster; says whether there was any.
+    /// Completes the oldest work of a cluster. Returns whether there was any.
     pub(crate) fn deliver(&mut self, cluster: &mut Cluster) -> Result<bool> {
         match cluster.pending.pop_front() {
             Some(pending) => self.perform(cluster, pending).map(|()| true),
@@ -99,6 +99,6 @@ impl Machine<'_> {
                 cluster.arrive(barrier, 1, actor)
             }),
         };
-        result.map_err(|fault| fault.line(actor.line).note("while asynchronous work was done"))
+        result.map_err(|fault| fault.line(actor.line).note("while asynchronous work completed"))
     }
 }

@@ -1,4 +1,4 @@
-//! A kernel as it is executed: names are slots, labels are indices, types are resolved.
+//! A decoded kernel: registers are slots, labels are indices, types are resolved.
 
 use crate::fault::{Fault, Result};
 use crate::lanes::LaneFn;
@@ -7,7 +7,7 @@ use crate::tmem::Shape;
 use common::launch::ParamType;
 use std::collections::BTreeMap;
 
-/// Index of a register in a warp's file.
+/// Index of a register in a warp's register file.
 pub type RegSlot = u32;
 
 pub struct Program {
@@ -16,9 +16,9 @@ pub struct Program {
     /// Opcode of each instruction, for faults and statistics.
     pub names: Vec<String>,
     pub slots: u32,
-    /// The width of each register that the text declares; 0 for what decoding adds.
+    /// Width of each declared register; 0 for registers that decoding added.
     pub bits: Vec<u8>,
-    /// Slots that hold the same value in every lane.
+    /// Slots with the same value in every lane.
     pub constants: Vec<(RegSlot, u64)>,
     pub specials: Vec<(RegSlot, Special)>,
     pub params: Vec<ParamField>,
@@ -27,15 +27,15 @@ pub struct Program {
     pub local_bytes: u32,
     /// Module variables in global and constant memory.
     pub globals: Vec<GlobalVariable>,
-    /// Where labels are, by place.
+    /// Labels by instruction index.
     pub labels: BTreeMap<u32, String>,
     pub threads: u32,
     pub block: [u32; 3],
     pub dynamic_shared: u32,
-    /// Bytes of global memory that each CTA has for itself.
+    /// Bytes of private global memory per CTA.
     pub cta_memory: u64,
     pub cluster: [u32; 3],
-    /// The grid counts clusters, not CTAs.
+    /// Whether the grid counts clusters instead of CTAs.
     pub grid_of_clusters: bool,
 }
 
@@ -53,7 +53,7 @@ pub struct ParamField {
     pub bytes: u32,
     pub hidden: bool,
     pub name: String,
-    /// What a launch may give for it; nothing where a launch has no word for it, such as a structure.
+    /// The launch type of the parameter. `None` if launches cannot express it, for example for a structure.
     pub ty: Option<ParamType>,
 }
 
@@ -64,7 +64,7 @@ pub struct GlobalVariable {
     pub data: Vec<u8>,
 }
 
-/// Values a warp finds in special registers.
+/// Special registers, as a warp reads them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Special {
     Tid(u8),
@@ -77,7 +77,7 @@ pub enum Special {
     ClusterNctaid(u8),
     ClusterCtarank,
     ClusterNctarank,
-    /// The address of a variable in the shared memory of the own CTA.
+    /// The address of a variable in the shared memory of the CTA.
     SharedAddress(u32),
     LaneId,
     WarpId,
@@ -87,7 +87,7 @@ pub enum Special {
     One,
     SharedSize,
     DynamicShared,
-    /// The address of the memory of the own CTA, and how much it is.
+    /// The address and the size of the CTA's private global memory.
     CtaMemory,
     CtaMemorySize,
 }
@@ -101,7 +101,7 @@ pub enum LaneMask {
     Gt,
 }
 
-/// Where an access goes.
+/// The address space of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {
     Generic,
@@ -118,11 +118,11 @@ pub struct Address {
     pub offset: i64,
 }
 
-/// How the bytes of an element become a register's value.
+/// The conversion from an element's bytes to a register value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Element {
     pub bytes: u32,
-    /// Sign-extend to the register's width.
+    /// Sign-extend to this width.
     pub signed_to: Option<u32>,
 }
 
@@ -157,13 +157,13 @@ pub enum VoteMode {
 }
 
 pub enum Op {
-    /// An element-wise function; slot 0 (zero) fills unused sources.
+    /// An element-wise function. Slot 0 (zero) fills unused sources.
     Lane {
         f: LaneFn,
         dst: RegSlot,
         src: [RegSlot; 4],
-        /// The first two sources give bytes of the result, which is known as soon as one of them is: compilers leave unset what
-        /// gives bytes that nobody looks at.
+        /// Whether the first two sources provide bytes of the result, which counts as defined if one of them is. Compilers leave a
+        /// source undefined if no instruction uses its bytes.
         parts: bool,
     },
     Move {
@@ -176,7 +176,7 @@ pub enum Op {
         no: RegSlot,
         predicate: RegSlot,
     },
-    /// Splits a register into parts of `bits`.
+    /// Splits a register into parts of `bits` bits.
     Unpack {
         dst: Box<[RegSlot]>,
         src: RegSlot,
@@ -210,19 +210,19 @@ pub enum Op {
         src: [RegSlot; 2],
         address: Address,
     },
-    /// Elements combined with those in memory, each atomically.
+    /// Combines elements with those in memory, each atomically.
     Combine {
         space: Space,
         op: AtomOp,
         ty: ptx::Type,
         src: Box<[RegSlot]>,
-        /// Where old values go that nobody asks for.
+        /// Destination of old values that the program does not use.
         unused: RegSlot,
         address: Address,
     },
-    /// Nothing to do but to count it: prefetches, fences without a model, hints.
+    /// An instruction without simulated effect: prefetches, fences without a model, hints.
     Nothing,
-    /// The warp's writes so far are visible to the async proxy.
+    /// Makes the warp's earlier writes visible to the async proxy.
     ProxyFence,
     Branch {
         target: u32,
@@ -292,7 +292,7 @@ pub enum Op {
         operand: RegSlot,
         dst: Option<RegSlot>,
     },
-    /// Takes the next cluster of the grid away from those to be launched.
+    /// Cluster launch control: cancels the launch of the next cluster of the grid.
     CancelLaunch {
         response: Address,
         barrier: Address,
@@ -303,7 +303,7 @@ pub enum Op {
         to: Address,
         from: Address,
     },
-    /// Changes a field of a tensor map.
+    /// Replaces a field of a tensor map.
     ReplaceInMap {
         space: Space,
         address: Address,
@@ -326,7 +326,7 @@ pub enum Op {
         read: Option<RegSlot>,
     },
     CopyCommit,
-    /// Until at most so many groups are open; `None` waits for all copies.
+    /// Waits until at most `left` groups are open; `None` waits for all copies.
     CopyWait {
         left: Option<u32>,
     },
@@ -339,7 +339,7 @@ pub enum Op {
     LoadMatrix {
         shape: MatrixShape,
         transposed: bool,
-        /// Bits of an element in memory: 16, 8, or fewer that are widened to 8.
+        /// Bits of an element in memory: 16, 8, or fewer with expansion to 8.
         bits: u32,
         dst: Box<[RegSlot]>,
         address: Address,
@@ -382,7 +382,7 @@ pub enum Op {
     TensorWait {
         loads: bool,
     },
-    /// `tcgen05.fence` before or after threads meet.
+    /// `tcgen05.fence` before or after a thread synchronisation.
     TensorFence {
         before: bool,
     },
@@ -408,7 +408,7 @@ pub enum Op {
     },
 }
 
-/// A field of a tensor map, with the dimension it is of.
+/// A field of a tensor map, with its dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapField {
     Address,
@@ -424,7 +424,7 @@ pub enum MapField {
     Fill,
 }
 
-/// A matrix of `ldmatrix` and `stmatrix`.
+/// A matrix shape of `ldmatrix` and `stmatrix`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MatrixShape {
     M8n8,
@@ -434,7 +434,7 @@ pub enum MatrixShape {
 }
 
 pub struct MmaOp {
-    /// Counts the bits that differ, not those that both have.
+    /// Uses XOR instead of AND before the bit count.
     pub exclusive: bool,
     pub m: usize,
     pub k: usize,
@@ -461,7 +461,7 @@ pub enum TensorKind {
     Mxf4,
 }
 
-/// Rows and bits of a row of `tcgen05.cp`; 64 rows go to the warps of even and odd number, or to the first and last two.
+/// Rows, and bits per row, of `tcgen05.cp`. With 64 rows, the halves go to warps {0, 2} and {1, 3}, or to warps {0, 1} and {2, 3}.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyShape {
     S128x256,
@@ -472,10 +472,10 @@ pub enum CopyShape {
     S32x128,
 }
 
-/// A product into tensor memory.
+/// An MMA into tensor memory.
 pub struct TensorMma {
     pub kind: TensorKind,
-    /// Of two CTAs.
+    /// Whether a CTA pair executes it (`cta_group::2`).
     pub pair: bool,
     /// Elements that share a scale.
     pub block: u32,
@@ -490,7 +490,7 @@ pub struct TensorMma {
     pub shift: u32,
 }
 
-/// A product of a warp group.
+/// An MMA of a warp group.
 pub struct WgmmaOp {
     pub n: usize,
     pub k: usize,
@@ -509,7 +509,7 @@ pub struct WgmmaOp {
     pub negate_b: bool,
     pub transpose_a: bool,
     pub transpose_b: bool,
-    /// Registers that belong to the product while it is in flight.
+    /// Registers that the MMA owns while it is in flight.
     pub registers: Box<[RegSlot]>,
 }
 
@@ -533,7 +533,7 @@ impl WgmmaOp {
 pub struct MmaOperand {
     pub slots: Box<[RegSlot]>,
     pub kind: Kind,
-    /// Bits of an element, of the place it lies in, and where in it.
+    /// Bits of an element, bits of its container, and its shift in the container.
     pub width: u32,
     pub container: u32,
     pub shift: u32,
@@ -566,7 +566,7 @@ pub enum Side {
     Shared,
 }
 
-/// A copy by the copy engine. A tensor copy has a map and coordinates on its global side, another one an address and a size.
+/// A bulk copy. A tensor copy has a tensor map and coordinates on its global side; another bulk copy has an address and a size.
 #[derive(Clone, Debug)]
 pub struct BulkOp {
     pub tensor: bool,
@@ -577,18 +577,18 @@ pub struct BulkOp {
     pub map: RegSlot,
     pub map_offset: i64,
     pub coordinates: Box<[RegSlot]>,
-    /// The coordinates are a column and four rows of a matrix.
+    /// The coordinates are a column and four row numbers of a matrix (gather4 or scatter4).
     pub four_rows: bool,
     pub bytes: RegSlot,
     pub barrier: Option<Address>,
     pub multicast: RegSlot,
     pub is_multicast: bool,
-    /// `.cta_group::2`: the barrier may be the one of the pair's other CTA.
+    /// `.cta_group::2`: the barrier may be in the peer CTA of the pair.
     pub pair: bool,
     pub reduce: Option<(AtomOp, ptx::Type)>,
 }
 
-/// Functions that exist without a body.
+/// Functions that the simulator provides, without a body in the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Builtin {
     Vprintf,
@@ -600,7 +600,7 @@ pub enum Builtin {
 #[derive(Clone, Copy, Debug)]
 pub struct BarrierOp {
     pub id: RegSlot,
-    /// Threads that take part; all when absent.
+    /// Participating threads; `None` means all.
     pub threads: Option<RegSlot>,
     pub arrive_only: bool,
     /// `(dst, source predicate, popc/and/or)`
@@ -609,13 +609,13 @@ pub struct BarrierOp {
 }
 
 impl Program {
-    /// The parameters a launch names: those that are not hidden.
+    /// Returns the visible parameters, which a launch must provide.
     pub fn visible_params(&self) -> impl Iterator<Item = &ParamField> {
         self.params.iter().filter(|param| !param.hidden)
     }
-    /// Their types, as launches know them.
+    /// Returns the types of the visible parameters in the form that launches use.
     pub fn param_types(&self) -> Result<Vec<ParamType>> {
-        let of = |slot: &ParamField| slot.ty.ok_or_else(|| Fault::unsupported(format!("parameter '{}' of its type", slot.name)));
+        let of = |slot: &ParamField| slot.ty.ok_or_else(|| Fault::unsupported(format!("the type of parameter '{}'", slot.name)));
         self.visible_params().map(of).collect()
     }
     pub fn hidden_params(&self) -> impl Iterator<Item = &ParamField> {

@@ -1,8 +1,8 @@
-//! What a cluster does, instruction by instruction, for a model of time: for each warp the instructions in the order in which it
-//! executed them, and what each did to memory, barriers and engines.
+//! Execution traces for the performance model: for each warp its executed instructions in order, with their effects on memory,
+//! barriers and asynchronous units.
 //!
-//! Asynchronous work is done when it is issued and waits are noted when they are over, so a stream has no failed tries: how long
-//! something waits is for the model to say. An mbarrier's wait says which phase it needs.
+//! Asynchronous work completes at its issue, and waits are recorded when they end. A stream therefore contains no failed tries; the
+//! performance model computes the wait times. An mbarrier wait records the phase that it needs.
 
 use crate::fault::Result;
 use crate::lanes::{Lanes, lanes_of};
@@ -10,33 +10,33 @@ use crate::machine::{Cluster, ClusterIds, Delivery, Machine};
 use crate::tmem::COLUMNS;
 use std::ops::Range;
 
-/// An mbarrier: CTA of the cluster, and address there.
+/// An mbarrier: the CTA's rank in the cluster, and the shared-memory address.
 pub type Bar = (u8, u32);
 
-/// One instruction of a warp.
+/// An executed instruction of a warp.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
     pub pc: u32,
-    /// Where its events begin; they end where those of the next instruction begin.
+    /// The index of its first event. Its events end at the first event of the next instruction.
     pub events: u32,
 }
 
-/// What an instruction did.
+/// The effect of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// An access to shared memory: passes over its banks, bytes, and whether it was another CTA's.
+    /// A shared-memory access: wavefronts, bytes, and whether it targets another CTA.
     Shared {
         wavefronts: u32,
         bytes: u32,
         remote: bool,
     },
-    /// An access to global memory: lines of 128 bytes in `Stream::lines`, and sectors of 32 bytes.
+    /// A global-memory access: 128-byte lines in `Stream::lines`, and the number of 32-byte sectors.
     Global {
         first: u32,
         count: u32,
         sectors: u32,
     },
-    /// A copy of the copy engine, with the lines of its global side.
+    /// A bulk copy, with the lines of its global side.
     Bulk {
         to_shared: bool,
         bytes: u32,
@@ -60,33 +60,33 @@ pub enum Event {
         bar: Bar,
         bytes: u32,
     },
-    /// A wait that was over when so many phases were done; `done` is false for a test that failed.
+    /// A wait that ended after this number of completed phases. `done` is false for a failed test.
     Wait {
         bar: Bar,
         phases: u32,
         done: bool,
     },
-    /// Arrivals when the `cp.async` copies of the warp so far are done.
+    /// An arrival on completion of the warp's preceding `cp.async` copies.
     CopyArrive {
         bar: Bar,
         count: u32,
         increment: bool,
     },
-    /// A named barrier of a CTA: for how many threads it was, how many came with this, and, of threads that wait, the end of which
-    /// of its rounds they wait for. Threads that come without their warp do so in a record of its own.
+    /// A named barrier of a CTA: its thread count, the threads that arrived with this event and, for waiting threads, the phase
+    /// that they await. Threads that arrive without their complete warp have a separate record.
     Barrier {
         id: u32,
         threads: u32,
         came: u32,
         awaited_phase: Option<u64>,
     },
-    /// A product in tensor memory: rows and columns of all of it, and whether A comes from tensor memory.
+    /// A TMEM MMA: total rows and columns, and whether A is in tensor memory.
     Mma {
         m: u32,
         n: u32,
         a_in_tensor_memory: bool,
     },
-    /// Arrivals when the tensor work so far is done.
+    /// Arrivals on completion of the preceding tensor work.
     Commit {
         bars: (u32, u32),
     },
@@ -96,7 +96,7 @@ pub enum Event {
 pub struct Stream {
     pub records: Vec<Record>,
     pub events: Vec<Event>,
-    /// Lines of global memory, by their address over 128.
+    /// Global-memory lines: addresses divided by 128.
     pub lines: Vec<u64>,
     pub bars: Vec<Bar>,
 }
@@ -108,20 +108,20 @@ impl Stream {
     }
 }
 
-/// What the warps of a cluster did, by CTA and warp.
+/// The streams of a cluster's warps, by CTA and warp.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
     pub ctas: Vec<Vec<Stream>>,
-    /// Whether the cluster came to its end; otherwise the limit was reached, or it waits for another cluster.
+    /// Whether the cluster ended. Otherwise it reached the limit or waits for another cluster.
     pub complete: bool,
-    /// Columns of tensor memory that a CTA has at most, of those that a multiprocessor has.
+    /// The peak number of allocated TMEM columns per CTA, and the TMEM columns of an SM.
     pub tmem_columns: (u32, u32),
 }
 
 #[derive(Default)]
 pub(crate) struct Recorder {
     ctas: Vec<Vec<Stream>>,
-    /// The warp that executes an instruction, and how much its stream had before.
+    /// The recording warp, and the lengths of its stream before the current instruction.
     at: (usize, usize),
     before: [usize; 3],
 }
@@ -130,13 +130,13 @@ impl Recorder {
     fn stream(&mut self) -> &mut Stream {
         &mut self.ctas[self.at.0][self.at.1]
     }
-    /// An instruction of a warp begins.
+    /// Begins an instruction of a warp.
     pub(crate) fn begin(&mut self, cta: usize, warp: usize) {
         self.at = (cta, warp);
         let stream = self.stream();
         self.before = [stream.events.len(), stream.lines.len(), stream.bars.len()];
     }
-    /// It was executed, or it waits and will be tried again.
+    /// Ends the instruction. If it did not execute, it waits and its events are discarded.
     pub(crate) fn end(&mut self, pc: u32, executed: bool) {
         let [events, lines, bars] = self.before;
         let stream = self.stream();
@@ -157,7 +157,7 @@ impl Recorder {
 }
 
 impl Machine<'_> {
-    /// Notes what the instruction that is executed does.
+    /// Records an event of the current instruction.
     #[inline]
     pub(crate) fn note(&mut self, event: impl FnOnce() -> Event) {
         if let Some(recorder) = &mut self.recorder {
@@ -165,7 +165,7 @@ impl Machine<'_> {
             recorder.stream().events.push(event);
         }
     }
-    /// Notes what the instruction has done already, though it waits now: a record of its own.
+    /// Records a completed part of the current instruction, which now waits, as a separate record.
     pub(crate) fn note_step(&mut self, event: Event) {
         let pc = self.pc;
         if let Some(recorder) = &mut self.recorder {
@@ -202,14 +202,14 @@ impl Machine<'_> {
         let count = (stream.lines.len() - first) as u32;
         stream.events.push(Event::Global { first: first as u32, count, sectors: distinct });
     }
-    /// A copy of the copy engine between shared memory and rows of global memory.
+    /// Records a bulk copy between shared memory and rows of global memory.
     pub(crate) fn note_bulk(&mut self, to_shared: bool, bytes: u32, rows: impl Iterator<Item = (u64, u32)>, bars: &[(usize, u32)]) {
         let Some(recorder) = &mut self.recorder else { return };
         let stream = recorder.stream();
         let first = stream.lines.len();
         let mut count = 0;
         for (address, length) in rows {
-            // The engine works on pieces of 128 bytes of a row.
+            // TMA processes a row in chunks of 128 bytes.
             count += length.div_ceil(128).max(1);
             if length > 0 {
                 stream.lines.extend(address / 128..=(address + u64::from(length) - 1) / 128);
@@ -226,18 +226,18 @@ impl Machine<'_> {
         }
     }
 
-    /// The number of a cluster in the order in which they are launched.
+    /// Returns the cluster numbers in launch order.
     pub fn clusters(&self) -> Result<Range<u64>> {
         let all = self.cluster_ids()?;
         Ok(0..all.end)
     }
 
-    /// Runs one cluster alone and notes what it does, up to a number of warp instructions.
+    /// Runs one cluster alone and records it, up to a limit of warp instructions.
     pub fn record(&mut self, number: u64, limit: u64) -> Result<Recording> {
         self.record_with_stolen(number, Vec::new(), limit)
     }
 
-    /// The same of a cluster that finds some others not launched when it asks for such.
+    /// Like `record`, for a cluster whose launch-control requests steal the given clusters.
     pub fn record_with_stolen(&mut self, number: u64, others: Vec<u64>, limit: u64) -> Result<Recording> {
         self.options.delivery = Delivery::Early;
         self.total = 0;
@@ -261,8 +261,8 @@ impl Machine<'_> {
     }
 }
 
-/// How many words of 32 bits an access takes from each bank at most: 128 bytes at a time, so that lanes with wide elements go in
-/// groups.
+/// Returns the shared-memory wavefronts of an access: for each group of 128 bytes, the maximum number of distinct 32-bit words in
+/// one bank. Wide elements split the lanes into groups.
 pub(crate) fn wavefronts(at: &Lanes, mask: u32, bytes: u32) -> u32 {
     let group = (128 / bytes.max(4)).clamp(1, 32) as usize;
     let mut total = 0;

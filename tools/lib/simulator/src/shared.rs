@@ -1,32 +1,32 @@
-//! Shared memory of a CTA, with what is known about each byte: was it written, and how.
+//! Shared memory of a CTA, with shadow state per byte and per 16-byte granule.
 
 use crate::fault::{Fault, Result};
 use crate::happens_before::Actor;
 use std::cell::RefCell;
 
-/// The unit in which writes are tracked.
+/// The granularity of write tracking, in bytes.
 const GRANULE: u32 = 16;
 
 pub(crate) struct Shared {
     data: Vec<u8>,
-    /// One bit a byte.
+    /// Bitmap of written bytes.
     written: Vec<u64>,
     granules: Vec<Granule>,
-    /// Counts the writes, so that a fence can say which it covers.
+    /// Write counter. A fence covers the writes up to its value.
     pub(crate) clock: u32,
-    /// Whether a missing proxy fence is only noted, and the first one that was.
+    /// Whether a missing proxy fence is only recorded, and the first recorded one.
     lenient: bool,
     pub(crate) unfenced: RefCell<Option<Box<Fault>>>,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Granule {
-    /// When a thread last wrote here, and its warp; 0 is never.
+    /// The time and warp of the last generic-proxy write; time 0 means never.
     generic_write: u32,
     warp: u16,
-    /// Asynchronous writes that are in flight.
+    /// Asynchronous writes in flight.
     arriving: u8,
-    /// Asynchronous reads that are in flight.
+    /// Asynchronous reads in flight.
     leaving: u16,
 }
 
@@ -82,7 +82,7 @@ impl Shared {
         }
         Ok(&self.data[address as usize..(address + length) as usize])
     }
-    /// Whether a read gives bytes that nothing wrote.
+    /// Returns whether a read contains bytes that were never written.
     pub(crate) fn is_undefined(&self, address: u32, length: u32) -> bool {
         !self.all_written(address, length)
     }
@@ -106,7 +106,7 @@ impl Shared {
         self.data[address as usize..(address + length) as usize].copy_from_slice(bytes);
         Ok(())
     }
-    /// A write of a thread's asynchronous copy, when it is done.
+    /// The write of a thread's `cp.async` copy at its completion.
     pub(crate) fn write_copy(&mut self, address: u32, bytes: &[u8], warp: usize) -> Result<()> {
         let length = bytes.len() as u32;
         self.check(address, length)?;
@@ -118,14 +118,14 @@ impl Shared {
         self.data[address as usize..(address + length) as usize].copy_from_slice(bytes);
         Ok(())
     }
-    /// Bytes for an atomic operation, as they are.
+    /// Returns bytes for an atomic operation.
     pub(crate) fn atomic(&mut self, address: u32, length: u32, warp: usize) -> Result<&mut [u8]> {
         let bytes = self.read(address, length)?.to_vec();
         self.write(address, &bytes, warp)?;
         Ok(&mut self.data[address as usize..(address + length) as usize])
     }
 
-    /// A write that does not come from a thread's own store: the data of an asynchronous copy.
+    /// A write by the async proxy: the data of a bulk copy.
     pub(crate) fn write_async(&mut self, address: u32, bytes: &[u8]) -> Result<()> {
         let length = bytes.len() as u32;
         self.check(address, length)?;
@@ -136,8 +136,8 @@ impl Shared {
         self.data[address as usize..(address + length) as usize].copy_from_slice(bytes);
         Ok(())
     }
-    /// What threads wrote here is fenced before the async proxy comes to it. `fenced` gives, for a warp, the time of its last proxy
-    /// fence; either the writer's or that of who issued the operation will do.
+    /// Checks that a fence separates a generic-proxy write from an async-proxy access. `fenced` contains the time of each warp's
+    /// last proxy fence. A fence by the writer or by the issuer suffices.
     fn is_fenced(&self, granule: &Granule, does: &str, address: u32, issuer: Actor, fenced: &[u32]) -> Result<()> {
         let fence = |warp: usize| fenced.get(warp).copied().unwrap_or(0);
         if granule.generic_write <= fence(granule.warp.into()) || granule.generic_write <= fence(issuer.warp) {
@@ -171,13 +171,13 @@ impl Shared {
         }
         Ok(&self.data[address as usize..(address + length) as usize])
     }
-    /// The bytes, unchecked but for bounds.
+    /// Returns the bytes with only a bounds check.
     pub(crate) fn peek(&self, address: u32, length: u32) -> Result<&[u8]> {
         self.check(address, length)?;
         Ok(&self.data[address as usize..(address + length) as usize])
     }
 
-    /// The begin of a write by the async proxy: what threads wrote before has to be fenced, and nobody may read meanwhile.
+    /// Begins a write by the async proxy: earlier generic writes must be fenced, and no asynchronous read may be in flight.
     pub(crate) fn begin_async(&self, address: u32, length: u32, issuer: Actor, fenced: &[u32]) -> Result<()> {
         self.check(address, length)?;
         for granule in &self.granules[Self::granules_of(address, length)] {
@@ -191,7 +191,7 @@ impl Shared {
         }
         Ok(())
     }
-    /// Notes the begin or the end of an asynchronous write to a range.
+    /// Begins or ends an asynchronous write to a range.
     pub(crate) fn arriving(&mut self, address: u32, length: u32, begin: bool) -> Result<()> {
         self.check(address, length)?;
         for granule in &mut self.granules[Self::granules_of(address, length)] {
@@ -199,7 +199,7 @@ impl Shared {
         }
         Ok(())
     }
-    /// Notes the begin or the end of an asynchronous read of a range.
+    /// Begins or ends an asynchronous read of a range.
     pub(crate) fn leaving(&mut self, address: u32, length: u32, begin: bool) -> Result<()> {
         self.check(address, length)?;
         for granule in &mut self.granules[Self::granules_of(address, length)] {

@@ -1,4 +1,4 @@
-//! Where lines of PTX come from: what `.file` and `.loc` say.
+//! Source locations of PTX lines, from `.file` and `.loc` directives.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,11 +17,11 @@ impl fmt::Display for SourceLocation<'_> {
     }
 }
 
-/// The locations of the lines of a file.
+/// The source locations of a file's lines.
 #[derive(Clone, Debug, Default)]
 pub struct SourceLocations<'a> {
     files: BTreeMap<&'a str, &'a str>,
-    /// From which line on something else holds: the file's number, line and column, or nothing, at the start of a function.
+    /// For each line at which the location changes: file number, line and column, or `None` at the start of a function.
     from: BTreeMap<u32, Option<(&'a str, u32, u32)>>,
 }
 
@@ -44,7 +44,7 @@ impl<'a> SourceLocations<'a> {
         locations
     }
 
-    /// Where a line comes from: what the last `.loc` before it says, of the function that it is in.
+    /// Returns the source location of a line: that of the last `.loc` before it in its function.
     pub fn at(&self, line: u32) -> Option<SourceLocation<'a>> {
         let (file, line, column) = (*self.from.range(..=line).next_back()?.1)?;
         Some(SourceLocation { file: self.files.get(file)?, line, column })
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_have_the_preceding_source_location() {
+    fn lines_inherit_the_preceding_source_location() {
         let text = ".entry k()\n{\nadd;\n.loc 1 7 3\nadd;\n\t.loc\t2 8 4, function_name $a, inlined_at 1 2 3\nadd;\n}\n.entry other()\nadd;\n\
                     .loc 3 1 1\nadd;\n.file 1 \"a b.py\"\n.file\t2 \"c.py\"\n";
         let locations = SourceLocations::of(text);

@@ -1,4 +1,4 @@
-//! What a run did, counted: instructions of warps, traffic to memory, conflicts, for the kernel and for each of its loops.
+//! Execution statistics: warp instructions, memory traffic and bank conflicts, for the kernel and for each loop.
 
 use crate::lanes::{Lanes, lanes_of};
 use crate::machine::Machine;
@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Traffic {
     bytes: u64,
-    /// Pieces of 32 bytes of global memory, counted for each warp instruction.
+    /// 32-byte sectors of global memory, summed over warp instructions.
     sectors: u64,
-    /// Passes over the banks of shared memory, and how many of them conflicts cost.
+    /// Shared-memory wavefronts, and how many of them are due to bank conflicts.
     wavefronts: u64,
     conflicts: u64,
 }
@@ -24,19 +24,19 @@ impl Traffic {
         self.wavefronts += other.wavefronts;
         self.conflicts += other.conflicts;
     }
-    /// An access to global memory.
+    /// Counts an access to global memory.
     pub(crate) fn global(&mut self, at: &Lanes, mask: u32, bytes: u32) {
         let length = u64::from(bytes);
         self.bytes += length * u64::from(mask.count_ones());
         let sectors: BTreeSet<u64> = lanes_of(mask).flat_map(|lane| at[lane] / 32..=(at[lane] + length - 1) / 32).collect();
         self.sectors += sectors.len() as u64;
     }
-    /// A copy of the copy engine.
+    /// Counts a bulk copy.
     pub(crate) fn bulk(&mut self, bytes: u32) {
         self.bytes += u64::from(bytes);
         self.sectors += u64::from(bytes.div_ceil(32));
     }
-    /// An access to shared memory: 128 bytes at a time, so that lanes with wide elements go in groups.
+    /// Counts an access to shared memory. Wide elements split the lanes into groups of 128 bytes.
     pub(crate) fn shared(&mut self, at: &Lanes, mask: u32, bytes: u32) {
         let group = (128 / bytes.max(4)).clamp(1, 32) as usize;
         for start in (0..32).step_by(group) {
@@ -61,11 +61,11 @@ struct Report {
     #[serde(flatten)]
     total: Counts,
     loops: Vec<Loop>,
-    /// The instructions with conflicts, the worst first.
+    /// The instructions with bank conflicts, worst first.
     conflicts: Vec<Conflicts>,
 }
 
-/// An instruction whose lanes meet in banks of shared memory.
+/// An instruction with shared-memory bank conflicts.
 #[derive(Serialize)]
 struct Conflicts {
     line: u32,
@@ -77,17 +77,17 @@ struct Conflicts {
 
 #[derive(Serialize)]
 struct Loop {
-    /// The label it begins at.
+    /// The label at its start.
     label: String,
     first_line: u32,
     last_line: u32,
-    /// How often warps went back to the start.
+    /// Taken count of the back edge, in warps.
     repeats: u64,
     #[serde(flatten)]
     counts_of_range: Counts,
 }
 
-/// Counts of a range of instructions.
+/// Counts of an instruction range.
 #[derive(Default, Serialize)]
 struct Counts {
     instructions: u64,
@@ -98,12 +98,12 @@ struct Counts {
     bank_conflicts: u64,
     mmas: u64,
     barrier_waits: u64,
-    /// Waits at mbarriers that found the phase not done.
+    /// Failed mbarrier waits.
     failed_waits: u64,
 }
 
 impl Machine<'_> {
-    /// The counts as JSON.
+    /// Returns the counts as JSON.
     pub fn report(&self) -> String {
         let program = self.program;
         let mut loops = Vec::new();
@@ -125,7 +125,7 @@ impl Machine<'_> {
         }
         let total = self.counts(0..program.code.len());
         let report = Report { kernel: program.entry.clone(), total, loops, conflicts: self.conflicts() };
-        serde_json::to_string_pretty(&report).expect("counts can be written") + "\n"
+        serde_json::to_string_pretty(&report).expect("counts are serialisable") + "\n"
     }
 
     fn conflicts(&self) -> Vec<Conflicts> {

@@ -1,4 +1,4 @@
-//! The 128-byte tensor map of the copy engine: a strided window of global memory and the box that one copy moves.
+//! The 128-byte tensor map of TMA: a strided window of global memory and the tile that one copy moves.
 
 use crate::fault::{Fault, Result};
 use crate::program::MapField;
@@ -12,28 +12,28 @@ pub(crate) struct TensorMap {
     pub(crate) element: u32,
     /// Elements per dimension, the contiguous one first.
     pub(crate) dims: [u64; 5],
-    /// Bytes from one element to the next per dimension.
+    /// Byte stride of each dimension.
     pub(crate) strides: [u64; 5],
-    /// The box, in elements.
+    /// The extent of a TMA tile, in elements.
     pub(crate) extent: [u32; 5],
     pub(crate) swizzle: Swizzle,
-    /// Loads round elements to tf32.
+    /// Whether loads round elements to tf32.
     pub(crate) tf32: bool,
 }
 
-/// How the rows of a box are spread over shared memory, to keep its banks busy. The pattern is one of the address.
+/// The swizzle of tile rows in shared memory, which avoids bank conflicts. The pattern is a function of the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Swizzle {
     None,
     Bytes32,
     Bytes64,
     Bytes128,
-    /// 128 bytes, moved in units of 32.
+    /// 128-byte swizzle with 32-byte atoms.
     Bytes128Atom32,
 }
 
 impl Swizzle {
-    /// Where the byte that would be at `address` is.
+    /// Returns the swizzled position of the byte at `address`.
     pub(crate) fn apply(self, address: u32) -> u32 {
         match self {
             Swizzle::None => address,
@@ -53,7 +53,7 @@ impl TensorMap {
         }
         let flags = words[1];
         let bits = |from: u32, count: u32| flags >> from & ((1 << count) - 1);
-        let wrong = |what: &str| Err(Fault::new("SIM070", format!("the tensor map is wrong or of a kind not supported: {what}")));
+        let wrong = |what: &str| Err(Fault::new("SIM070", format!("the tensor map is invalid or unsupported: {what}")));
         if bits(0, 4) != 2 {
             return wrong("it is not tiled");
         }
@@ -81,7 +81,7 @@ impl TensorMap {
             _ => return wrong("its swizzle is unknown"),
         };
         if rank > 5 || words[6] >> 32 & 0xff_ffff != 0 {
-            return wrong("its rank or its traversal strides");
+            return wrong("its rank or its traversal strides are out of range");
         }
         let half = |word: u64, high: bool| if high { word >> 32 } else { word & 0xffff_ffff };
         let dim = |index: usize| half(words[4 + index / 2], index % 2 == 1) + 1;
@@ -104,11 +104,12 @@ impl TensorMap {
         })
     }
 
-    /// Bytes of a box, those out of bounds included.
+    /// Returns the bytes of a tile, including those out of bounds.
     pub(crate) fn tile_bytes(&self) -> u32 {
         self.extent.iter().product::<u32>() * self.element
     }
-    /// Four rows of a matrix, each as wide as the box, one after the other: a column and the rows' numbers.
+    /// Returns four rows of a matrix, each as wide as the tile, stored consecutively. The coordinates are a column and four row
+    /// numbers.
     pub(crate) fn four_rows(&self, at: [i32; 5]) -> Vec<Row> {
         let one = TensorMap { extent: [self.extent[0], 1, 1, 1, 1], ..self.clone() };
         let width = self.extent[0] * self.element;
@@ -116,7 +117,7 @@ impl TensorMap {
             |index: usize| one.rows([at[0], at[1 + index], 0, 0, 0]).map(move |row| Row { offset: index as u32 * width, ..row });
         (0..4).flat_map(row).collect()
     }
-    /// The rows of a box at these coordinates, in the order in which they lie in shared memory.
+    /// Returns the rows of the tile at these coordinates, in shared-memory order.
     pub(crate) fn rows(&self, at: [i32; 5]) -> impl Iterator<Item = Row> + '_ {
         let rows: u32 = self.extent[1..].iter().product();
         (0..rows).map(move |row| {
@@ -144,7 +145,7 @@ impl TensorMap {
     }
 }
 
-/// Changes a field of a map in memory, as `tensormap.replace` does.
+/// Replaces a field of a map in memory, as `tensormap.replace` does.
 pub(crate) fn replace(bytes: &mut [u8], field: MapField, value: u64) -> Result<()> {
     let unsupported = |what: &str| Err(Fault::unsupported(format!("a tensor map with {what} {value}")));
     let (word, from, count, bits) = match field {
@@ -173,12 +174,12 @@ pub(crate) fn replace(bytes: &mut [u8], field: MapField, value: u64) -> Result<(
     Ok(())
 }
 
-/// The part of a row that exists in global memory.
+/// The in-bounds part of a tile row in global memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
-    /// Where the row starts in the box.
+    /// The row's offset in the tile.
     pub(crate) offset: u32,
-    /// Bytes of the row before the part.
+    /// Out-of-bounds bytes of the row before the part.
     pub(crate) skip: u32,
     pub(crate) bytes: u32,
     pub(crate) address: u64,
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn decodes_what_the_driver_makes() {
+    fn decodes_maps_of_the_driver() {
         let map = TensorMap::decode(&encode(0x46312, [100, 30], 256, [64, 8])).unwrap();
         assert_eq!((map.rank, map.element, map.swizzle), (2, 2, Swizzle::Bytes128));
         assert_eq!((map.dims, map.strides[1], map.extent), ([100, 30, 1, 1, 1], 256, [64, 8, 1, 1, 1]));

@@ -1,25 +1,25 @@
-//! Tensor memory: 128 lanes of 512 columns of 32 bits in each CTA, and where the elements of its accesses are.
+//! Tensor memory: 128 lanes of 512 columns of 32 bits per CTA, and the fragments of its accesses.
 
 use crate::fault::{Fault, Result};
 
 pub(crate) const LANES: usize = 128;
 pub(crate) const COLUMNS: usize = 512;
-/// Columns are allocated in powers of two from this.
+/// The smallest allocation. Sizes are powers of two.
 const LEAST: u32 = 32;
 
 pub(crate) struct Tmem {
     words: Vec<u32>,
-    /// Which words something has set.
+    /// Words that were written since their allocation.
     defined: Vec<bool>,
-    /// Which allocation, numbered from 1, a column belongs to.
+    /// The allocation that owns a column, numbered from 1; 0 means none.
     owner: Vec<u32>,
     allocations: u32,
-    /// Columns that were allocated at once at most.
+    /// Peak number of allocated columns.
     pub(crate) peak: u32,
     pub(crate) relinquished: bool,
-    /// Products in flight that write a column, or read it.
+    /// MMAs in flight that access a column.
     pub(crate) mma: Vec<u16>,
-    /// Stores in flight to a column, for each of the four groups of 32 lanes.
+    /// Stores in flight to a column, per group of 32 lanes.
     storing: Vec<[u16; 4]>,
 }
 
@@ -40,16 +40,16 @@ impl Default for Tmem {
 }
 
 impl Tmem {
-    /// The first column of a new allocation; `None` when no run of columns is free.
+    /// Allocates columns and returns the first; `None` if no free run is large enough.
     pub(crate) fn allocate(&mut self, columns: u32) -> Result<Option<u32>> {
         if !columns.is_power_of_two() || !(LEAST..=COLUMNS as u32).contains(&columns) {
             return Err(Fault::new(
                 "SIM080",
-                format!("{columns} columns of tensor memory: a power of two from 32 to 512 is needed"),
+                format!("an allocation of {columns} columns of tensor memory: the count must be a power of two from 32 to 512"),
             ));
         }
         if self.relinquished {
-            return Err(Fault::new("SIM080", "tensor memory is allocated after the permit was relinquished"));
+            return Err(Fault::new("SIM080", "tensor memory is allocated after tcgen05.relinquish_alloc_permit"));
         }
         self.words.resize(LANES * COLUMNS, 0);
         self.defined.resize(LANES * COLUMNS, false);
@@ -68,7 +68,7 @@ impl Tmem {
         if owner == 0 || self.owner.iter().filter(|&&other| other == owner).count() != size || start + size > COLUMNS {
             return Err(Fault::new(
                 "SIM080",
-                format!("{columns} columns of tensor memory at {address:#x} are freed that were not allocated so"),
+                format!("{columns} columns of tensor memory at {address:#x} are freed, but they are not one allocation"),
             ));
         }
         self.owner[start..start + size].fill(0);
@@ -77,26 +77,26 @@ impl Tmem {
     pub(crate) fn is_allocated(&self) -> bool {
         self.owner.iter().any(|&owner| owner != 0)
     }
-    /// A column of an access, checked.
+    /// Validates a column of an access.
     pub(crate) fn column(&self, column: u32) -> Result<usize> {
         match self.owner.get(column as usize) {
             Some(&owner) if owner != 0 => Ok(column as usize),
             _ => Err(Fault::new("SIM081", format!("column {column} of tensor memory is not allocated"))),
         }
     }
-    /// The word of a lane and a column of an access, checked.
+    /// Validates a lane and a column of an access and returns the word index.
     pub(crate) fn cell(&self, lane: usize, column: u32) -> Result<usize> {
         match lane {
             0..LANES => Ok(lane * COLUMNS + self.column(column)?),
             _ => Err(Fault::new("SIM081", format!("there is no lane {lane} of tensor memory"))),
         }
     }
-    /// Notes the begin or the end of a store to a cell.
+    /// Begins or ends a store to a cell.
     pub(crate) fn storing(&mut self, lane: usize, column: u32, begin: bool) {
         let count = &mut self.storing[column as usize][lane / 32];
         *count = if begin { count.saturating_add(1) } else { count.saturating_sub(1) };
     }
-    /// Whether stores to a column are in flight, in the group of a lane or in any.
+    /// Returns whether stores to a column are in flight, in the group of a lane or in any group.
     pub(crate) fn is_storing(&self, lane: Option<usize>, column: usize) -> bool {
         let groups = self.storing[column];
         lane.map_or(groups.iter().any(|&count| count > 0), |lane| groups[lane / 32] > 0)
@@ -104,7 +104,7 @@ impl Tmem {
     pub(crate) fn read(&self, lane: usize, column: u32) -> Result<u32> {
         Ok(self.words[self.cell(lane, column)?])
     }
-    /// Whether a word was set since its column was allocated.
+    /// Returns whether a word was written since its column was allocated.
     pub(crate) fn is_defined(&self, lane: usize, column: u32) -> bool {
         self.defined.get(lane * COLUMNS + column as usize).copied().unwrap_or(false)
     }
@@ -116,19 +116,19 @@ impl Tmem {
     }
 }
 
-/// The forms of `tcgen05.ld` and `tcgen05.st`.
+/// The shapes of `tcgen05.ld` and `tcgen05.st`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     S32x32,
     S16x64,
     S16x128,
     S16x256,
-    /// Two halves of 16 lanes; the second half-warp has the columns a split further.
+    /// Two halves of 16 lanes. The columns of the second half-warp are offset by the split.
     S16x32x2,
 }
 
 impl Shape {
-    /// Registers of one repetition, and its columns.
+    /// Returns the registers and the columns of one repetition.
     pub(crate) fn registers(self) -> (usize, u32) {
         match self {
             Shape::S32x32 | Shape::S16x32x2 => (1, 1),
@@ -137,7 +137,7 @@ impl Shape {
             Shape::S16x256 => (4, 8),
         }
     }
-    /// Lane (from the first of the access) and column of register `index` of a thread.
+    /// Returns the lane (relative to the access) and the column of register `index` of a thread.
     pub(crate) fn location(self, thread: usize, index: usize, split: u32) -> (usize, u32) {
         let (per, columns) = self.registers();
         let (first, register) = ((index / per) as u32 * columns, index % per);

@@ -1,10 +1,11 @@
-//! Which accesses to tensor memory are ordered.
+//! Happens-before analysis of tensor-memory accesses.
 //!
-//! What a warp does there is visible to another one when the first has fenced (`tcgen05.fence::before_thread_sync`), the two have
-//! met at a barrier, and the other has fenced too (`::after_thread_sync`). What a product writes, and that it has read, is visible
-//! when a barrier was waited for that a commit after it arrived at, and behind a fence; until then it is even the issuing warp's own loads that may
-//! not touch it. OpenMmas and copies that one warp issues follow one another anyhow. Time is counted in fences and commits. A cell
-//! is a column of sixteen lanes.
+//! A warp's access is ordered before another warp's access if three steps separate them: `tcgen05.fence::before_thread_sync` by the
+//! first, a barrier, and `::after_thread_sync` by the second. MMA accesses are ordered by a wait for a barrier at which a later
+//! `tcgen05.commit` arrives, followed by a fence. This also applies to loads of the issuing warp. MMAs and copies of one warp are
+//! pipelined and complete in order.
+//!
+//! Time is counted in fences and commits. A cell is a column of sixteen lanes.
 
 use crate::fault::{Fault, Result};
 use crate::happens_before::{Actor, HappensBefore};
@@ -12,19 +13,19 @@ use crate::tmem::{COLUMNS, LANES};
 use std::ops::Range;
 
 const GROUPS: usize = LANES / 16;
-/// All groups of lanes, as bits.
+/// Bit mask of all lane groups.
 pub(crate) const ALL_LANES: u8 = u8::MAX;
-/// Cells of loads that a warp may have in flight.
+/// Limit on the cells of loads in flight per warp.
 const LOADS: usize = 1 << 16;
 
 #[derive(Default)]
 pub(crate) struct TmemHappensBefore {
     cells: Vec<Vec<Cell>>,
-    /// For each warp: its fences so far, its commits, and what it knew when it last fenced.
+    /// For each warp: its fence count, its commit count, and the vector clock at its last fence.
     fences: Vec<u32>,
     commits: Vec<u32>,
     fenced_clocks: Vec<Vec<u32>>,
-    /// Which commits of others it knew of then.
+    /// The commits of other warps that were complete at the warp's last fence.
     complete: Vec<Vec<u32>>,
     /// Loads of each warp that no `tcgen05.wait::ld` has covered.
     loads: Vec<Vec<(usize, usize)>>,
@@ -36,22 +37,22 @@ struct Cell {
     reads: Vec<Access>,
 }
 
-/// An access: it is visible to those who vector_clocks so many fences of the warp, or so many commits.
+/// An access. It is visible to warps whose clock includes this many fences, or commits, of its warp.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Access {
     warp: usize,
     line: u32,
     fences: u32,
-    /// 0 for loads and stores, which are not committed.
+    /// 0 for loads and stores, which no commit covers.
     commits: u32,
 }
 
-/// What touches tensor memory.
+/// The kind of a tensor-memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Touch {
     Load,
     Store,
-    /// OpenMmas and copies, which are pipelined.
+    /// Accesses of MMAs and copies, which are pipelined.
     MmaRead,
     MmaWrite,
 }
@@ -70,7 +71,7 @@ impl TmemHappensBefore {
 }
 
 impl HappensBefore {
-    /// Columns begin a new life.
+    /// Resets the history of newly allocated columns.
     pub(crate) fn tensor_allocated(&mut self, cta: usize, columns: Range<u32>) {
         if self.count == 0 {
             return;
@@ -95,7 +96,7 @@ impl HappensBefore {
             self.tensor.complete[id].copy_from_slice(committed);
         }
     }
-    /// A commit; says its number.
+    /// Counts a commit and returns its number.
     pub(crate) fn tensor_commit(&mut self, actor: Actor) -> u32 {
         if self.count == 0 {
             return 0;
@@ -118,9 +119,9 @@ impl HappensBefore {
         }
     }
 
-    /// Whether a warp that touches a cell is_ordered_after of an access before.
+    /// Returns whether a warp's access to a cell is ordered after an earlier access.
     fn is_ordered_after(&self, id: usize, touch: Touch, access: &Access) -> bool {
-        // NVIDIA's compiler leaves out the fence behind a wait for a commit.
+        // NVIDIA's compiler omits the fence after a wait for a commit.
         let visible = match self.lenient {
             true => self.vector_clocks[self.row(id).start + 2 * self.count + access.warp],
             false => self.tensor.complete[id][access.warp],
@@ -133,7 +134,7 @@ impl HappensBefore {
         access.warp == id || self.tensor.fenced_clocks[id][access.warp] >= access.fences || committed()
     }
 
-    /// A warp, or a product that it issues, touches columns of some groups of lanes.
+    /// Checks an access by a warp, or by an MMA that it issued, to columns of some lane groups.
     pub(crate) fn tensor_touch(&mut self, actor: Actor, cta: usize, groups: u8, columns: Range<u32>, touch: Touch) -> Result<()> {
         if self.count == 0 {
             return Ok(());
@@ -144,7 +145,7 @@ impl HappensBefore {
         let now = Access {
             warp: id,
             line: actor.line,
-            // A load is over when it was waited for; NVIDIA's compiler does not always.
+            // A load ends with its wait. NVIDIA's compiler sometimes omits that wait.
             fences: if touch == Touch::Load && !self.lenient { u32::MAX } else { self.tensor.fences[id] + 1 },
             commits: if committed { self.tensor.commits[id] + 1 } else { 0 },
         };
@@ -170,7 +171,7 @@ impl HappensBefore {
                 }
             }
         }
-        // A program may load for ever and never wait.
+        // Bounds the list, because a program may load without ever waiting.
         self.tensor.loads[id].extend(loads);
         if self.tensor.loads[id].len() > LOADS {
             self.tensor_loaded(actor);
@@ -187,12 +188,12 @@ impl HappensBefore {
         };
         let (id, other) = (self.id(actor), self.name(access.warp));
         let lacks = match (access.commits > 0, access.fences) {
-            (true, _) => "a wait for a barrier that tcgen05.commit arrives at, and tcgen05.fence::after_thread_sync",
-            (_, u32::MAX) => "tcgen05.wait::ld before it",
+            (true, _) => "a wait for a barrier of tcgen05.commit and tcgen05.fence::after_thread_sync",
+            (_, u32::MAX) => "a preceding tcgen05.wait::ld",
             _ => "tcgen05.fence::before_thread_sync, a barrier and tcgen05.fence::after_thread_sync",
         };
-        let message = format!("{} {what} column {column} of tensor memory, which {other} used before", self.name(id));
-        let fault = Fault::new("SIM038", message).note(format!("it was used in line {}; what lacks is {lacks}", access.line));
+        let message = format!("{} {what} column {column} of tensor memory, which {other} accessed before", self.name(id));
+        let fault = Fault::new("SIM038", message).note(format!("the earlier access is in line {}; missing: {lacks}", access.line));
         self.report(fault, actor)
     }
 }

@@ -1,4 +1,4 @@
-//! A warp: registers, and the groups of lanes that are at different places.
+//! A warp: its registers and its divergent groups of lanes.
 
 use crate::exec::copy::Copies;
 use crate::exec::tcgen05::Access;
@@ -7,33 +7,33 @@ use crate::lanes::{ALL, Lanes, WARP};
 use crate::program::{Program, RegSlot};
 use std::collections::BTreeSet;
 
-/// After so many backward branches a group gives way to the others of its warp.
+/// Backward branches after which a diverged group yields to the other groups of its warp.
 const PATIENCE: u32 = 4096;
 
-/// Lanes that are at the same instruction.
+/// Lanes that execute the same instruction.
 #[derive(Clone, Debug)]
 pub(crate) struct Split {
     pub(crate) pc: u32,
     pub(crate) mask: u32,
     pub(crate) wait: Option<Wait>,
-    /// When these lanes arrived at a barrier, while they wait for its end.
+    /// The arrival of these lanes at a barrier whose phase they await.
     pub(crate) ticket: Option<Ticket>,
-    /// The wait that gave up last.
+    /// The instruction index of the last wait that failed spuriously.
     pub(crate) gave_up: Option<u32>,
     backward: u32,
 }
 
-/// A place in the queue of a barrier: the generation of the arrival, and whether the warp came as a whole.
+/// An arrival at a barrier: its generation, and whether the complete warp arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
     pub(crate) generation: u64,
     pub(crate) whole: bool,
 }
 
-/// What a group of lanes waits for.
+/// The reason why a group of lanes waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// These lanes have to come to the same instruction.
+    /// These lanes have not reached the instruction yet.
     Lanes {
         missing: u32,
     },
@@ -51,7 +51,7 @@ pub(crate) enum Wait {
     Asynchronous {
         what: &'static str,
     },
-    /// These warps of the group have not issued so many mmas.
+    /// These warps of the group have not issued this many MMAs yet.
     Group {
         missing: Vec<usize>,
         mmas: u64,
@@ -61,13 +61,15 @@ pub(crate) enum Wait {
 impl std::fmt::Display for Wait {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Wait::Lanes { missing } => write!(f, "its lanes {} to come to this instruction", crate::fault::lane_list(*missing)),
-            Wait::Barrier { id, arrived, expected } => write!(f, "barrier {id}, at which {arrived} of {expected} threads are"),
+            Wait::Lanes { missing } => write!(f, "its lanes {} to reach this instruction", crate::fault::lane_list(*missing)),
+            Wait::Barrier { id, arrived, expected } => {
+                write!(f, "barrier {id}, where {arrived} of {expected} threads have arrived")
+            }
             Wait::ClusterBarrier => write!(f, "the cluster barrier"),
             Wait::Mbarrier { address, parity, state } => write!(f, "phase {parity} of the mbarrier at {address:#x} ({state})"),
             Wait::Asynchronous { what } => write!(f, "{what}"),
             Wait::Group { missing, mmas } => {
-                write!(f, "warps {missing:?} of its group to take part in wgmma {mmas}")
+                write!(f, "warps {missing:?} of its group to issue wgmma {mmas}")
             }
         }
     }
@@ -77,27 +79,27 @@ impl std::fmt::Display for Wait {
 pub(crate) struct Warp {
     pub(crate) index: usize,
     pub(crate) regs: Vec<Lanes>,
-    /// Per register, the lanes whose value nothing has set.
+    /// For each register, the lanes whose value is undefined.
     pub(crate) undefined: Vec<u32>,
     pub(crate) splits: Vec<Split>,
     pub(crate) local: Vec<u8>,
-    /// The cluster barrier's generation at which this warp arrived.
+    /// The cluster-barrier generation of this warp's arrival.
     pub(crate) cluster_ticket: Option<u64>,
     pub(crate) copies: Copies,
     pub(crate) mmas: OpenMmas,
     pub(crate) tensor_stores: Vec<Access>,
-    /// Registers that `tcgen05.ld` loads and no `tcgen05.wait::ld` has waited for.
+    /// Destination registers of `tcgen05.ld` that no `tcgen05.wait::ld` has covered.
     pub(crate) tensor_loads: BTreeSet<RegSlot>,
-    /// Registers that belong to asynchronous work, and how many.
+    /// Registers that asynchronous work owns, and their number.
     in_flight: Vec<bool>,
     in_flight_count: usize,
-    /// Registers computed or loaded since the last `wgmma.fence`; all that hold no constant are before the first. A copy is only
-    /// another name: compilers move copies and constants over fences.
+    /// Registers computed or loaded since the last `wgmma.fence`. Before the first fence, these are all registers that hold no
+    /// constant. Copies inherit the state of their source, because compilers move copies and constants across fences.
     unfenced: Vec<bool>,
     pub(crate) has_fenced: bool,
-    /// Bulk groups that were committed.
+    /// Number of committed bulk groups.
     pub(crate) bulk_groups: u32,
-    /// Registers count as set and fenced whatever happens.
+    /// Treats all registers as defined and fenced.
     assumed_defined: bool,
 }
 
@@ -125,7 +127,7 @@ impl Warp {
         warp
     }
 
-    /// From now on nothing is said about registers that nothing has set, or that are used without a fence.
+    /// Disables reports about undefined registers and missing register fences.
     pub(crate) fn assume_defined(&mut self) {
         (self.assumed_defined, self.has_fenced) = (true, true);
         self.undefined.fill(0);
@@ -138,12 +140,12 @@ impl Warp {
     pub(crate) fn is_done(&self) -> bool {
         self.splits.is_empty()
     }
-    /// The group to run next: the one that is furthest behind, so that the others are caught up with.
+    /// Picks the runnable group with the lowest instruction index, so that diverged groups reconverge.
     pub(crate) fn pick(&self) -> Option<usize> {
         let runnable = self.splits.iter().enumerate().filter(|(_, split)| split.wait.is_none());
         runnable.min_by_key(|(_, split)| (split.backward / PATIENCE, split.pc)).map(|(index, _)| index)
     }
-    /// Moves a group, or a part of it, to another instruction.
+    /// Moves the taken lanes of a group to another instruction.
     pub(crate) fn branch(&mut self, index: usize, target: u32, taken: u32) {
         let split = &mut self.splits[index];
         if taken == 0 {
@@ -168,7 +170,7 @@ impl Warp {
             self.splits[index].pc += 1;
         }
     }
-    /// Joins groups that have come to the same instruction.
+    /// Merges groups that have reached the same instruction.
     pub(crate) fn merge(&mut self) {
         let mut index = 0;
         while index < self.splits.len() {
@@ -200,7 +202,7 @@ impl Warp {
         self.in_flight_count = self.in_flight_count + usize::from(now) - usize::from(before);
     }
 
-    /// `wgmma.fence`: mmas may use the registers written so far.
+    /// `wgmma.fence`: MMAs may use the registers written so far.
     pub(crate) fn fence_registers(&mut self) {
         self.unfenced.fill(false);
         self.has_fenced = true;
@@ -208,7 +210,7 @@ impl Warp {
     pub(crate) fn is_unfenced(&self, slot: RegSlot) -> bool {
         self.unfenced[slot as usize]
     }
-    /// Says whether a register's value is one that needs a fence.
+    /// Sets whether a register's value needs a fence.
     pub(crate) fn set_unfenced(&mut self, slot: RegSlot, unfenced: bool) {
         self.unfenced[slot as usize] = unfenced && !self.assumed_defined;
     }
@@ -230,7 +232,7 @@ impl Warp {
             }
         }
     }
-    /// Writes a result that is defined in the lanes of the mask, save in `undefined`.
+    /// Writes a result. Lanes of the mask become defined, except those in `undefined`.
     #[inline]
     pub(crate) fn set(&mut self, slot: RegSlot, mask: u32, values: &Lanes, undefined: u32) {
         self.write(slot, mask, values);

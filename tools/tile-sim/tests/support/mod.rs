@@ -1,4 +1,4 @@
-//! Kernels written in a test, and what `tile-sim` makes of them.
+//! Kernels written in tests, and the outcomes of `tile-sim` on them.
 #![allow(dead_code, reason = "no test uses all of it")]
 
 pub(crate) mod registers;
@@ -13,21 +13,21 @@ pub(crate) struct Outcome {
     pub(crate) printed: String,
     /// The only buffer, `out`.
     pub(crate) out: Vec<u8>,
-    /// What `--stats stats.json` wrote.
+    /// The contents of `stats.json`, written by `--stats`.
     pub(crate) stats: String,
 }
 
-/// A launch: PTX of one kernel that has one visible parameter, the address of the buffer `out`.
+/// A launch: PTX of one kernel with one visible parameter, the address of the buffer `out`.
 pub(crate) struct Case<'a> {
     pub(crate) ptx: &'a str,
     pub(crate) grid: [u32; 3],
     pub(crate) buffer: Vec<u8>,
     pub(crate) options: &'a [&'a str],
-    /// Other files beside the kernel.
+    /// Additional files in the kernel's directory.
     pub(crate) files: &'a [(&'a str, Vec<u8>)],
 }
 
-/// Where the buffer is.
+/// Address of the buffer.
 pub(crate) const ADDRESS: u64 = 65536;
 
 /// A kernel of `threads` threads with one parameter, the address of a buffer.
@@ -81,14 +81,15 @@ impl Case<'_> {
     }
 }
 
-/// Runs one block on a buffer of 1024 bytes that holds 0, 1, 2, … as words.
+/// Runs one CTA on a buffer of 1024 bytes that contains 0, 1, 2, … as words.
 pub(crate) fn run(ptx: &str, options: &[&str]) -> Outcome {
     let races: &[&str] = if options.contains(&"--races") { &[] } else { &["--races", "error"] };
     let options = [races, options].concat();
     Case { ptx, grid: [1, 1, 1], buffer: words(256), options: &options, files: &[] }.run()
 }
 
-/// The program runs; with `good` replaced by `bad` it is refused with a code (or one of several, where the order of warps decides).
+/// Expects that the program runs and that, with `good` replaced by `bad`, it fails with a code (or one of several, if the schedule
+/// decides).
 pub(crate) fn rule(code: &str, ptx: &str, good: &str, bad: &str, options: &[&str]) -> Outcome {
     let kept = run(ptx, options);
     assert_eq!(kept.code, 0, "the corrected program for {code}: {}", kept.errors);

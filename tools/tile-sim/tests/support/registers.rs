@@ -1,15 +1,15 @@
-//! Fragments in registers: small whole numbers in every type, put into the registers of 32 lanes and read back.
+//! Register fragments with small integers in every type: fills the registers of 32 lanes and reads them back.
 
 use super::Case;
 
 pub(crate) type FragmentPosition = fn(usize, usize) -> (usize, usize);
 
-/// What an operand of `mma` consists of: how its small whole numbers are written, and the bits of an element in a register.
+/// An operand type of `mma`: the encodings of its small integers, and the bits of an element in a register.
 #[derive(Clone, Copy)]
 pub(crate) struct Type {
     pub(crate) name: &'static str,
     pub(crate) bits: usize,
-    /// The bits of 0, 1, 2, 3; a sign bit for negative numbers, or none.
+    /// The bits of 0, 1, 2, 3, and the sign bit of negative numbers (0 for unsigned types).
     pub(crate) numbers: [u64; 4],
     pub(crate) sign: u64,
 }
@@ -28,7 +28,7 @@ pub(crate) const E2M1_BYTE: Type = Type { name: "e2m1", bits: 8, numbers: [0, 2 
 pub(crate) const E2M1: Type = Type { name: "e2m1", bits: 4, numbers: [0, 2, 4, 5], sign: 8 };
 pub(crate) const U8: Type = Type { name: "u8", bits: 8, numbers: [0, 1, 2, 3], sign: 0 };
 pub(crate) const U4: Type = Type { name: "u4", bits: 4, numbers: [0, 1, 2, 3], sign: 0 };
-/// Bits, and how pairs of them are counted.
+/// Single bits, multiplied by AND or XOR and counted.
 pub(crate) const B1: Type = Type { name: "b1", bits: 1, numbers: [0, 1, 0, 1], sign: 0 };
 pub(crate) const S8: Type = Type { name: "s8", bits: 8, numbers: [0, 1, 2, 3], sign: 0 };
 pub(crate) const S4: Type = Type { name: "s4", bits: 4, numbers: [0, 1, 2, 3], sign: 0 };
@@ -41,7 +41,7 @@ impl Type {
             (false, _) => self.numbers[value as usize],
         }
     }
-    /// A number for a position that tells places apart.
+    /// Returns a number that distinguishes positions.
     pub(crate) fn number(self, row: usize, column: usize, salt: usize) -> i64 {
         let hash = (row * 31 + column * 17 + row * column * 7 + salt * 5) % 61 % 7;
         let value = hash as i64 - 3;
@@ -52,7 +52,7 @@ impl Type {
     }
 }
 
-/// The bits of a register file: registers of every lane, in words.
+/// The contents of a register file: the registers of every lane, in words.
 pub(crate) struct Registers {
     pub(crate) per_lane: usize,
     pub(crate) words: Vec<u32>,
@@ -88,7 +88,7 @@ pub(crate) fn words_of(bytes: &[u8]) -> Vec<u32> {
     bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect()
 }
 
-/// Runs a kernel over a buffer of input words, followed by room for the output; gives the output.
+/// Runs a kernel on a buffer of input words followed by the output words. Returns the output.
 pub(crate) fn outputs(ptx: &str, input: &[u32], output: usize, grid: u32) -> Vec<u32> {
     let buffer = bytes(&[input, &vec![0; output]].concat());
     let outcome = Case { ptx, grid: [grid, 1, 1], buffer, options: &["--races", "error"], files: &[] }.run();
@@ -96,7 +96,7 @@ pub(crate) fn outputs(ptx: &str, input: &[u32], output: usize, grid: u32) -> Vec
     words_of(&outcome.out)[input.len()..].to_vec()
 }
 
-/// PTX that loads `count` registers from `%rd2`, or stores them to `%rd3`.
+/// Generates PTX that loads `count` registers from `%rd2`, or stores them to `%rd3`.
 pub(crate) fn loads(first: usize, count: usize, at: usize) -> String {
     (0..count).map(|n| format!("ld.global.b32 %r{}, [%rd2+{}];\n", first + n, 4 * (at + n))).collect()
 }
@@ -107,7 +107,7 @@ pub(crate) fn list(first: usize, count: usize) -> String {
     let names: Vec<String> = (first..first + count).map(|n| format!("%r{n}")).collect();
     format!("{{{}}}", names.join(", "))
 }
-/// `%rd2`: where a thread finds its `input` registers; `%rd3`: where it puts its `output` ones.
+/// Sets `%rd2` to a thread's `input` registers and `%rd3` to its `output` registers.
 pub(crate) fn prologue(threads: usize, input: usize, output: usize) -> String {
     format!(
         "mul.lo.u32 %r3, %r1, {};\ncvt.u64.u32 %rd2, %r3;\nadd.s64 %rd2, %rd2, %rd1;\nmul.lo.u32 %r3, %r1, {};\n\
@@ -126,14 +126,14 @@ pub(crate) fn accumulator(name: &str, value: i64) -> u64 {
         _ => u64::from(value as i32 as u32),
     }
 }
-/// A whole number of a few hundred as `f16`.
+/// An integer of a few hundred as `f16`.
 pub(crate) fn half(value: i64) -> u64 {
     let bits = (value as f32).to_bits();
     let sign = u64::from(bits >> 31) << 15;
     if value == 0 { 0 } else { sign | u64::from((bits >> 13 & 0x3_ffff) - ((127 - 15) << 10)) }
 }
 
-/// Puts a matrix of small numbers into fragments; gives the numbers.
+/// Fills fragments with a matrix of small numbers. Returns the matrix.
 pub(crate) fn fill(
     registers: &mut Registers,
     first: usize,
@@ -153,7 +153,7 @@ pub(crate) fn fill(
     matrix
 }
 
-/// Copies the first `count` bytes of the buffer to shared memory, 16 at a time.
+/// Copies the first `count` bytes of the buffer to shared memory, 16 bytes at a time.
 pub(crate) fn to_shared(threads: usize, count: usize) -> String {
     format!(
         "shl.b32 %r10, %r1, 4;\nCOPY:\nadd.s32 %r11, %r2, %r10;\ncvt.u64.u32 %rd10, %r10;\nadd.s64 %rd11, %rd1, %rd10;\n\

@@ -1,10 +1,10 @@
-//! Whether the fact that an `assume` op states of a tile holds.
+//! Checks the fact that an `assume` op states about a tile.
 
 use crate::tile::Tile;
 use crate::tile::shape::{for_each_index, row_strides};
 use core_dialect::core_ops::Fact;
 
-/// What is wrong, or nothing.
+/// Returns a description of the violation, if the fact does not hold.
 pub(crate) fn violation(fact: &Fact, tile: &Tile) -> Option<String> {
     match fact {
         Fact::DivBy { divisor, every, along } => not_divisible(tile, *divisor, *every, *along),
@@ -18,7 +18,8 @@ pub(crate) fn violation(fact: &Fact, tile: &Tile) -> Option<String> {
     }
 }
 
-/// Along a dimension, the first of every group is a multiple and the others follow it by ones (pointers: by elements).
+/// Checks a divisor along a dimension. The first element of every group must be a multiple, and each following element must be one
+/// larger (for pointers, one element further).
 fn not_divisible(tile: &Tile, divisor: u64, every: Option<i64>, along: Option<i64>) -> Option<String> {
     let step = match tile.elem {
         core_dialect::tile::Elem::Ptr { pointee, .. } => i64::from(pointee.bytes()),
@@ -41,7 +42,7 @@ fn not_divisible(tile: &Tile, divisor: u64, every: Option<i64>, along: Option<i6
         if place == 0 && value as u64 & (divisor - 1) != 0 {
             wrong.get_or_insert(format!("{value} is not a multiple of {divisor}"));
         } else if value != expected {
-            wrong.get_or_insert(format!("{value} does not follow the element before it"));
+            wrong.get_or_insert(format!("{value} is not the successor of the preceding element"));
         }
     });
     wrong

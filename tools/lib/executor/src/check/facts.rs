@@ -1,11 +1,11 @@
-//! Whether what the table of an `.aa` file says of a value holds for the value that was computed.
+//! Checks the facts that an `.aa` (TileAA) file records for a value against the computed value.
 
 use crate::tile::Tile;
 use crate::tile::shape::{for_each_index, row_strides};
 use core_dialect::tile::Elem;
 use tileaa::facts::{AxisInfo, Known};
 
-/// What is wrong, or nothing.
+/// Returns a description of the violation, if a recorded fact does not hold.
 pub(crate) fn violation(known: &Known, tile: &Tile) -> Option<String> {
     let number = |at: usize| tile.carrier().sign_extend(tile.lanes().get(at));
     for at in 0..tile.count() {
@@ -24,7 +24,7 @@ fn divides(divisor: u64, value: i64) -> bool {
     value as u64 & (divisor - 1) == 0
 }
 
-/// Neighbours within a group are compared in the arithmetic of their type, which wraps.
+/// Checks neighbours within a group. The comparison uses the wrapping arithmetic of the element type.
 fn along(tile: &Tile, dim: usize, axis: AxisInfo, number: &dyn Fn(usize) -> i64) -> Option<String> {
     let step = match tile.elem {
         Elem::Ptr { pointee, .. } => u64::from(pointee.bytes()),
@@ -44,10 +44,10 @@ fn along(tile: &Tile, dim: usize, axis: AxisInfo, number: &dyn Fn(usize) -> i64)
         }
         let before = number(at - strides[dim]);
         if !place.is_multiple_of(axis.contiguity) && (value.wrapping_sub(before) as u64 ^ step) & mask != 0 {
-            wrong.get_or_insert(format!("{value} at {index:?} does not follow {before}"));
+            wrong.get_or_insert(format!("{value} at {index:?} is not the successor of {before}"));
         }
         if !place.is_multiple_of(axis.constancy) && value != before {
-            wrong.get_or_insert(format!("{value} at {index:?} is not {before}"));
+            wrong.get_or_insert(format!("{value} at {index:?} differs from {before}"));
         }
     });
     wrong
@@ -60,7 +60,7 @@ mod tests {
     use numerics::arith::Lanes;
 
     #[test]
-    fn runs_are_looked_at_group_by_group() {
+    fn runs_are_checked_per_group() {
         let tile = |numbers: &[u64]| {
             let lanes = Lanes::collect(Scalar::I32, numbers.iter().copied());
             Tile::new([numbers.len() as u32].into_iter().collect(), Elem::Scalar(Scalar::I32), lanes)

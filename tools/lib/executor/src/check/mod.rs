@@ -1,7 +1,7 @@
-//! `--check`: watches a program and tells what it does wrong, with the place.
+//! `--check`: observes the memory accesses of a run and reports faults with their source locations.
 //!
-//! Blocks run one after another (or interleaved, where they wait for each other). Every byte remembers who wrote it last and who
-//! has read it since; [`order`] decides whether two accesses are ordered.
+//! Tile blocks run one after another, or interleaved if they synchronise. Shadow memory records the last writer of every byte and
+//! the readers since that write. [`order`] decides whether two accesses are ordered.
 
 pub(crate) mod assume;
 pub(crate) mod facts;
@@ -18,10 +18,10 @@ use order::{Event, Order, Relation};
 use shadow::Shadow;
 use std::collections::BTreeSet;
 
-/// What can be checked.
+/// The checks that `--check` can enable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Check {
-    /// Accesses outside all buffers, indices outside the index space of a view, and `inbounds` promises that do not hold
+    /// Accesses outside all buffers, indices outside the index space of a view, and violated `inbounds` promises
     Memory,
     /// Reads of memory that was never written
     Init,
@@ -35,16 +35,16 @@ pub enum Check {
     Facts,
     /// Integers divided by zero
     Divide,
-    /// Reductions and scans whose result depends on the order in which elements are combined, by more than rounding
+    /// Reductions and scans whose result depends on the combination order by more than rounding
     Order,
-    /// Uses of elements outside a tensor, or masked out, that a load without padding left undetermined; Tile IR only
+    /// Uses of elements that a load left undetermined because they are outside the tensor or masked out; Tile IR only
     Padding,
-    /// A NaN that is not made of a NaN
+    /// A NaN that an op computes from operands without a NaN
     Nan,
 }
 
 impl Check {
-    /// What `--check` without a list means.
+    /// The checks that `--check` without a list enables.
     pub const USUAL: [Check; 9] = [
         Check::Memory,
         Check::Init,
@@ -73,18 +73,18 @@ impl Check {
     }
 }
 
-/// A fault that was found while the program ran on.
+/// A fault that a check found. The program keeps running after it.
 #[derive(Clone, Debug)]
 pub struct Finding {
     pub check: Check,
     pub loc: Loc,
-    /// The other access, where there are two.
+    /// The location of the second access, if the fault involves two.
     pub other: Option<Loc>,
     pub block: u64,
     pub message: String,
 }
 
-/// Findings of one kind at one place are reported once, and not more than this of all kinds.
+/// Limit on the number of findings. Each kind is reported once per source location.
 const MOST_FINDINGS: usize = 50;
 
 pub(crate) struct Checked {
@@ -92,14 +92,14 @@ pub(crate) struct Checked {
     checks: BTreeSet<Check>,
     order: Order,
     shadow: Shadow,
-    /// The access that runs, as the order knows it.
+    /// The current access, as an event of the order.
     now: Option<Event>,
     reported: BTreeSet<(Check, Loc, Loc)>,
     findings: Vec<Finding>,
 }
 
 impl Checked {
-    /// `empty` are the names of the segments that hold nothing before the program writes them.
+    /// Creates a checked world. `empty` names the segments that count as uninitialised until the program writes them.
     pub(crate) fn new(memory: Memory, checks: BTreeSet<Check>, empty: &BTreeSet<String>) -> Checked {
         let mut shadow = Shadow::default();
         for segment in memory.segments() {
@@ -123,7 +123,7 @@ impl Checked {
         self.inner.memory
     }
 
-    /// The findings as diagnostics, in the order they were made.
+    /// Returns the findings as diagnostics, in the order of detection.
     pub(crate) fn diagnostics(&self, debug: &DebugInfo) -> Vec<Diagnostic> {
         let position = |loc| debug.position(loc).map(|(file, line, column)| format!("{file}:{line}:{column}"));
         let reported = self.findings.iter().map(|Finding { check, loc, other, block, message }| {
@@ -134,7 +134,7 @@ impl Checked {
             if diagnostic.place.is_none() {
                 diagnostic = diagnostic.at(Place::Entity(loc.to_string()));
             }
-            *diagnostic.note(format!("first seen in block {block}"))
+            *diagnostic.note(format!("first detected in block {block}"))
         });
         reported.collect()
     }
@@ -152,7 +152,7 @@ impl Checked {
         self.now.map_or(Loc::UNKNOWN, |event| self.order.loc(event))
     }
 
-    /// Compares the access with what is known of each byte, and notes it there. `changes` says that it left another value there.
+    /// Compares an access with the history of each byte and records it there. `changes`: the access stored a different value.
     fn visit(&mut self, address: u64, length: usize, writes: bool, changes: bool) {
         let Some(now) = self.now else { return };
         if self.order.synchronises(now) {
@@ -175,7 +175,7 @@ impl Checked {
         }
         for (other, other_writes) in conflicts {
             if other == now && other_writes && changes && !self.order.is_atomic(now) {
-                let message = "writes bytes twice, with different values: two elements of its tile lie at one address".to_string();
+                let message = "writes bytes twice, with different values: two elements of its tile share an address".to_string();
                 self.find(Check::Token, self.here(), None, message);
             }
             let what = match (writes, other_writes) {
@@ -192,7 +192,7 @@ impl Checked {
         }
     }
 
-    /// Says that an access leaves memory, after which the program goes on as if it had not been made.
+    /// Reports an access outside memory. The program continues as if the access had not happened.
     fn left_memory(&mut self, result: Result<()>) -> Result<bool> {
         match result {
             Ok(()) => Ok(true),

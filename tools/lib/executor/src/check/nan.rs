@@ -1,4 +1,4 @@
-//! Where a NaN comes from: an op whose result has one while no operand does.
+//! Finds the origin of a NaN: an op that has a NaN in a result and none in its operands.
 
 use super::Check;
 use crate::exec::Env;
@@ -16,7 +16,7 @@ fn nans(value: &Value) -> Option<Vec<bool>> {
     Some(each_lanes!(tile.lanes(), words => each(words, ty)))
 }
 
-/// Reports an op that computed a NaN. Where an operand has as many elements as the result, they are compared one by one.
+/// Reports an op that computed a NaN. An operand with as many elements as the result is compared element by element.
 pub(crate) fn look(op: &impl Operation, results: &[Value], loc: Loc, env: &mut Env<'_>) {
     let computed: Vec<_> = results.iter().filter_map(nans).filter(|nans| nans.contains(&true)).collect();
     if computed.is_empty() {
@@ -28,6 +28,6 @@ pub(crate) fn look(op: &impl Operation, results: &[Value], loc: Loc, env: &mut E
     };
     let is_new = |computed: &Vec<bool>| (0..computed.len()).any(|place| computed[place] && !explained(computed, place));
     if computed.iter().any(is_new) {
-        env.world.report(Check::Nan, loc, format!("'{}' makes a NaN of operands that have none", op.mnemonic()));
+        env.world.report(Check::Nan, loc, format!("'{}' computes a NaN from operands that contain none", op.mnemonic()));
     }
 }

@@ -1,4 +1,4 @@
-//! Which memory accesses are ordered: by tokens within a block, by release and acquire between blocks.
+//! The happens-before order of memory accesses: by tokens within a tile block, by release and acquire between tile blocks.
 
 use crate::world::{Access, START, Token};
 use base::Loc;
@@ -6,33 +6,34 @@ use core_dialect::memory::MemoryScope;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashMap};
 
-/// An access, by its place in [`Order::nodes`]; it is also the token that comes after it.
+/// An access, identified by its index in [`Order::nodes`]. The index is also the token that the access produces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Event(pub(crate) u32);
 
 pub(crate) enum Relation {
     Ordered,
-    /// In the same block, without a token between them.
+    /// Both accesses are in the same tile block, and no token path connects them.
     Unordered,
-    /// In different blocks.
+    /// The accesses are in different tile blocks, and no synchronisation connects them.
     Racing,
 }
 
-/// For each block the latest of its accesses that is known to have happened.
+/// A vector clock: for each tile block, its latest access that happens before the owner's current point. A missing entry means
+/// zero.
 type SparseVectorClock = BTreeMap<u64, u32>;
 
 struct Node {
-    /// Tokens that this one comes after; each has a smaller number.
+    /// Tokens that this one depends on. Token numbers are topologically ordered: each dependency has a smaller number.
     after: SmallVec<[Token; 2]>,
     access: Option<(u64, Access)>,
 }
 
 pub(crate) struct Order {
     nodes: Vec<Node>,
-    /// Answers given before: a token, an access, whether the token comes after it.
+    /// Memoised answers of [`Order::comes_after`].
     known: HashMap<(Token, u32), bool>,
     vector_clocks: BTreeMap<u64, SparseVectorClock>,
-    /// What happened before the last releases at an address.
+    /// The vector clock that the last releases at an address published.
     released: BTreeMap<u64, SparseVectorClock>,
 }
 
@@ -81,7 +82,7 @@ impl Order {
         self.access(event).1.is_atomic()
     }
 
-    /// How an earlier access stands to a later one. Two that are both atomic need no order.
+    /// Returns the relation of an earlier access to a later one. Two atomic accesses need no order.
     pub(crate) fn relation(&mut self, earlier: Event, later: Event) -> Relation {
         let ((first_block, first), (second_block, second)) = (self.access(earlier), self.access(later));
         if earlier == later || first.is_atomic() && second.is_atomic() {
@@ -95,7 +96,7 @@ impl Order {
         if seen.is_some_and(|latest| *latest >= earlier.0) { Relation::Ordered } else { Relation::Racing }
     }
 
-    /// Whether an access happened before everything that takes this token.
+    /// Returns whether an access happens before every consumer of this token.
     fn comes_after(&mut self, token: Token, event: Event) -> bool {
         if let Some(known) = self.known.get(&(token, event.0)) {
             return *known;
@@ -108,7 +109,7 @@ impl Order {
             if found {
                 break;
             }
-            // What a token comes after has a smaller number, so below the event there is nothing to find.
+            // Token numbers are topologically ordered, so no path to the event leads through a smaller number.
             if token > event.0 && visited.insert(token) {
                 stack.extend(&self.nodes[token as usize].after);
             }
@@ -122,7 +123,8 @@ impl Order {
         (access.acquires() || access.releases()) && access.scope != Some(MemoryScope::TileBlock)
     }
 
-    /// Passes on what has happened, from a block that releases an address to one that acquires it.
+    /// Propagates vector clocks: a release publishes the tile block's clock at an address, and an acquire merges the published
+    /// clock.
     pub(crate) fn synchronise(&mut self, event: Event, address: u64) {
         let (block, access) = self.access(event);
         let (block, acquires, releases) = (*block, access.acquires(), access.releases());

@@ -1,16 +1,16 @@
-//! What is known of every byte: whether it was ever filled, who wrote it last, who has read it since.
+//! Shadow memory: for every byte, whether it was initialised, its last writer and its readers since that write.
 
 use super::order::Event;
 use std::collections::{BTreeMap, HashMap};
 
-/// Readers of one byte that are remembered; more are rare and the oldest are forgotten.
+/// Limit on the recorded readers of one byte. If there are more, the oldest is dropped.
 const MOST_READERS: usize = 64;
 
 #[derive(Clone, Copy)]
 pub(super) struct Cell {
-    /// 0 when no access wrote it.
+    /// The event of the last write; 0 if there was none.
     writer: u32,
-    /// A set of readers, by its place in [`Shadow::sets`].
+    /// The set of readers, as an index into [`Shadow::sets`].
     readers: u32,
     filled: bool,
 }
@@ -24,7 +24,7 @@ impl Cell {
     }
 }
 
-/// Cells of a segment that are made together, when the first of them is accessed.
+/// Number of cells allocated together, at the first access to one of them.
 const PAGE: u64 = 4096;
 
 struct Segment {
@@ -34,9 +34,9 @@ struct Segment {
 
 pub(super) struct Shadow {
     segments: BTreeMap<u64, Segment>,
-    /// Sets of readers. Neighbouring bytes mostly have the same, so each set is kept once.
+    /// Interned sets of readers. Neighbouring bytes usually have equal sets.
     sets: Vec<Box<[Event]>>,
-    /// The set that a set becomes with one more reader.
+    /// Transitions between sets: the set that results from adding one reader.
     grown: HashMap<(u32, Event), u32>,
 }
 
@@ -51,15 +51,15 @@ impl Shadow {
         self.segments.insert(address, Segment { filled, pages: BTreeMap::new() });
     }
 
-    /// Forgets segments that no longer exist.
+    /// Drops segments that no longer exist.
     pub(super) fn retain(&mut self, exists: impl Fn(u64) -> bool) {
         self.segments.retain(|address, _| exists(*address));
     }
 
-    /// Shows every run of bytes with the same history to `f`, then notes the access in them.
+    /// Calls `f` for every run of bytes with equal history, then records the access in these bytes.
     pub(super) fn visit(&mut self, address: u64, length: usize, now: Event, writes: bool, mut f: impl FnMut(u64, Cell, &[Event])) {
         let Shadow { segments, sets, grown } = self;
-        let (start, segment) = segments.range_mut(..=address).next_back().expect("the access was found to lie in a segment");
+        let (start, segment) = segments.range_mut(..=address).next_back().expect("the access is inside a segment");
         let same = |a: &Cell, b: &Cell| (a.writer, a.readers, a.filled) == (b.writer, b.readers, b.filled);
         let (mut place, end) = (address, address + length as u64);
         while place < end {

@@ -1,16 +1,16 @@
-//! Assumptions about strides, which matter only where the stride addresses something.
+//! Deferred checks of `assume` ops on strides. A stride matters only if its dimension has more than one element.
 //!
-//! cuTile Python assumes a divisor of each stride, also of a dimension of extent 1, whose stride is never multiplied by anything but
-//! zero. An assumption that only strides depend on is therefore checked where the tensor view is made, when the extent is known.
+//! cuTile Python assumes a divisor for every stride, even for dimensions of extent 1. Such a stride is only multiplied by zero. An
+//! assumption used only by strides is therefore checked at the op that creates the tensor view, where the extent is known.
 
 use base::ir::Operation;
 use base::{Body, Op as OpId, Value as Id};
 use std::collections::BTreeSet;
 
-/// What an op does with its operands.
+/// How an op uses its operands.
 pub(crate) enum Use<'a> {
     Assume(Id),
-    /// A tensor view, with the operands that are no strides.
+    /// Creates a tensor view. `others` are the operands that are not strides.
     Tensor {
         others: Vec<Id>,
         strides: &'a [Id],
@@ -18,7 +18,7 @@ pub(crate) enum Use<'a> {
     Other,
 }
 
-/// The `assume` ops whose results are used by nothing but other such ops and as strides of tensor views.
+/// Returns the `assume` ops whose results are used only by other such ops and as strides of tensor views.
 pub(crate) fn assumptions<O: Operation, T>(body: &Body<O, T>, uses: impl Fn(&O) -> Use<'_>) -> BTreeSet<OpId> {
     let (mut as_stride, mut other_uses): (BTreeSet<Id>, BTreeSet<Id>) = Default::default();
     let mut chain: Vec<(OpId, Id, Id)> = Vec::new();
@@ -32,7 +32,7 @@ pub(crate) fn assumptions<O: Operation, T>(body: &Body<O, T>, uses: impl Fn(&O) 
             Use::Other => other_uses.extend(node.kind.operands()),
         }
     }
-    // Uses come after definitions, so a chain is seen from its end.
+    // Definitions precede uses, so the reverse order visits each chain from its last op.
     let mut found = BTreeSet::new();
     for (op, value, result) in chain.into_iter().rev() {
         if other_uses.contains(&result) {
@@ -45,7 +45,7 @@ pub(crate) fn assumptions<O: Operation, T>(body: &Body<O, T>, uses: impl Fn(&O) 
     found
 }
 
-/// The assumptions of the chain that ends in a stride, with their results and operands.
+/// Returns the chain of assumptions that ends in a stride, each with its result.
 pub(crate) fn chain<O: Operation, T>(
     body: &Body<O, T>,
     of_strides: &BTreeSet<OpId>,

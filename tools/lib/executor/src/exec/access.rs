@@ -1,4 +1,4 @@
-//! Loads, stores and atomics through pointers and views, as every format means them.
+//! Loads, stores and atomics through pointers and views, with the semantics that all formats share.
 
 use super::{Env, Results};
 use crate::check::Check;
@@ -14,7 +14,7 @@ use numerics::Scalar;
 use numerics::arith::{Binary, Lanes, Overflow, Rounding, Signedness};
 use std::sync::Arc;
 
-/// What all accesses have.
+/// The attributes that all accesses have.
 #[derive(Clone, Copy)]
 pub(crate) struct Manner {
     pub(crate) loc: Loc,
@@ -29,7 +29,7 @@ impl Manner {
     }
 }
 
-/// One access, with its operands as whole tiles.
+/// A memory access with its operands as complete tiles.
 pub(crate) enum Request<'a> {
     LoadView {
         view: Arc<View>,
@@ -49,7 +49,7 @@ pub(crate) enum Request<'a> {
         in_bounds: &'a [bool],
         mode: AtomicMode,
     },
-    /// One device holds the only copy.
+    /// A store through a multicast view. The interpreter models one device, so there is one copy.
     MulticastStore {
         tile: Tile,
         view: Arc<View>,
@@ -82,7 +82,7 @@ pub(crate) enum Request<'a> {
     },
 }
 
-/// Makes an access. The result is the tile it gives, if it gives one, and the token after it.
+/// Performs an access. Returns the loaded tile, if there is one, and the token that the access produces.
 pub(crate) fn perform(request: Request<'_>, manner: Manner, env: &mut Env<'_>) -> Result<Results> {
     env.begin(manner);
     let tile = match &request {
@@ -152,7 +152,7 @@ fn enabled(mask: Option<&Tile>, index: usize) -> bool {
     mask.is_none_or(|mask| mask.lanes().get(index) & 1 == 1)
 }
 
-/// The longest run of enabled elements from `start` that lie one after the other.
+/// Returns the length of the longest run of enabled, contiguous elements from `start`.
 fn run_length(pointers: &[u64], mask: Option<&Tile>, start: usize, bytes: u64) -> usize {
     let follows = |i: usize| pointers[i] == pointers[start].wrapping_add((i - start) as u64 * bytes) && enabled(mask, i);
     1 + (start + 1..pointers.len()).take_while(|i| follows(*i)).count()
@@ -163,7 +163,7 @@ fn addresses(pointers: &Tile) -> Vec<u64> {
     addresses.clone()
 }
 
-/// Elements whose mask is false are those of `padding`, or zero.
+/// Loads a tile. Elements with a false mask take the value of `padding`, or zero without padding.
 fn load(pointers: &Tile, elem: Elem, mask: Option<&Tile>, padding: Option<&Tile>, env: &mut Env<'_>) -> Result<Tile> {
     let (ty, all) = (elem.carrier(), addresses(pointers));
     let mut lanes = padding.map_or_else(|| Lanes::splat(ty, 0, all.len()), |padding| padding.lanes().clone());
@@ -206,7 +206,7 @@ fn store(pointers: &Tile, value: &Tile, mask: Option<&Tile>, env: &mut Env<'_>) 
     Ok(())
 }
 
-/// Multicast memory of one device: stored, or combined with what is there.
+/// Stores to multicast memory of one device, or combines with its contents.
 pub(crate) fn multicast_store(
     reduction: Option<MulticastReduction>,
     view: &View,
@@ -234,7 +234,7 @@ fn combining(reduction: MulticastReduction, ty: Scalar) -> AtomicMode {
     }
 }
 
-/// What an atomic makes of the old value.
+/// Returns the new value that an atomic computes from the old value.
 fn combine(mode: AtomicMode, ty: Scalar, old: u64, operand: u64) -> u64 {
     let op = match mode {
         AtomicMode::And => Binary::And,
@@ -251,7 +251,7 @@ fn combine(mode: AtomicMode, ty: Scalar, old: u64, operand: u64) -> u64 {
     op.eval(ty, old, operand)
 }
 
-/// Element by element in order; the result is the old values, zero where the mask is false.
+/// Performs an atomic element by element, in order. Returns the old values; elements with a false mask are zero.
 pub(crate) fn read_modify_write(
     mode: AtomicMode,
     pointers: &Tile,
@@ -269,7 +269,7 @@ pub(crate) fn read_modify_write(
     Ok(Tile::new(operand.shape.clone(), operand.elem, old))
 }
 
-/// Compares bits. The result is the old values, those of `compare` where the mask is false.
+/// Compares and swaps bit patterns. Returns the old values; elements with a false mask take the value of `compare`.
 pub(crate) fn compare_and_swap(
     pointers: &Tile,
     compare: &Tile,
@@ -289,15 +289,15 @@ pub(crate) fn compare_and_swap(
     Ok(Tile::new(value.shape.clone(), value.elem, old))
 }
 
-/// One tile of a view: for each element its tile_index in the tensor.
+/// One tile of a view: maps each element of the tile to its coordinate in the tensor.
 struct Window<'a> {
     view: &'a View,
-    /// Along each tile dimension, the tensor coordinate of each element, or none outside the tensor.
+    /// For each tile dimension, the tensor coordinate of each element, or `None` outside the tensor.
     coordinates: Vec<Vec<Option<i64>>>,
 }
 
 impl Window<'_> {
-    /// `indices` has one tile for each dimension: the tile's number, or the rows of the sparse dimension. They are unsigned.
+    /// `indices` has one tile per dimension: the tile's index, or the row numbers of the sparse dimension. They are unsigned.
     fn new<'a>(view: &'a View, indices: &[Tile]) -> Window<'a> {
         let coordinates = (0..view.tile.len()).map(|t| {
             let size = view.tensor.sizes[view.dim_map[t]];
@@ -315,8 +315,8 @@ impl Window<'_> {
         self.coordinates[t].iter().any(Option::is_none)
     }
 
-    /// Calls `f` with each row of the tile along its last dimension: where it starts in the tile, and the element of the tensor
-    /// that its coordinate 0 would be, or none where the whole row is outside.
+    /// Calls `f` for each row along the tile's last dimension with two offsets: the row's start in the tile, and the tensor element
+    /// at coordinate 0 of the row. The second offset is `None` if the row is completely outside the tensor.
     fn for_each_row(&self, mut f: impl FnMut(usize, Option<i64>) -> Result<()>) -> Result<()> {
         let View { tensor, tile, dim_map, .. } = self.view;
         let outer = tile.len() - 1;
@@ -336,7 +336,7 @@ impl Window<'_> {
         result
     }
 
-    /// The elements of a row that exist, as runs that lie one after the other in memory: tile_index in the row, element, length.
+    /// Returns the in-bounds elements of a row as contiguous runs: index in the row, tensor element, length.
     fn runs(&self, row: i64) -> Vec<(usize, i64, usize)> {
         let last = self.view.tile.len() - 1;
         let stride = self.view.tensor.strides[self.view.dim_map[last]];
@@ -353,7 +353,7 @@ impl Window<'_> {
         out
     }
 
-    /// Where an element is: its byte, and whether it is the upper half of it.
+    /// Returns the byte address of an element and whether the element is the upper half of the byte.
     fn address(&self, element: i64) -> (u64, bool) {
         let tensor = &self.view.tensor;
         let bits = i128::from(element) * i128::from(memory_bits(tensor.elem));
@@ -377,7 +377,7 @@ impl Window<'_> {
             let row = Tile::new([values.len() as u32].into_iter().collect(), Elem::Scalar(ty), values.clone());
             return env.world.write(address, &to_bytes(&row));
         }
-        // Halves of a byte that belong to neighbours stay as they are.
+        // A read-modify-write keeps the half-bytes that belong to neighbours.
         for (i, value) in values.iter().enumerate() {
             let half = i + usize::from(upper);
             let (address, shift) = (address.wrapping_add(half as u64 / 2), half % 2 * 4);
@@ -389,7 +389,7 @@ impl Window<'_> {
     }
 }
 
-/// Which elements of a tile of a view are outside the tensor; none where all are inside.
+/// Marks the elements of a view's tile that are outside the tensor. Returns `None` if all are inside.
 pub(crate) fn outside(view: &View, indices: &[Tile]) -> Option<Vec<bool>> {
     let window = Window::new(view, indices);
     if !(0..view.tile.len()).any(|t| window.leaves_tensor(t)) {
@@ -446,22 +446,22 @@ pub(crate) fn reduce_view(mode: AtomicMode, view: &View, indices: &[Tile], tile:
     })
 }
 
-/// Combines an element of memory with another one.
+/// Combines a memory element with a value, as an atomic does.
 pub(crate) fn combine_element(mode: AtomicMode, address: u64, ty: Scalar, own: u64, env: &mut Env<'_>) -> Result<()> {
     let old = env.read_element(address, ty)?;
     env.write_element(address, ty, combine(mode, ty, old, own))
 }
 
-/// Reports indices outside the index space, and dimensions that are promised to stay inside the tensor and do not.
+/// Reports indices outside the index space, and dimensions that leave the tensor despite an `inbounds` promise.
 pub(crate) fn check_bounds(view: &View, indices: &[Tile], inbounds: &[bool], loc: Loc, env: &mut Env<'_>) {
     if !env.world.checks(Check::Memory) {
         return;
     }
     for (dim, (index, space)) in indices.iter().zip(view.index_space()).enumerate() {
-        // Rows that a gather names may lie outside the tensor.
+        // A gather may name rows outside the tensor.
         let sparse = view.kind == ViewKind::Gather { sparse_dim: dim as u32 };
         if !sparse && index.first() >= space as u64 {
-            let message = format!("index {} of dimension {dim} is outside the index space, which has {space}", index.first());
+            let message = format!("index {} of dimension {dim} is outside the index space, whose extent is {space}", index.first());
             env.world.report(Check::Memory, loc, message);
         }
     }
@@ -470,11 +470,11 @@ pub(crate) fn check_bounds(view: &View, indices: &[Tile], inbounds: &[bool], loc
     }
     let window = Window::new(view, indices);
     for dim in (0..inbounds.len()).filter(|t| inbounds[*t] && window.leaves_tensor(*t)) {
-        env.world.report(Check::Memory, loc, format!("dimension {dim} is promised to be in bounds, and is not"));
+        env.world.report(Check::Memory, loc, format!("dimension {dim} leaves the tensor despite its 'inbounds' promise"));
     }
 }
 
-/// Ends an access and gives its tile, if any, and its token.
+/// Ends an access. Returns its tile, if there is one, and its token.
 pub(crate) fn ended(tile: Option<Tile>, env: &mut Env<'_>) -> Results {
     let token = Value::Token(env.world.end());
     tile.map(Value::Tile).into_iter().chain([token]).collect()
@@ -491,7 +491,7 @@ mod tests {
 
     const ADDRESS: u64 = 4096;
 
-    /// Runs something on a memory of the given bytes and gives what they are afterwards.
+    /// Runs a closure on a memory with the given bytes. Returns the result and the final bytes.
     fn on<T>(data: &[u8], f: impl FnOnce(&mut Env<'_>) -> T) -> (T, Vec<u8>) {
         let mut memory = Memory::default();
         memory.add(Segment { name: "a".into(), address: ADDRESS, contents: data.to_vec().into(), constant: false });
@@ -528,7 +528,7 @@ mod tests {
         let load = |index: &[i64]| bytes(&on(&DATA, |env| load_view(&view, &numbers(index), env).unwrap()).0);
         assert_eq!(load(&[0, 0]), [0, 1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(load(&[1, 0]), [8, 9, 10, 11, 0, 0, 0, 0]);
-        // Indices are unsigned, so -1 is far outside.
+        // Indices are unsigned, so -1 is far outside the tensor.
         assert_eq!(load(&[-1, 0]), [0; 8]);
         assert_eq!(view.index_space(), [2, 1]);
         let ones = tile(&[2, 4], Scalar::I8, &[77; 8]);
@@ -537,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dim_map_turns_the_tile() {
+    fn a_dim_map_permutes_the_tile() {
         let mut view = view(Scalar::I8, &[3, 4], &[4, 2], ViewKind::Partition, None);
         view.dim_map = vec![1, 0];
         let (loaded, _) = on(&DATA, |env| load_view(&view, &numbers(&[0, 1]), env).unwrap());
@@ -553,7 +553,7 @@ mod tests {
         assert_eq!(strided.index_space(), [4]);
         let gather = view(Scalar::I8, &[3, 4], &[2, 2], ViewKind::Gather { sparse_dim: 0 }, None);
         let rows = Tile::new([2].into_iter().collect(), Elem::Scalar(Scalar::I32), Lanes::W32(vec![2, 7]));
-        // Along the dense dimension the index is an element.
+        // Along the dense dimension, the index counts elements.
         let (loaded, _) = on(&DATA, |env| load_view(&gather, &[rows, Tile::i32(1)], env).unwrap());
         assert_eq!(bytes(&loaded), [9, 10, 0, 0]);
     }
@@ -585,7 +585,7 @@ mod tests {
     }
 
     #[test]
-    fn a_false_mask_touches_nothing() {
+    fn a_false_mask_suppresses_the_access() {
         let mask = tile(&[4], Scalar::I1, &[1, 0, 1, 1]);
         let (places, other) = (pointers(&[0, 99, 2, 3]), tile(&[4], Scalar::I8, &[50, 51, 52, 53]));
         let elem = Elem::Scalar(Scalar::I8);
@@ -596,9 +596,9 @@ mod tests {
         assert!(on(&DATA, |env| load(&places, elem, None, None, env).is_err()).0);
     }
 
-    /// Elements of one tile may meet in memory; they act one after the other.
+    /// Elements of one tile may share an address. They act in order.
     #[test]
-    fn atomics_give_the_old_values() {
+    fn atomics_return_the_old_values() {
         let places = pointers(&[0, 0, 4]).with_elem(Elem::Ptr { pointee: Scalar::I32, space: core_dialect::tile::Space::Generic });
         let words = |values: [u32; 3]| Tile::new([3].into_iter().collect(), Elem::Scalar(Scalar::I32), Lanes::W32(values.into()));
         let (old, after) = on(&[0; 8], |env| read_modify_write(AtomicMode::Add, &places, &words([5, 6, 7]), None, env).unwrap());

@@ -1,4 +1,4 @@
-//! Reductions and scans over any body. One of element-wise ops only is run once for many elements, any other element by element.
+//! Reductions and scans over any body. An element-wise body runs once for many elements; any other body runs element by element.
 
 use super::{Env, Program, Results, run_body};
 use crate::check::Check;
@@ -12,7 +12,7 @@ use numerics::arith::Lanes;
 use numerics::{Scalar, float};
 use tileir::enums::Direction;
 
-/// How a body is run.
+/// The body of a reduction or scan.
 #[derive(Clone, Copy)]
 pub(crate) struct Body<'p, P> {
     pub(crate) program: &'p P,
@@ -37,7 +37,7 @@ pub(crate) fn scan<P: Program>(
     Ok(results.into_iter().map(Value::Tile).collect())
 }
 
-/// What is combined along a dimension, by a reduction or by a scan in a direction.
+/// A reduction along a dimension, or a scan if `scan` gives a direction.
 pub(crate) struct Combined<'a> {
     pub(crate) dim: usize,
     pub(crate) scan: Option<Direction>,
@@ -45,12 +45,12 @@ pub(crate) struct Combined<'a> {
     pub(crate) results: &'a [Value],
 }
 
-/// Reports what gives something else when its elements are combined in another order, which they may be; of floats something else than
-/// rounding explains.
+/// Reports a reduction or scan whose result changes under another combination order, which Tile IR permits. For floats, the check
+/// tolerates differences that rounding explains.
 pub(crate) fn check_order<P: Program>(body: Body<'_, P>, combined: &Combined<'_>, loc: Loc, env: &mut Env<'_>) -> Result<()> {
     let &Combined { dim, scan, operands, results } = combined;
     let tiles: Vec<Tile> = operands.iter().map(|id| env.tile(*id).clone()).collect();
-    // Where two are equal by floats, an index beside them may be either's.
+    // If two floats compare equal, an index operand (as in argmax) may legitimately come from either element.
     let is_int = |tile: &Tile| tile.elem.scalar().is_some_and(|elem| elem.is_int());
     let alike = tiles.iter().all(is_int) || !tiles.iter().any(is_int);
     if !env.world.checks(Check::Order) || !alike {
@@ -71,12 +71,12 @@ pub(crate) fn check_order<P: Program>(body: Body<'_, P>, combined: &Combined<'_>
         both.into_iter().all(|(at, (one, other))| are_alike(scalar, one, other, (magnitudes[line(at)], count)))
     };
     if !results.iter().zip(&others).zip(&tiles).all(same) {
-        env.world.report(Check::Order, loc, "what is combined depends on the order in which elements are".into());
+        env.world.report(Check::Order, loc, "the result depends on the order in which elements are combined".into());
     }
     Ok(())
 }
 
-/// Whether two orders may give these, of so many elements with this sum of magnitudes.
+/// Returns whether rounding explains the difference of two results, given the sum of magnitudes and the element count.
 fn are_alike(scalar: Scalar, one: u64, other: u64, (magnitudes, count): (f64, f64)) -> bool {
     if one == other || !scalar.is_float() {
         return one == other;
@@ -101,12 +101,12 @@ impl<P: Program> Body<'_, P> {
         Ok(yielded.into_iter().map(tile).collect())
     }
 
-    /// The body for all elements of one-dimensional tiles.
+    /// Runs the body for all elements of one-dimensional tiles.
     pub(crate) fn combine(&self, arguments: Vec<Tile>, env: &mut Env<'_>) -> Result<Vec<Tile>> {
         let count = arguments[0].count();
         let shape = Shape::from_slice(&[count as u32]);
         if self.is_elementwise() {
-            // What does not depend on the elements comes out once.
+            // A result that does not depend on the elements is scalar and is splatted.
             let all = |tile: Tile| match tile.count() == count {
                 true => tile.with_shape(shape.clone()),
                 false => Tile::splat(shape.clone(), tile.elem, tile.first()),

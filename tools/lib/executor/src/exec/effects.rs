@@ -1,4 +1,4 @@
-//! Ops that show something to the world outside the kernel, as every format means them.
+//! Ops with effects outside the kernel (`print`, `assert`) and ops that only the checker observes.
 
 use super::{Env, Results};
 use crate::check::{Check, assume};
@@ -16,8 +16,8 @@ pub(crate) fn print(format: &str, args: &[Tile], token: Option<Id>, env: &mut En
     Ok(smallvec![Value::Token(env.token(token))])
 }
 
-/// Prints the message, with the block and the first element that is false, as the device does; then the kernel stops. A fault of a
-/// tile is one fault, however many of its elements have it.
+/// Reports a failed assertion like the device: message, tile block and first false element. The kernel then stops. A tile causes
+/// one fault, regardless of the number of false elements.
 pub(crate) fn assert(condition: &Tile, message: &str, debug: &DebugInfo, loc: Loc, env: &mut Env<'_>) -> Result<Results> {
     if condition.lanes().iter().all(|bits| bits & 1 == 1) {
         return Ok(Results::new());
@@ -27,10 +27,10 @@ pub(crate) fn assert(condition: &Tile, message: &str, debug: &DebugInfo, loc: Lo
     let text = format!("{position}: {first}");
     env.state.printed.push_str(&format!("{text}\n"));
     let error = Diagnostic::invalid("RUN040", text);
-    Err(if others == 0 { error } else { error.note(format!("and so for {others} more elements of the tile")) })
+    Err(if others == 0 { error } else { error.note(format!("{others} more elements of the tile fail too")) })
 }
 
-/// The message with the block, the first index that is outside, and the extent; then the kernel stops.
+/// Reports the first index out of range with its tile block and the extent. The kernel then stops.
 pub(crate) fn check_index(
     index: &Tile,
     extent: &Tile,
@@ -49,17 +49,17 @@ pub(crate) fn check_index(
     let others = outside.count();
     env.state.printed.push_str(&format!("{message}\n"));
     let error = Diagnostic::invalid("RUN040", message);
-    Err(if others == 0 { error } else { error.note(format!("and so for {others} more elements of the tile")) })
+    Err(if others == 0 { error } else { error.note(format!("{others} more elements of the tile fail too")) })
 }
 
-/// What an integer divided by zero is, targets and their compilers decide.
+/// Reports a division of an integer by zero. The result is target-defined.
 pub(crate) fn divide(divisor: Id, loc: Loc, env: &mut Env<'_>) {
     if env.world.checks(Check::Divide) && env.tile(divisor).lanes().iter().any(|bits| bits == 0) {
         env.world.report(Check::Divide, loc, "an integer is divided by zero".into());
     }
 }
 
-/// The value itself; whether the fact holds matters to the checker only.
+/// Returns the value unchanged. Only the checker evaluates the fact.
 pub(crate) fn assume(value: Id, fact: impl FnOnce() -> Option<Fact>, loc: Loc, env: &mut Env<'_>) -> Result<Results> {
     let passed = env.value(value).clone();
     if env.world.checks(Check::Assume)

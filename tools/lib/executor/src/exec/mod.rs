@@ -1,6 +1,6 @@
-//! Running a program of any format: structured control flow on an explicit stack, one tile block at a time.
+//! Format-independent interpreter: structured control flow on an explicit stack, one tile block at a time.
 //!
-//! A format says through [`Program`] what its control flow ops are and computes the others; everything else is shared.
+//! A format implements [`Program`]: it classifies its control-flow ops and executes all other ops.
 
 pub(crate) mod access;
 pub(crate) mod combine;
@@ -22,9 +22,9 @@ use std::sync::Arc;
 
 pub(crate) type Results = SmallVec<[Value; 2]>;
 
-/// What an op does to the flow of control.
+/// The control-flow effect of an op.
 pub(crate) enum Control<'a> {
-    /// Nothing: [`Program::execute`] computes its results.
+    /// None: [`Program::execute`] computes the results.
     None,
     If {
         cond: Id,
@@ -47,7 +47,7 @@ pub(crate) enum Control<'a> {
     Continue(&'a [Id]),
     Break(&'a [Id]),
     Return,
-    /// Runs beside those that follow it, up to the end of its body.
+    /// A warp role. It runs concurrently with the adjacent roles until its body ends.
     WarpRole {
         number: usize,
         body: Region,
@@ -60,43 +60,44 @@ pub(crate) trait Program: Sync {
 
     fn body(&self) -> &Body<Self::Op, Self::Ty>;
     fn debug(&self) -> &DebugInfo;
-    /// How many blocks share a tile block out among them.
+    /// Returns the number of CTAs that share a tile block.
     fn ranks(&self) -> u32 {
         1
     }
-    /// Whether a block works on others than its own.
+    /// Returns whether a CTA may process tile blocks of other CTAs (work stealing by cluster launch control).
     fn uses_clc(&self) -> bool {
         false
     }
-    /// How many of them notify each other something while they run.
+    /// Returns the number of CTAs per cluster that notify each other while they run.
     fn cluster_ctas(&self) -> u32 {
         1
     }
     fn control<'a>(&self, op: &'a Self::Op) -> Control<'a>;
     /// Computes the results of an op that is not control flow.
     fn execute(&self, op: Op, env: &mut Env<'_>) -> Result<Results>;
-    /// What an op has to wait for before it can be executed, if it has to.
+    /// Returns the reason why an op cannot execute yet, if it has to wait.
     fn waits(&self, _op: Op, _env: &mut Env<'_>) -> Option<String> {
         None
     }
-    /// Whether each element of the results depends on the elements at its block_position of the operands only, or the op ends a body.
+    /// Returns whether the op is element-wise or ends a body. An op is element-wise if each result element depends only on the
+    /// operand elements at the same position.
     fn is_elementwise(&self, op: &Self::Op) -> bool;
-    /// A value as a person wants to see it.
+    /// Converts a value to the form that a person expects, for example a distributed tile to a full tile.
     fn shown(&self, _id: Id, value: &Value) -> Value {
         value.clone()
     }
-    /// Whether a NaN in its results, with none in its operands, was made by the op.
+    /// Returns whether the op is responsible for a NaN in its results if its operands contain none.
     fn computes(&self, op: &Self::Op) -> bool;
 }
 
-/// Which tile block runs, of how many.
+/// The position of a CTA: its tile block, the grid and its rank.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockPosition {
     pub index: [u32; 3],
     pub grid: [u32; 3],
-    /// Which of the blocks that share the tile block out among them.
+    /// The rank among the CTAs that share the tile block.
     pub rank: u32,
-    /// The number of the block.
+    /// The linear CTA number.
     pub linear: u64,
 }
 
@@ -109,37 +110,37 @@ impl BlockPosition {
     }
 }
 
-/// What an op has to compute with.
+/// The execution environment of an op.
 pub(crate) struct Env<'a> {
     pub(crate) state: &'a mut State,
     pub(crate) world: &'a mut dyn World,
     pub(crate) observer: &'a mut dyn Observer,
 }
 
-/// Everything of a block that outlives a step.
+/// The state of a CTA that outlives a step.
 pub(crate) struct State {
     pub(crate) block_position: BlockPosition,
-    /// The indices of the tile blocks that it works on, its own first.
+    /// The indices of the tile blocks that the CTA processes, its own first.
     pub(crate) stolen_blocks: Vec<[u32; 3]>,
     values: Vec<Option<Value>>,
-    /// What it printed.
+    /// Text that the CTA printed and the scheduler has not yet collected.
     pub(crate) printed: String,
-    /// An access that other blocks may wait for, or that waits for them, was made since the last look.
+    /// Set by an access that may synchronise with other tile blocks; cleared at the next scheduling point.
     pub(crate) synchronised: bool,
-    /// The warp_role that runs, and how warp_roles take turns: from what they do, or as a seed says.
+    /// The current warp role.
     pub(crate) warp_role: usize,
     seed: u64,
-    /// How many more ops it may execute.
+    /// Remaining op budget.
     ops_left: u64,
-    /// How many bodies of reductions are being run inside each other.
+    /// Nesting depth of the reduction bodies that are running.
     pub(crate) depth: u32,
-    /// The block's shared memory, where a format has any.
+    /// Shared memory and hazard checker, for the formats that have them.
     pub(crate) hazards: Option<Box<Hazards>>,
-    /// What other blocks of its cluster have remote_arrivals it, and it has not heard.
+    /// Arrivals from other CTAs of the cluster that this CTA has not received yet.
     pub(crate) remote_arrivals: Vec<RemoteArrival>,
 }
 
-/// Bodies of reductions inside each other; each takes some of the host's stack.
+/// Limit on nested reduction bodies. Each level recurses on the host stack.
 const MOST_NESTED_BODIES: u32 = 64;
 
 impl State {
@@ -159,7 +160,7 @@ impl State {
         }
     }
 
-    /// A value, when it was computed.
+    /// Returns a value, if it is already computed.
     pub(crate) fn known(&self, id: Id) -> Option<&Value> {
         self.values[id.0 as usize].as_ref()
     }
@@ -168,11 +169,11 @@ impl State {
 impl Env<'_> {
     /// Reports a use of elements that no load determined.
     pub(crate) fn report_undetermined(&mut self, loc: base::Loc, does: &str) {
-        let message = format!("{does} elements outside a tensor, or masked out, that a load without padding left undetermined");
+        let message = format!("{does} elements that a load without padding left undetermined (outside the tensor or masked out)");
         self.world.report(crate::check::Check::Padding, loc, message);
     }
     pub(crate) fn value(&self, id: Id) -> &Value {
-        self.state.values[id.0 as usize].as_ref().expect("the verifier holds that a value is defined before its use")
+        self.state.values[id.0 as usize].as_ref().expect("the verifier guarantees that a value is defined before its use")
     }
     pub(crate) fn tile(&self, id: Id) -> &Tile {
         match self.value(id) {
@@ -206,14 +207,14 @@ impl Env<'_> {
     }
 }
 
-/// How far a block got.
+/// The outcome of running a CTA.
 pub(crate) enum Status {
     Done(Vec<Value>),
-    /// It went round a loop in which it looks at what other blocks do, so it is their turn.
+    /// The CTA reached a loop iteration that polls other tile blocks, and yields to them.
     Waiting,
-    /// It cannot go on before an warp_role beside it has done something.
+    /// The CTA cannot continue before another warp role makes progress.
     Blocked(String),
-    /// It executed as many ops as it was to.
+    /// The CTA used up its time slice.
     SliceEnd,
 }
 
@@ -229,27 +230,27 @@ enum Kind {
     Loop,
 }
 
-/// A block of ops that is being run.
+/// An active region on the control stack.
 struct Frame {
     block: Block,
     next: usize,
     kind: Kind,
-    /// The op it is the region of.
+    /// The op that owns the region.
     owner: Option<Op>,
-    /// Memory allocated before it started.
+    /// Allocation mark at region entry; region exit releases later allocations.
     mark: usize,
 }
 
-/// Runs one region, step by step.
+/// Interprets one region, step by step.
 pub(crate) struct Machine<'p, P: Program> {
     program: &'p P,
     frames: Vec<Frame>,
-    /// The warp_roles that run, until all of them are at their end.
+    /// The scheduler of the active warp roles, until all of them are done.
     scheduler: Option<RoleScheduler<'p, P>>,
 }
 
 impl<'p, P: Program> Machine<'p, P> {
-    /// Starts on a region whose only block takes the given arguments.
+    /// Starts a region whose only block takes the given arguments.
     pub(crate) fn new(program: &'p P, region: Region, arguments: impl IntoIterator<Item = Value>, env: &mut Env<'_>) -> Self {
         let block = program.body().block_of(region);
         env.set_all(&program.body().blocks[block].args, arguments);
@@ -257,16 +258,16 @@ impl<'p, P: Program> Machine<'p, P> {
         Machine { program, frames: vec![Frame { block, next: 0, kind: Kind::Outermost, owner: None, mark }], scheduler: None }
     }
 
-    /// Runs until the region ends or the block waits for others.
+    /// Runs until the region ends or the tile block waits for others.
     pub(crate) fn run(&mut self, env: &mut Env<'_>) -> Result<Status> {
         match self.advance(env)? {
-            // There is no other warp_role.
-            Status::Blocked(waits) => Err(Diagnostic::invalid("RUN021", format!("it never goes on: {waits}"))),
+            // No other warp role exists that could unblock this one.
+            Status::Blocked(waits) => Err(Diagnostic::invalid("RUN021", format!("deadlock: {waits}"))),
             status => Ok(status),
         }
     }
 
-    /// Runs as far as it can.
+    /// Runs until the region ends or blocks.
     pub(crate) fn advance(&mut self, env: &mut Env<'_>) -> Result<Status> {
         self.run_for(u64::MAX, env)
     }
@@ -286,7 +287,7 @@ impl<'p, P: Program> Machine<'p, P> {
             }
             let frame = self.frames.last_mut().expect("a machine that is done is not run again");
             env.state.ops_left = env.state.ops_left.checked_sub(1).ok_or_else(|| {
-                let message = format!("block {} executes more ops than --max-ops allows", env.state.block_position.linear);
+                let message = format!("block {} exceeds the op limit of --max-ops", env.state.block_position.linear);
                 Diagnostic::invalid("RUN014", message)
             })?;
             let body = self.program.body();
@@ -330,7 +331,7 @@ impl<'p, P: Program> Machine<'p, P> {
         self.notify(op, env, |observer, moment| observer.after(moment, &results))
     }
 
-    /// Tells whoever watches.
+    /// Notifies an active observer.
     fn notify(&self, op: Op, env: &mut Env<'_>, what: impl FnOnce(&mut dyn Observer, &Moment<'_>) -> Result<()>) -> Result<()> {
         if !env.observer.is_active() {
             return Ok(());
@@ -338,10 +339,10 @@ impl<'p, P: Program> Machine<'p, P> {
         what(env.observer, &Moment::new(op, self.program, env.state, env.world))
     }
 
-    /// Starts on the bodies of all warp_roles, the first of which was met.
+    /// Starts all adjacent warp roles when the first one is reached.
     fn start_roles(&mut self, env: &mut Env<'_>) {
         let body = self.program.body();
-        let frame = self.frames.last_mut().expect("a body is met in a block that runs");
+        let frame = self.frames.last_mut().expect("a body is reached in an active block");
         let ops = &body.blocks[frame.block].ops[frame.next - 1..];
         let bodies = ops.iter().map_while(|op| match self.program.control(&body.ops[*op].kind) {
             Control::WarpRole { number, body } => Some((number, body)),
@@ -384,7 +385,7 @@ impl<'p, P: Program> Machine<'p, P> {
                 };
                 let (lower, upper, step) = (bound(lower), bound(upper), bound(step));
                 if step <= 0 && lower < upper {
-                    return Err(Diagnostic::invalid("RUN010", format!("a 'for' with a step of {step}, which never ends")));
+                    return Err(Diagnostic::invalid("RUN010", format!("a 'for' with the step {step} never ends")));
                 }
                 let carried = env.take(init);
                 let block = self.program.body().block_of(body);
@@ -420,7 +421,7 @@ impl<'p, P: Program> Machine<'p, P> {
         }
     }
 
-    /// Gives up the frames inside the innermost one of a kind.
+    /// Pops the frames inside the innermost frame of a kind.
     fn unwind(&mut self, wanted: impl Fn(&Kind) -> bool, env: &mut Env<'_>) -> Result<()> {
         while let Some(frame) = self.frames.last() {
             if wanted(&frame.kind) {
@@ -432,10 +433,10 @@ impl<'p, P: Program> Machine<'p, P> {
             env.world.release(frame.mark);
             self.frames.pop();
         }
-        Err(Diagnostic::invalid("RUN011", "a 'break' or 'continue' that is in no loop"))
+        Err(Diagnostic::invalid("RUN011", "a 'break' or 'continue' outside any loop"))
     }
 
-    /// The end of the innermost frame's block: on with a loop, or back to what is around it.
+    /// Handles the terminator of the innermost block: continues its loop or returns to the enclosing region.
     fn leave(&mut self, values: &[Id], env: &mut Env<'_>) -> Result<Option<Status>> {
         let values = env.take(values);
         let frame = self.frames.last_mut().expect("a frame is left while it runs");
@@ -459,7 +460,7 @@ impl<'p, P: Program> Machine<'p, P> {
         Ok(None)
     }
 
-    /// Starts the next iteration of the innermost `for`, or ends it.
+    /// Starts the next iteration of the innermost `for`, or ends the loop.
     fn iterate(&mut self, env: &mut Env<'_>) -> Result<Option<Status>> {
         let frame = self.frames.last_mut().expect("a 'for' is running");
         let Kind::For { next, upper, .. } = frame.kind else { unreachable!("only a 'for' iterates") };
@@ -478,7 +479,7 @@ impl<'p, P: Program> Machine<'p, P> {
         Ok(None)
     }
 
-    /// Ends the innermost frame and gives its op's results.
+    /// Pops the innermost frame and sets the results of its op.
     fn finish(&mut self, values: Vec<Value>, env: &mut Env<'_>) -> Result<Option<Status>> {
         let frame = self.frames.pop().expect("a frame ends while it runs");
         env.world.release(frame.mark);
@@ -490,7 +491,7 @@ impl<'p, P: Program> Machine<'p, P> {
     }
 }
 
-/// Runs the body of a reduction to its end and gives what it yields.
+/// Runs the body of a reduction to its end. Returns the yielded values.
 pub(crate) fn run_body<P: Program>(program: &P, region: Region, arguments: Vec<Value>, env: &mut Env<'_>) -> Result<Vec<Value>> {
     if env.state.depth >= MOST_NESTED_BODIES {
         return Err(Diagnostic::unsupported("RUN012", format!("reductions nested more than {MOST_NESTED_BODIES} deep")));
@@ -501,7 +502,7 @@ pub(crate) fn run_body<P: Program>(program: &P, region: Region, arguments: Vec<V
     match result? {
         Status::Done(values) => Ok(values),
         Status::Waiting | Status::Blocked(_) | Status::SliceEnd => {
-            Err(Diagnostic::unsupported("RUN013", "the body of a reduction waits for another block"))
+            Err(Diagnostic::unsupported("RUN013", "the body of a reduction waits for another tile block"))
         }
     }
 }

@@ -1,32 +1,31 @@
-//! The warp_roles of a block: programs of their own, which run in turns. Where one waits for another it is passed over; when all wait,
-//! none goes on before another block has done something.
+//! Schedules the warp roles of a CTA in turns. A blocked role is skipped. If all roles are blocked, the CTA waits for another CTA.
 
 use super::{Env, Machine, Program, Status};
 use base::diag::Result;
 
-/// Ops that an warp_role executes before it is another one's turn, at most, where a seed says who is next.
+/// Upper bound on the ops of one time slice under a seeded schedule.
 const MAX_SLICE: u64 = 16;
 
 struct ScheduledRole<'p, P: Program> {
     warp_role: usize,
     machine: Machine<'p, P>,
-    /// What it waits for, as long as nobody else has done anything.
+    /// Why the role is blocked; reset when another role makes progress.
     waits: Option<String>,
 }
 
-/// How far the warp_roles got.
+/// The outcome of a scheduling pass.
 pub(super) enum SchedulerStatus {
     Done,
-    /// One lets other blocks run.
+    /// A role yields to other tile blocks.
     Waiting,
-    /// All wait, for this.
+    /// All roles are blocked, for these reasons.
     Blocked(String),
 }
 
 pub(super) struct RoleScheduler<'p, P: Program> {
     role_states: Vec<ScheduledRole<'p, P>>,
     next: usize,
-    /// None: each goes as far as it can, in the order of their table.
+    /// Random state of a seeded schedule. `None`: each role runs as far as it can, in table order.
     random: Option<u64>,
 }
 
@@ -37,7 +36,7 @@ impl<'p, P: Program> RoleScheduler<'p, P> {
         RoleScheduler { role_states: role_states.collect(), next: 0, random }
     }
 
-    /// A number below a bound; the same seed gives the same ones (xorshift64*).
+    /// Returns a pseudo-random number below a bound (xorshift64*, reproducible for a seed).
     fn below(random: &mut u64, bound: u64) -> u64 {
         *random ^= *random >> 12;
         *random ^= *random << 25;
@@ -45,7 +44,7 @@ impl<'p, P: Program> RoleScheduler<'p, P> {
         (random.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % bound.max(1)
     }
 
-    /// Runs as far as the warp_roles can.
+    /// Runs until all roles are done or blocked.
     pub(super) fn run(&mut self, env: &mut Env<'_>) -> Result<SchedulerStatus> {
         while !self.role_states.is_empty() {
             if self.role_states.iter().all(|role_state| role_state.waits.is_some()) {

@@ -1,10 +1,11 @@
-//! Which block runs when.
+//! The execution order of tile blocks. It is deterministic and does not depend on the host.
 //!
-//! Blocks that cannot wait for each other run at the same time, in groups of a fixed size, each on the memory as it was before
-//! its group. Where a program has atomics or ordered accesses, blocks run one after another on one memory; one that goes round
-//! a loop in which it made such an access lets the others run. Neither depends on the machine. Blocks of a cluster that deliver_arrivals each other
-//! something run in_parallel, each as far as it can before the next one does. In a program whose blocks take over others (launch control)
-//! each works on some that follow it, as many as the seed says, but where somebody watches blocks, who would wait for those in vain.
+//! Tile blocks that cannot synchronise run in parallel, in groups of a fixed size. Each block of a group starts from the memory
+//! contents before the group. A program with atomics or ordered accesses runs its tile blocks one after another on one memory. A
+//! block yields at a loop iteration that contained such an access.
+//!
+//! CTAs of a cluster that signal each other run interleaved, each as far as it can. With cluster launch control, each CTA steals a
+//! seed-dependent number of successors. An active observer disables stealing, because it could wait forever for a stolen block.
 
 use super::{BlockPosition, Env, Machine, Program, State, Status};
 use crate::memory::Memory;
@@ -16,9 +17,9 @@ use base::diag::{Diagnostic, Result};
 use rayon::prelude::*;
 use std::collections::VecDeque;
 
-/// Blocks that run on the same state of memory.
+/// Tile blocks that start from the same memory contents.
 const GROUP: u64 = 64;
-/// Turns in which every block waits and memory does not change, before that counts as waiting forever.
+/// Idle turns (all blocks wait and memory does not change) before the scheduler reports a deadlock.
 const MAX_IDLE_ITERATIONS: u32 = 1000;
 
 /// A kernel with its arguments and grid.
@@ -27,20 +28,20 @@ pub(crate) struct Job<'a, P> {
     pub(crate) region: Region,
     pub(crate) arguments: Vec<Value>,
     pub(crate) blocks: Blocks,
-    /// Ops that a block may execute.
+    /// Op budget of each tile block.
     pub(crate) limit: u64,
-    /// Which warp_role of a block runs when.
+    /// Seed of the warp-role scheduler.
     pub(crate) seed: u64,
-    /// Whether blocks take over others, where the program lets them.
+    /// Whether CTAs steal tile blocks, if the program supports it.
     pub(crate) uses_clc: bool,
 }
 
-/// The blocks to run: all of a grid, or some.
+/// The tile blocks to run: a complete grid or a selection.
 pub(crate) struct Blocks {
     grid: [u32; 3],
-    /// How many blocks share a tile block out among them.
+    /// Number of CTAs that share a tile block.
     ranks: u32,
-    /// The numbers of the tile blocks.
+    /// The linear numbers of the selected tile blocks; `None` selects all.
     some: Option<Vec<u64>>,
 }
 
@@ -60,18 +61,18 @@ impl Blocks {
         };
         tiles * u64::from(self.ranks)
     }
-    /// The number within the grid of the n-th block that is run.
+    /// Returns the linear CTA number of the n-th selected CTA.
     fn number(&self, at: u64) -> u64 {
         let ranks = u64::from(self.ranks);
         self.some.as_ref().map_or(at, |blocks| blocks[(at / ranks) as usize] * ranks + at % ranks)
     }
 }
 
-/// Tile blocks that one works on, at most.
+/// Upper bound on the tile blocks that one CTA processes.
 const MAX_STOLEN: u64 = 3;
 
 impl<P: Program> Job<'_, P> {
-    /// How many tile blocks each block works on, as far as there are so many: its own, and those behind it.
+    /// Returns how many consecutive tile blocks a CTA processes, its own first.
     fn stolen(&self) -> u64 {
         if self.uses_clc && self.program.uses_clc() { MAX_STOLEN - self.seed % MAX_STOLEN } else { 1 }
     }
@@ -85,7 +86,7 @@ impl<P: Program> Job<'_, P> {
         )
     }
 
-    /// Runs blocks at the same time. `print` gets what they print, in block order.
+    /// Runs tile blocks in parallel. `print` receives their output in block order.
     pub(crate) fn in_parallel(&self, memory: &mut Memory, print: &mut dyn FnMut(&str)) -> Result<()> {
         let mut first = 0;
         while first < self.clusters() {
@@ -118,7 +119,7 @@ impl<P: Program> Job<'_, P> {
         (printed, world.memory.into_writes(), result)
     }
 
-    /// Runs blocks in turns in one world; `changes` counts the changes of its memory.
+    /// Runs tile blocks in turns in one world. `changes` returns the modification count of its memory.
     pub(crate) fn interleaved<W: World>(
         &self,
         world: &mut W,
@@ -148,14 +149,14 @@ impl<P: Program> Job<'_, P> {
             if idle > MAX_IDLE_ITERATIONS && !waiting.is_empty() {
                 let blocks = waiting.iter().flat_map(|cluster| cluster.members.iter().filter(|member| member.machine.is_some()));
                 let blocks: Vec<_> = blocks.take(8).map(|member| member.state.block_position.linear.to_string()).collect();
-                let message = format!("blocks wait for something that never happens: {}", blocks.join(", "));
+                let message = format!("deadlock: blocks wait for memory that no block changes: {}", blocks.join(", "));
                 return Err(Diagnostic::invalid("RUN020", message));
             }
         }
         Ok(())
     }
 
-    /// How many groups of blocks run, each in_parallel.
+    /// Returns the number of clusters, the units that run interleaved.
     fn clusters(&self) -> u64 {
         let ranks = u64::from(self.blocks.ranks);
         (self.blocks.count() / ranks).div_ceil(self.stolen()) * ranks / u64::from(self.program.cluster_ctas())
@@ -180,19 +181,19 @@ impl<P: Program> Job<'_, P> {
     }
 }
 
-/// A block, and what runs in it up to its end.
+/// A CTA and its interpreter; `None` after the CTA ended.
 struct CtaRun<'p, P: Program> {
     state: State,
     machine: Option<Machine<'p, P>>,
 }
 
-/// Blocks that run in_parallel: one, or those of a cluster that deliver_arrivals each other something.
+/// CTAs that run interleaved: a single CTA, or the CTAs of a cluster that signal each other.
 struct Cluster<'p, P: Program> {
     members: Vec<CtaRun<'p, P>>,
 }
 
 impl<P: Program> Cluster<'_, P> {
-    /// Lets the blocks run until all are at their end, or one waits for blocks of other clusters; says which.
+    /// Runs the CTAs until all have ended (returns true) or one waits for another cluster (returns false).
     fn turn(&mut self, world: &mut dyn World, print: &mut dyn FnMut(&str), observer: &mut dyn Observer) -> Result<bool> {
         loop {
             let (mut moved, mut waiting, mut blocked) = (false, false, Vec::new());
@@ -219,12 +220,12 @@ impl<P: Program> Cluster<'_, P> {
                 return Ok(false);
             }
             if !moved {
-                return Err(Diagnostic::invalid("RUN021", format!("it never goes on: {}", blocked.join("; "))));
+                return Err(Diagnostic::invalid("RUN021", format!("deadlock: {}", blocked.join("; "))));
             }
         }
     }
 
-    /// Gives the others what a block has remote_arrivals them; says whether it was anything.
+    /// Delivers the pending arrivals of one CTA to its peers. Returns whether there were any.
     fn deliver_arrivals(&mut self, from: usize) -> bool {
         let remote_arrivals = self.members[from]
             .state
@@ -239,7 +240,7 @@ impl<P: Program> Cluster<'_, P> {
     }
 }
 
-/// How often memory that blocks share has changed.
+/// Returns the modification count of shared memory.
 pub(crate) fn changes(world: &Shared) -> u64 {
     world.memory.changes
 }

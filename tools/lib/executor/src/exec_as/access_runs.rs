@@ -1,30 +1,30 @@
-//! Accesses to many elements of a buffer, joined to runs of bytes.
+//! Accesses to many elements of a buffer, coalesced into byte runs.
 //!
-//! The elements that a warp accesses at once mostly lie side by side, in another order. Each run is checked and copied as one. Where
-//! elements lie depends on the op alone, so the runs are computed once. If a run is at fault, the caller accesses element by element,
-//! which finds the first element at fault: accesses that belong to one execution of an op never race with each other.
+//! The elements that a warp accesses are mostly contiguous, in some permuted order. Each run is checked and copied at once. Offsets
+//! depend only on the op, so the runs are computed once. If a run faults, the caller repeats the access element by element to find
+//! the first faulting element. This is safe because accesses of one op execution never race with each other.
 
 use super::hazards::{Fault, Hazards};
 
-/// Bytes of a buffer that one warp accesses.
+/// A byte range of a buffer that one warp accesses.
 struct Run {
     warp: usize,
     start: usize,
     end: usize,
 }
 
-/// An access to elements of one size, each of which has a place of its own in the result, or in what is written.
+/// An access to elements of one size. Each element has its own position in the result, or in the stored data.
 pub(super) struct AccessRuns {
     runs: Vec<Run>,
-    /// The byte in the buffer of each element in the order of the result; none for those that nobody accesses.
+    /// The buffer offset of each element, in result order; `None` for elements without an access.
     places: Vec<Option<u32>>,
     size: usize,
-    /// Bytes of the buffer up to the last one that is accessed.
+    /// End of the last accessed byte.
     end: usize,
 }
 
 impl AccessRuns {
-    /// `accesses` gives the warp, the byte in the buffer and the place in the result of each.
+    /// `accesses` yields the warp, the buffer offset and the result position of each element.
     pub(super) fn new(accesses: impl Iterator<Item = (usize, usize, usize)>, count: usize, size: usize) -> AccessRuns {
         let mut places = vec![None; count];
         let mut all: Vec<(usize, usize)> = Vec::new();
@@ -45,7 +45,7 @@ impl AccessRuns {
         AccessRuns { runs, places, size, end }
     }
 
-    /// The elements in the order of the result; those that nobody reads are zero.
+    /// Reads the elements in result order. Elements without an access are zero.
     pub(super) fn read(&self, buffer: usize, hazards: &mut Hazards) -> Result<Vec<u8>, Fault> {
         let mut image = vec![0; self.end];
         for run in &self.runs {
@@ -60,7 +60,7 @@ impl AccessRuns {
         Ok(data)
     }
 
-    /// Writes elements, which are in the order of the result.
+    /// Writes elements that are given in result order.
     pub(super) fn write(&self, buffer: usize, data: &[u8], hazards: &mut Hazards) -> Result<(), Fault> {
         let mut image = vec![0; self.end];
         for (element, place) in data.chunks_exact(self.size).zip(&self.places) {
@@ -77,8 +77,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbours_of_one_warp_are_one_run() {
-        // A warp reads eight elements backwards, another one two of them, which do not lie side by side.
+    fn contiguous_elements_of_one_warp_are_one_run() {
+        // One warp reads eight elements in reverse order. A second warp reads two of them that are not contiguous.
         let first = (0..8).map(|place| (0, 14 - 2 * place, place));
         let second = [(1, 14, 0), (1, 0, 7)];
         let joined = AccessRuns::new(first.chain(second), 9, 2);

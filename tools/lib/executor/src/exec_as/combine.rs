@@ -1,26 +1,26 @@
-//! What combining along a dimension does to element numbers, and which slots it combines.
+//! Plans for reductions and scans of distributed tiles: how element numbers change and which slots are combined.
 
 use super::distribution::Distribution;
 use tileas::layout::Strides;
 
-/// Coordinates along a dimension of which some bits are combined away. Those that are left move together, lowest first.
+/// Removes combined bits from the coordinate along a dimension. The remaining bits are packed, lowest first.
 pub(crate) struct Squeeze {
     strides: Strides,
     dim: usize,
-    /// Independent combinations of bits that are combined, each with its highest bit, highest first.
+    /// Linearly independent combinations of the removed bits. Each is keyed by its highest bit, highest first.
     combined: Vec<u32>,
     pivots: u32,
 }
 
 impl Squeeze {
-    /// Takes the bases that lie along `dim`; one that lies along other dimensions too cannot be combined.
+    /// Selects the bases along `dim`. A basis that also spans other dimensions cannot be combined.
     pub(crate) fn new(shape: &[u32], dim: usize, bases: &[u32]) -> Result<Squeeze, String> {
         let strides = Strides::of(shape);
         let mask = strides.mask(dim);
         let mut combined: Vec<u32> = Vec::new();
         for basis in bases.iter().filter(|basis| **basis & mask != 0) {
             if basis & !mask != 0 {
-                return Err(format!("basis {basis} lies along dimension {dim} and others"));
+                return Err(format!("basis {basis} spans dimension {dim} and other dimensions"));
             }
             let rest = combined.iter().fold(strides.coordinate(*basis, dim), |rest, known| rest.min(rest ^ known));
             combined.push(rest);
@@ -30,7 +30,7 @@ impl Squeeze {
         Ok(Squeeze { strides, dim, combined, pivots })
     }
 
-    /// The element of the result that an element of the operand goes into.
+    /// Returns the result element that an operand element contributes to.
     pub(crate) fn element(&self, element: u32) -> u32 {
         let (shift, bits) = (self.strides.shift[self.dim], self.strides.bits[self.dim]);
         let reduce = |rest: u32, known: &u32| if rest >> known.ilog2() & 1 == 1 { rest ^ known } else { rest };
@@ -42,13 +42,13 @@ impl Squeeze {
     }
 }
 
-/// The slots of the operand that each slot of the result combines, all groups of one size one after the other.
+/// The operand slots that each result slot combines. All groups have the same size and are stored consecutively.
 pub(crate) struct Groups {
     pub(crate) size: usize,
     pub(crate) slots: Vec<u32>,
 }
 
-/// Registers of a thread that agree in everything but `dim`, in their order.
+/// Plans a reduction over the registers of a thread: groups of registers that differ only along `dim`, in register order.
 pub(crate) fn registers(from: &Distribution, to: &Distribution, shape: &[u32], dim: usize) -> Result<Groups, String> {
     let squeeze = Squeeze::new(shape, dim, &from.layout.register)?;
     groups(from, to, &squeeze)
@@ -56,7 +56,7 @@ pub(crate) fn registers(from: &Distribution, to: &Distribution, shape: &[u32], d
 
 fn groups(from: &Distribution, to: &Distribution, squeeze: &Squeeze) -> Result<Groups, String> {
     if to.count() << squeeze.pivots.count_ones() != from.count() {
-        return Err(format!("combines {} elements to {}", from.count(), to.count()));
+        return Err(format!("combines {} elements into {}", from.count(), to.count()));
     }
     let size = from.registers / to.registers.min(from.registers);
     let mut slots = Vec::with_capacity(from.slots());
@@ -75,14 +75,14 @@ fn groups(from: &Distribution, to: &Distribution, squeeze: &Squeeze) -> Result<G
     Ok(Groups { size, slots })
 }
 
-/// A combination over lanes: for each step the slot that each slot meets (the lower number is the lower lane's), and where the
-/// results end up.
+/// A butterfly reduction over lanes. For each step: the partner slot of each slot (the lower number belongs to the lower lane). At
+/// the end: the slots that hold the results.
 pub(crate) struct Exchange {
     pub(crate) steps: Vec<Vec<u32>>,
     pub(crate) results: Vec<u32>,
 }
 
-/// Lanes that agree in everything but `dim` meet in pairs, those with the highest numbers first.
+/// Plans a butterfly over the lanes that differ only along `dim`, highest lane bit first.
 pub(crate) fn lanes(from: &Distribution, to: &Distribution, shape: &[u32], dim: usize) -> Result<Exchange, String> {
     let squeeze = Squeeze::new(shape, dim, &from.layout.lane)?;
     let mask = Strides::of(shape).mask(dim);
@@ -92,12 +92,12 @@ pub(crate) fn lanes(from: &Distribution, to: &Distribution, shape: &[u32], dim: 
     let Groups { size, slots } = groups(from, to, &squeeze)?;
     match size {
         1 => Ok(Exchange { steps, results: slots }),
-        _ => Err("the result has other registers than the operand".into()),
+        _ => Err("the registers of the result differ from those of the operand".into()),
     }
 }
 
-/// A scan: for each coordinate along the dimension the slots that hold it, one for each line of each warp; and for each slot of the
-/// result its coordinate and line.
+/// A scan plan. For each coordinate along the dimension: the slots that hold it, one per line of each warp. For each result slot:
+/// its coordinate and line.
 pub(crate) struct Lines {
     pub(crate) steps: Vec<Vec<u32>>,
     pub(crate) line_coordinates: Vec<(u32, u32)>,
@@ -106,11 +106,11 @@ pub(crate) struct Lines {
 pub(crate) fn lines(from: &Distribution, to: &Distribution, shape: &[u32], dim: usize) -> Result<Lines, String> {
     let strides = Strides::of(shape);
     if from.layout != to.layout {
-        return Err("the result has another layout than the operand".into());
+        return Err("the layout of the result differs from that of the operand".into());
     }
     let mask = strides.mask(dim);
     if from.layout.warp.iter().any(|basis| basis & mask != 0) {
-        return Err(format!("dimension {dim} lies in several warps"));
+        return Err(format!("dimension {dim} spans several warps"));
     }
     let rest = |element: u32| element & !mask;
     let mut numbers = std::collections::BTreeMap::new();
@@ -122,7 +122,7 @@ pub(crate) fn lines(from: &Distribution, to: &Distribution, shape: &[u32], dim: 
         let line = *numbers.entry((from.warp(slot), rest(element))).or_insert(next);
         let coordinate = strides.coordinate(element, dim);
         line_coordinates.push((coordinate, line));
-        // Every line gets its line_coordinates in the same order, so a step's slots are sorted by line once all are known.
+        // Every line visits its coordinates in the same order, so sorting a step's slots by line aligns them.
         steps[coordinate as usize].push((line, slot as u32));
     }
     let steps = steps.into_iter().map(|mut step: Vec<(u32, u32)>| {
@@ -139,8 +139,8 @@ mod tests {
     use tileas::Layout;
 
     #[test]
-    fn what_is_left_moves_together() {
-        // Dimension 1 of 4x8x2 has the bits 1, 2 and 3 of the element number.
+    fn remaining_bits_are_packed() {
+        // Dimension 1 of 4x8x2 occupies bits 1 to 3 of the element number.
         let squeeze = Squeeze::new(&[4, 8, 2], 1, &[2, 8, 16]).unwrap();
         assert_eq!(squeeze.pivots.count_ones(), 2);
         assert_eq!(squeeze.element(0b10_1111), 0b1011);
@@ -149,10 +149,11 @@ mod tests {
     }
 
     #[test]
-    fn registers_are_grouped_by_what_they_share() {
+    fn registers_are_grouped_by_result_element() {
         let from = Layout { register: vec![1, 32, 2], lane: vec![4, 8, 16, 0, 0], warp: vec![] };
         let from = Distribution::new(&from, 6, 1).unwrap();
-        // 4x16 reduced along 1: register bits 0 and 1 of the element go, lanes hold bits 2 and 3, register 32 is row bit 1.
+        // Reducing 4x16 along dimension 1 removes register bits 0 and 1 of the element number. Lanes hold bits 2 and 3, and
+        // register basis 32 is row bit 1.
         let to = Layout { register: vec![8], lane: vec![1, 2, 4, 0, 0], warp: vec![] };
         let to = Distribution::new(&to, 4, 1).unwrap();
         let groups = registers(&from, &to, &[4, 16], 1).unwrap();
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_meet_along_the_dimension_only() {
+    fn lanes_are_combined_along_the_dimension_only() {
         let from = Layout { register: vec![], lane: vec![1, 2, 4, 8, 16], warp: vec![] };
         let from = Distribution::new(&from, 5, 1).unwrap();
         let to = Distribution::new(&Layout { register: vec![], lane: vec![0, 0, 1, 2, 4], warp: vec![] }, 3, 1).unwrap();
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_sees_each_line_in_order() {
+    fn a_scan_visits_each_line_in_order() {
         let layout = Layout { register: vec![1], lane: vec![2, 4, 8, 0, 0], warp: vec![16] };
         let distribution = Distribution::new(&layout, 5, 2).unwrap();
         let lines = lines(&distribution, &distribution, &[4, 8], 1).unwrap();

@@ -1,5 +1,5 @@
-//! Copies from global memory straight to buffers. Where the program has waits they arrive as late as those allow
-//! ([`super::in_flight`]), else at once.
+//! Asynchronous copies from global memory to buffers. If the program has waits, the data arrives as late as the waits permit
+//! ([`super::in_flight`]); otherwise it arrives immediately.
 
 use super::distribution::Distribution;
 use super::global::Transfer;
@@ -17,11 +17,11 @@ use std::sync::Arc;
 use tileas::tensor_memory::CTA_PAIR;
 use tileas::{Buffer, CopyAtom, Layout, Op, tma_tiles};
 
-/// Elements side by side, the first of which is in a slot.
+/// Contiguous elements, starting with the element of a slot.
 struct CopiedRun {
     slot: usize,
     place: usize,
-    /// None outside the tensor.
+    /// `None` outside the tensor.
     address: Option<u64>,
     bytes: usize,
 }
@@ -29,17 +29,17 @@ struct CopiedRun {
 impl<O: Step> DistributedProgram<'_, O> {
     pub(super) fn copy_view(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
         let Op::CopyView { view, index, token, order, in_bounds, whole, buffer, layout, atom, .. } = kind else {
-            unreachable!("called for copies only")
+            unreachable!("handles copies only")
         };
-        let CopyAtom::Async { bytes } = *atom else { return Err(self.unsupported(op, "by this atom")) };
+        let CopyAtom::Async { bytes } = *atom else { return Err(self.unsupported(op, "with this atom")) };
         env.begin(self.manner(op, *token, *order));
         let view = env.view(*view);
         self.check_bounds(op, &view, index, in_bounds, env)?;
         let distribution = self.distributions.get(layout.0 as usize).and_then(Option::as_deref);
-        let distribution = distribution.ok_or_else(|| self.refuse(op, "has a layout that the module does not have"))?;
+        let distribution = distribution.ok_or_else(|| self.refuse(op, "names a layout that the module does not define"))?;
         let spots = self.window(op, distribution, &view, index, env)?;
         if self.offsets[buffer.0 as usize].len() != view.tile.iter().product::<u32>() as usize {
-            return Err(self.refuse(op, format!("copies to {buffer}, which the view's tiles do not fit")));
+            return Err(self.refuse(op, format!("copies to {buffer}, whose size differs from the view's tile")));
         }
         let ty = self.info(*buffer).elem.carrier();
         let transfer = Transfer { op, order: *order, distribution, spots, ty, width: 1 };
@@ -50,7 +50,7 @@ impl<O: Step> DistributedProgram<'_, O> {
     pub(super) fn plan_tma(&self, buffer: Buffer) -> std::result::Result<Tma, String> {
         let bits = self.info(buffer).offsets.len() as u32;
         let order: Vec<u32> = (0..bits).collect();
-        // The first warp, of which a thread asks for them.
+        // One elected thread of the first warp issues TMA copies.
         let distribution = Distribution::new(&Layout::blocked(&order, 0, 0), bits, 1)?;
         let offsets = &self.offsets[buffer.0 as usize];
         let is_leader = |slot: &u32| distribution.is_leader[distribution.thread(*slot as usize)];
@@ -59,12 +59,10 @@ impl<O: Step> DistributedProgram<'_, O> {
         Ok(Tma { distribution, by_place })
     }
 
-    /// Reads what the view says, not what the map does: that they agree is for the verifier, and for those who execute PTX.
+    /// Copies the tile that the view describes and ignores the tensor map. The verifier and `tile-sim` check that both agree.
     pub(super) fn tma_load(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
-        let Op::TmaLoad { view, index, token, order, in_bounds, buffer, .. } = kind else {
-            unreachable!("called for TMA loads only")
-        };
-        let Plan::Tma(Tma { distribution, by_place }) = &self.plans[op.0 as usize] else { unreachable!("planned at the start") };
+        let Op::TmaLoad { view, index, token, order, in_bounds, buffer, .. } = kind else { unreachable!("handles TMA loads only") };
+        let Plan::Tma(Tma { distribution, by_place }) = &self.plans[op.0 as usize] else { unreachable!("planned in advance") };
         env.begin(self.manner(op, *token, *order));
         let view = env.view(*view);
         self.check_bounds(op, &view, index, in_bounds, env)?;
@@ -72,7 +70,7 @@ impl<O: Step> DistributedProgram<'_, O> {
             return self.copy_halves(op, kind, dim, env);
         }
         if self.offsets[buffer.0 as usize].len() != view.tile.iter().product::<u32>() as usize {
-            return Err(self.refuse(op, format!("copies to {buffer}, which the view's tiles do not fit")));
+            return Err(self.refuse(op, format!("copies to {buffer}, whose size differs from the view's tile")));
         }
         let spots = self.window(op, distribution, &view, index, env)?;
         let ty = self.info(*buffer).elem.carrier();
@@ -85,13 +83,13 @@ impl<O: Step> DistributedProgram<'_, O> {
         Ok(ended(None, env))
     }
 
-    /// Each block of a pair asks for its half of a tile. What the other one asks for is the same in each round, and is here where its mmas
-    /// are looked for.
+    /// Loads a tile of which each CTA of a pair loads one half. This CTA also materialises the peer's half, where its MMA looks for
+    /// it: the peer loads the same half in the same iteration.
     fn copy_halves(&self, op: OpId, kind: &Op, dim: usize, env: &mut Env<'_>) -> Result<Results> {
         let (Op::TmaLoad { view, index, order, buffer, .. }, Plan::Tma(Tma { distribution, by_place })) =
             (kind, &self.plans[op.0 as usize])
         else {
-            unreachable!("called for TMA loads only")
+            unreachable!("handles TMA loads only")
         };
         let (gathered, info) = (env.view(*view), self.info(*buffer));
         let (rank, ty) = (env.state.block_position.rank, info.elem.carrier());
@@ -117,7 +115,8 @@ impl<O: Step> DistributedProgram<'_, O> {
         Ok(ended(None, env))
     }
 
-    /// The bytes of a buffer that this block asks for: all, or its part of those that the blocks of a cluster bring each other.
+    /// Returns the byte range that this CTA loads: the complete buffer, or its part if the CTAs of a cluster multicast to each
+    /// other.
     fn own_part(&self, buffer: Buffer, env: &Env<'_>) -> Range<usize> {
         let config = self.source.pipelines.iter().find(|config| config.multicast.contains(&(buffer.0 as usize)));
         let bytes = self.info(buffer).bytes() as usize;
@@ -126,18 +125,18 @@ impl<O: Step> DistributedProgram<'_, O> {
         bytes / parts * own..bytes / parts * (own + 1)
     }
 
-    /// What threads wrote to the buffer goes to the view, element by element.
+    /// Stores a buffer to the view, element by element.
     pub(super) fn tma_store(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
         let Op::TmaStore { view, index, token, order, in_bounds, buffer, mode, .. } = kind else {
-            unreachable!("called for TMA stores only")
+            unreachable!("handles TMA stores only")
         };
-        let Plan::Tma(Tma { distribution, .. }) = &self.plans[op.0 as usize] else { unreachable!("planned at the start") };
+        let Plan::Tma(Tma { distribution, .. }) = &self.plans[op.0 as usize] else { unreachable!("planned in advance") };
         env.begin(self.manner(op, *token, *order));
         let view = env.view(*view);
         self.check_bounds(op, &view, index, in_bounds, env)?;
         let offsets = &self.offsets[buffer.0 as usize];
         if offsets.len() != view.tile.iter().product::<u32>() as usize {
-            return Err(self.refuse(op, format!("stores from {buffer}, which the view's tiles do not fit")));
+            return Err(self.refuse(op, format!("stores from {buffer}, whose size differs from the view's tile")));
         }
         let spots = self.window(op, distribution, &view, index, env)?;
         let ty = self.info(*buffer).elem.carrier();
@@ -163,8 +162,8 @@ impl<O: Step> DistributedProgram<'_, O> {
     }
 
     pub(super) fn copy_pointers(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
-        let Op::Copy { ptr, mask, token, order, buffer, atom, .. } = kind else { unreachable!("called for copies only") };
-        let CopyAtom::Async { bytes } = *atom else { return Err(self.unsupported(op, "by this atom")) };
+        let Op::Copy { ptr, mask, token, order, buffer, atom, .. } = kind else { unreachable!("handles copies only") };
+        let CopyAtom::Async { bytes } = *atom else { return Err(self.unsupported(op, "with this atom")) };
         env.begin(self.manner(op, *token, *order));
         let spots = self.pointed(op, *ptr, *ptr, *mask, env)?;
         let ty = self.info(*buffer).elem.carrier();
@@ -173,8 +172,8 @@ impl<O: Step> DistributedProgram<'_, O> {
         Ok(ended(None, env))
     }
 
-    /// Copies the elements of a tile in runs that lie one after the other in memory and in the buffer. Gives false, and copies nothing,
-    /// where a check is on or something is at fault: then the elements are copied one by one, which finds the first one at fault.
+    /// Copies a tile in runs that are contiguous in memory and in the buffer. Returns false and copies nothing if a check is active
+    /// or something faults. The caller then copies element by element and finds the first fault.
     fn copy_joined(
         &self,
         transfer: &Transfer<'_>,
@@ -230,7 +229,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         Ok(true)
     }
 
-    /// Copies the chunks of all threads that begin in a part of the buffer; what lies outside of memory becomes zero.
+    /// Copies the chunks of all threads that begin in a part of the buffer. Chunks outside memory become zero.
     fn copy_chunks(
         &self,
         transfer: &Transfer<'_>,
@@ -243,7 +242,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         let (op, offsets, size) = (*op, &self.offsets[buffer.0 as usize], memory_bits(*ty).div_ceil(8) as usize);
         let width = bytes as usize / size.max(1);
         if width == 0 || !distribution.registers.is_multiple_of(width) {
-            return Err(self.refuse(op, format!("copies chunks of {bytes} bytes to {buffer}, which does not divide into them")));
+            return Err(self.refuse(op, format!("copies chunks of {bytes} bytes to {buffer}, whose size is not a multiple of it")));
         }
         self.begin(op, env)?;
         for first in (0..distribution.slots()).step_by(width).filter(|first| distribution.is_leader[distribution.thread(*first)]) {
@@ -253,7 +252,7 @@ impl<O: Step> DistributedProgram<'_, O> {
             }
             if let Some(i) = (1..width).find(|i| place(first + i) != place(first) + i * size) {
                 let (first, other) = (place(first), place(first + i));
-                return Err(self.refuse(op, format!("takes bytes {first} and {other} of {buffer} as neighbours")));
+                return Err(self.refuse(op, format!("treats bytes {first} and {other} of {buffer} as adjacent")));
             }
             let inside = spots[first..first + width].iter().take_while(|spot| spot.is_some()).count();
             let outside = spots[first..first + width].iter().filter(|spot| spot.is_none()).count();

@@ -1,4 +1,4 @@
-//! The shared ops, on the slots of every thread.
+//! Executes core ops on the register slots of every thread.
 
 use super::{DistributedProgram, Plan, Step, StepKind, rename};
 use crate::check::stride_assumptions::{self, Use};
@@ -30,7 +30,7 @@ impl Typed for Type {
     }
 }
 
-/// What an op does with strides.
+/// Classifies how an op uses strides.
 pub(super) fn uses<O: Step>(op: &O) -> Use<'_> {
     if let StepKind::Program(Op::Core(core)) = op.step() { exec_core::uses(core) } else { Use::Other }
 }
@@ -62,7 +62,7 @@ impl<O: Step> DistributedProgram<'_, O> {
             | Core::Offset { .. }
             | Core::Assume { .. } => {
                 let odd = core.operands().into_iter().find(|id| !self.is_scalar(*id) && !self.like(*id, results[0]));
-                odd.map_or(Ok(Plan::None), |id| Err(format!("has a result in another layout than its operand {id}")))
+                odd.map_or(Ok(Plan::None), |id| Err(format!("has a result whose layout differs from that of its operand {id}")))
             }
             Core::Cat { .. }
             | Core::Extract { .. }
@@ -143,13 +143,13 @@ impl<O: Step> DistributedProgram<'_, O> {
         match core {
             Core::Constant { .. } | Core::Iota {} => match &self.plans[op.0 as usize] {
                 Plan::Computed(tile) => Ok(smallvec![Value::Tile(tile.clone())]),
-                _ => unreachable!("planned at the start"),
+                _ => unreachable!("planned in advance"),
             },
             Core::Broadcast { x } | Core::Reshape { x } | Core::Permute { x, .. } => self.rename(op, *x, env),
             Core::Cat { .. } | Core::Extract { .. } | Core::Insert { .. } | Core::Reinterpret { .. } => self.chunks(op, core, env),
             Core::Assume { value, .. } if self.of_strides.contains(&op) => Ok(smallvec![env.value(*value).clone()]),
             Core::Assume { value, fact } => {
-                self.look_at_assumption(op, *value, fact, env);
+                self.check_assumption(op, *value, fact, env);
                 Ok(smallvec![env.value(*value).clone()])
             }
             Core::Assert { cond, message } => {
@@ -170,7 +170,7 @@ impl<O: Step> DistributedProgram<'_, O> {
                 if let (Core::MakeMemRef { strides, .. }, Some(Value::Tensor(tensor))) = (core, results.first()) {
                     self.check_strides(op, strides, &tensor.sizes, env);
                 }
-                // What is computed from scalars is one; in the body of a reduction it stands for all combinations computed at once.
+                // A result computed from scalars has one element. In the body of a reduction, it stands for all combinations.
                 let settled = |(id, value): (&Id, Value)| match value {
                     Value::Tile(tile) if !self.is_scalar(*id) => self.settle(*id, tile).map(Value::Tile),
                     other => Ok(other),
@@ -186,13 +186,13 @@ impl<O: Step> DistributedProgram<'_, O> {
         for stride in exec_core::strides_in_use(memref, strides, sizes) {
             for (assumption, _) in stride_assumptions::chain(self.source.body, &self.of_strides, stride, uses::<O>) {
                 if let StepKind::Program(Op::Core(Core::Assume { value, fact })) = self.source.body.ops[assumption].kind.step() {
-                    self.look_at_assumption(assumption, *value, fact, env);
+                    self.check_assumption(assumption, *value, fact, env);
                 }
             }
         }
     }
 
-    fn look_at_assumption(&self, op: OpId, value: Id, fact: &Fact, env: &mut Env<'_>) {
+    fn check_assumption(&self, op: OpId, value: Id, fact: &Fact, env: &mut Env<'_>) {
         if !env.world.checks(Check::Assume) {
             return;
         }
@@ -204,7 +204,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         }
     }
 
-    /// Ops whose result is computed of chunks of tiles, each of which a thread must hold itself.
+    /// Executes ops that compute their result from parts of tiles. A thread must hold all the parts that it needs.
     fn chunks(&self, op: OpId, core: &Core, env: &Env<'_>) -> Result<Results> {
         let result = self.result(op);
         let to = self.distribution(result);
@@ -213,7 +213,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         let held = |id: Id, slot: usize, element: u32| {
             let thread = to.thread(slot);
             let from = self.distribution(id).slot(thread, element);
-            from.ok_or_else(|| self.refuse(op, format!("would move element {element} of {id} between threads, to thread {thread}")))
+            from.ok_or_else(|| self.refuse(op, format!("needs element {element} of {id}, which thread {thread} does not hold")))
         };
         let mut lanes = Lanes::splat(self.elem(result).carrier(), 0, to.slots());
         match core {
@@ -261,25 +261,25 @@ impl<O: Step> DistributedProgram<'_, O> {
                 }
             }
             Core::Reinterpret { x } => return self.reinterpret(op, *x, env),
-            _ => unreachable!("called for slices only"),
+            _ => unreachable!("handles slices only"),
         }
         self.one(op, Tile::new(to.shape(), self.elem(result), lanes))
     }
 
-    /// Each element of the result is computed of bytes that its thread holds.
+    /// Reinterprets bytes. Each thread computes its elements from bytes that it holds.
     fn reinterpret(&self, op: OpId, x: Id, env: &Env<'_>) -> Result<Results> {
         let result = self.result(op);
         let (from, to) = (self.distribution(x), self.distribution(result));
         let (narrow, wide) = (self.elem(x), self.elem(result));
         let tile = self.slots(x, env);
         let held = |slot: usize, element: u32| {
-            let message = || format!("would move element {element} of {x} between threads, to thread {}", to.thread(slot));
+            let message = || format!("needs element {element} of {x}, which thread {} does not hold", to.thread(slot));
             from.slot(to.thread(slot), element).ok_or_else(|| self.refuse(op, message()))
         };
         let mut lanes = Lanes::splat(wide.carrier(), 0, to.slots());
         for slot in 0..to.slots() {
             let element = to.elements[slot];
-            // Where the operand's elements are the smaller ones there are several, else a part of one.
+            // If the operand elements are narrower, a result combines several of them; otherwise it is a part of one.
             let many = (wide.bits() / narrow.bits()).max(1);
             let part = (narrow.bits() / wide.bits()).max(1);
             let sources = (0..many).map(|i| held(slot, element / part * many + i)).collect::<Result<Vec<usize>>>()?;

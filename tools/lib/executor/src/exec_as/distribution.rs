@@ -1,8 +1,7 @@
-//! A layout written out: which element sits in which slot. A slot is one register of one thread; the slots of a thread follow
-//! each other, and so do the threads.
+//! An expanded layout: the element that each slot holds. A slot is one register of one thread, numbered thread-major.
 //!
-//! A distributed tile is a flat [`Tile`] of its slots, so element-wise ops on it are those on any tile, and every thread computes
-//! on what it holds itself.
+//! A distributed tile is a flat [`Tile`] of its slots. Element-wise ops therefore need no special case, and every thread computes
+//! on its own registers.
 
 use crate::tile::Tile;
 use core_dialect::tile::{Elem, Shape};
@@ -10,7 +9,7 @@ use numerics::arith::Lanes;
 use tileas::Layout;
 use tileas::layout::{LANE_BITS, apply};
 
-/// Slots of one tile in all threads.
+/// Limit on the slots of one tile in all threads.
 const MAX_REGISTER_SLOTS: usize = 1 << 24;
 const NOWHERE: u32 = u32::MAX;
 
@@ -19,23 +18,23 @@ pub(crate) struct Distribution {
     pub(crate) layout: Layout,
     pub(crate) registers: usize,
     pub(crate) threads: usize,
-    /// The element in each slot.
+    /// The element that each slot holds.
     pub(crate) elements: Vec<u32>,
     /// The element in register 0 of each thread.
     thread_parts: Vec<u32>,
-    /// Whether a thread is the one that acts for all threads with the same elements.
+    /// Whether a thread is the leader of all threads that hold the same elements.
     pub(crate) is_leader: Vec<bool>,
-    /// The register that adds an element number to the thread's.
+    /// Maps the difference between an element and the thread's element 0 to the register that holds it.
     registers_by_part: Vec<u32>,
 }
 
 impl Distribution {
-    /// A layout that covers a tile of `1 << bits` elements, as the verifier holds.
+    /// Expands a layout. The verifier guarantees that it covers a tile of `1 << bits` elements.
     pub(crate) fn new(layout: &Layout, bits: u32, warps: usize) -> Result<Distribution, String> {
         let (registers, threads) = (layout.registers(), warps << LANE_BITS);
         if layout.lane.len() != LANE_BITS || layout.warps() != warps {
             let have = layout.warps() << layout.lane.len();
-            return Err(format!("a layout for {have} threads in a kernel of {threads}"));
+            return Err(format!("a layout for {have} threads in a kernel of {threads} threads"));
         }
         if registers.saturating_mul(threads) > MAX_REGISTER_SLOTS || 1usize << bits > MAX_REGISTER_SLOTS {
             return Err(format!("a tile of more than {MAX_REGISTER_SLOTS} registers in all threads"));
@@ -71,13 +70,13 @@ impl Distribution {
         Shape::from_slice(&[self.slots() as u32])
     }
 
-    /// Where a thread holds an element.
+    /// Returns the slot in which a thread holds an element.
     pub(crate) fn slot(&self, thread: usize, element: u32) -> Option<usize> {
         let register = *self.registers_by_part.get((element ^ self.thread_parts[thread]) as usize)?;
         (register != NOWHERE).then(|| thread * self.registers + register as usize)
     }
 
-    /// The slot of the thread that is_leader for each element.
+    /// Returns the leader's slot of each element.
     pub(crate) fn leaders(&self) -> Vec<u32> {
         let mut out = vec![NOWHERE; self.count()];
         let speaking = (0..self.slots()).filter(|slot| self.is_leader[self.thread(*slot)]);
@@ -85,7 +84,7 @@ impl Distribution {
         out
     }
 
-    /// The tile whose slots these are, or an element of which threads hold different values.
+    /// Reconstructs the tile from its slots. The error is an element for which threads disagree.
     pub(crate) fn gather(&self, slots: &Tile, shape: Shape) -> Result<Tile, u32> {
         let gathered = slots.lanes().gather(self.leaders().into_iter().map(|slot| slot as usize));
         if gathered.len() != self.slots()
@@ -97,7 +96,7 @@ impl Distribution {
         Ok(Tile::new(shape, slots.elem, gathered))
     }
 
-    /// The slots that hold the elements of a tile.
+    /// Distributes a tile to slots.
     pub(crate) fn scatter(&self, gathered: &Lanes, elem: Elem) -> Tile {
         Tile::new(self.shape(), elem, gathered.gather(self.elements.iter().map(|element| *element as usize)))
     }
@@ -126,14 +125,14 @@ mod tests {
     }
 
     #[test]
-    fn gathering_undoes_scattering_and_sees_a_disagreement() {
+    fn gather_inverts_scatter_and_detects_disagreement() {
         let distribution = Distribution::new(&layout(), 6, 4).unwrap();
         let gathered = Lanes::W32((0..64).collect());
         let slots = distribution.scatter(&gathered, Elem::Scalar(Scalar::I32));
         let shape = Shape::from_slice(&[8, 8]);
         assert_eq!(distribution.gather(&slots, shape.clone()).unwrap().lanes(), &gathered);
         let mut lanes = slots.lanes().clone();
-        let copy = 2 * 16 + 1; // lane 16 of warp 0 holds what lane 0 holds
+        let copy = 2 * 16 + 1; // lane 16 of warp 0 holds a copy of lane 0
         lanes.set(copy, 99);
         let slots = Tile::new(distribution.shape(), Elem::Scalar(Scalar::I32), lanes);
         assert_eq!(distribution.gather(&slots, shape).unwrap_err(), distribution.elements[copy]);

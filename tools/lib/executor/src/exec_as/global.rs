@@ -1,4 +1,4 @@
-//! Loads and stores of each thread through views and pointers, by their atoms, and atomics.
+//! Per-thread loads, stores and atomics through views and pointers, by their copy atoms.
 
 use super::{DistributedProgram, Step, distribution::Distribution};
 use crate::check::Check;
@@ -16,7 +16,7 @@ use numerics::arith::Lanes;
 use tileas::layout::Strides;
 use tileas::{CopyAtom, Op};
 
-/// Where an element is in memory, and whether it is the upper half of that byte; none outside a tensor or where a mask is false.
+/// The address of an element and whether it is the upper half of its byte. `None` outside a tensor or under a false mask.
 pub(super) type Spot = Option<(u64, bool)>;
 
 /// One execution of a load or store by all threads.
@@ -24,15 +24,15 @@ pub(super) struct Transfer<'a> {
     pub(super) op: OpId,
     pub(super) order: Order,
     pub(super) distribution: &'a Distribution,
-    /// One for each slot.
+    /// The address of each slot's element.
     pub(super) spots: Vec<Spot>,
     pub(super) ty: Scalar,
-    /// Registers that one instruction moves.
+    /// Registers per instruction.
     pub(super) width: usize,
 }
 
 impl Transfer<'_> {
-    /// Bytes that one instruction moves.
+    /// Returns the bytes per instruction.
     fn size(&self) -> usize {
         (self.width * memory_bits(self.ty) as usize).div_ceil(8)
     }
@@ -64,7 +64,7 @@ impl<O: Step> DistributedProgram<'_, O> {
                 self.store_spots(&self.transfer(op, *tile, spots, *atom, *order)?, &self.slots(*tile, env), env)?;
                 Ok(ended(None, env))
             }
-            _ => unreachable!("called for accesses through views only"),
+            _ => unreachable!("handles accesses through views only"),
         }
     }
 
@@ -76,7 +76,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         Ok(())
     }
 
-    /// Where each slot's element of a tile of a view is.
+    /// Returns the address of each slot's element of a view's tile.
     pub(super) fn window(
         &self,
         op: OpId,
@@ -99,7 +99,8 @@ impl<O: Step> DistributedProgram<'_, O> {
                 for slot in 0..distribution.slots() {
                     let (thread, row) = (distribution.thread(slot), strides.coordinate(distribution.elements[slot], t));
                     let from = held.slot(thread, row);
-                    let from = from.ok_or_else(|| self.refuse(op, format!("needs row {row} of {id} in thread {thread}")))?;
+                    let from =
+                        from.ok_or_else(|| self.refuse(op, format!("needs row {row} of {id}, missing in thread {thread}")))?;
                     add(slot, place(rows.lanes().get(from).into()));
                 }
                 continue;
@@ -136,17 +137,17 @@ impl<O: Step> DistributedProgram<'_, O> {
                 self.store_spots(&self.transfer(op, *value, spots, *atom, *order)?, &self.slots(*value, env), env)?;
                 Ok(ended(None, env))
             }
-            _ => unreachable!("called for accesses through pointers only"),
+            _ => unreachable!("handles accesses through pointers only"),
         }
     }
 
-    /// Where the pointers in each slot of `like` point.
+    /// Returns the addresses that the pointers in the slots of `like` contain.
     pub(super) fn pointed(&self, op: OpId, like: Id, ptr: Id, mask: Option<Id>, env: &Env<'_>) -> Result<Vec<Spot>> {
         let is_like =
             |id: Id| self.is_scalar(id) && self.is_scalar(like) || self.distribution(id).layout == self.distribution(like).layout;
         let odd = [Some(ptr), mask].into_iter().flatten().find(|id| !is_like(*id));
         if let Some(odd) = odd {
-            return Err(self.refuse(op, format!("has {odd} in another layout than {like}")));
+            return Err(self.refuse(op, format!("has {odd} in a layout that differs from that of {like}")));
         }
         let (pointers, mask) = (self.registers_like(ptr, like, env), mask.map(|mask| self.registers_like(mask, like, env)));
         let enabled = |slot: usize| mask.as_ref().is_none_or(|mask| mask.lanes().get(slot) & 1 == 1);
@@ -161,29 +162,29 @@ impl<O: Step> DistributedProgram<'_, O> {
         }
     }
 
-    /// Where the vector of registers from a slot on lies; none where all its elements are left out.
+    /// Returns the address of the register vector that starts at a slot, or `None` if all its elements are excluded.
     fn vector(&self, transfer: &Transfer<'_>, first: usize) -> Result<Spot> {
         let (op, spots) = (transfer.op, &transfer.spots[first..first + transfer.width]);
-        let cut = || self.refuse(op, "moves a vector of which only some elements are to be moved");
+        let partial = || self.refuse(op, "moves a vector of which only some elements are enabled");
         let Some((address, upper)) = spots[0] else {
-            return if spots.iter().all(Option::is_none) { Ok(None) } else { Err(cut()) };
+            return if spots.iter().all(Option::is_none) { Ok(None) } else { Err(partial()) };
         };
         let bits = u64::from(memory_bits(transfer.ty));
         for (i, spot) in spots.iter().enumerate().skip(1) {
             let ahead = i as u64 * bits + if upper { 4 } else { 0 };
-            let (at, _) = spot.ok_or_else(cut)?;
+            let (at, _) = spot.ok_or_else(partial)?;
             if *spot != Some((address.wrapping_add(ahead >> 3), ahead & 7 != 0)) {
-                return Err(self.refuse(op, format!("takes addresses {address:#x} and {at:#x} as neighbours")));
+                return Err(self.refuse(op, format!("treats addresses {address:#x} and {at:#x} as adjacent")));
             }
         }
         let size = transfer.size();
         if transfer.width > 1 && (upper || !address.is_multiple_of(size as u64)) {
-            return Err(self.refuse(op, format!("moves {size} bytes at {address:#x}, which is not a multiple")));
+            return Err(self.refuse(op, format!("moves {size} bytes at the misaligned address {address:#x}")));
         }
         Ok(Some((address, upper)))
     }
 
-    /// What each thread reads; every thread reads what it needs itself.
+    /// Loads the elements of every slot. Each thread reads its own elements, including replicated ones.
     fn load_spots(&self, transfer: &Transfer<'_>, padding: Lanes, env: &mut Env<'_>) -> Result<Lanes> {
         let mut lanes = padding;
         self.begin(transfer.op, env)?;
@@ -198,7 +199,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         Ok(lanes)
     }
 
-    /// Of the threads that hold the same elements one writes.
+    /// Stores elements. Of the threads that hold the same elements, the leader writes.
     fn store_spots(&self, transfer: &Transfer<'_>, slots: &Tile, env: &mut Env<'_>) -> Result<()> {
         let (distribution, bits) = (transfer.distribution, memory_bits(transfer.ty) as usize);
         self.begin(transfer.op, env)?;
@@ -208,7 +209,7 @@ impl<O: Step> DistributedProgram<'_, O> {
             let Some((address, upper)) = self.vector(transfer, first)? else { continue };
             self.note(transfer, address, first, true, env)?;
             if bits == 4 && transfer.width == 1 {
-                // The other half of the byte belongs to a neighbour.
+                // A read-modify-write keeps the other half-byte, which belongs to a neighbour.
                 let (mut byte, shift) = ([0], if upper { 4 } else { 0 });
                 env.world.read(address, &mut byte)?;
                 let value = slots.lanes().get(first) as u8 & 15;
@@ -221,7 +222,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         Ok(())
     }
 
-    /// An access that other threads may race with. Atomics of threads are ordered by themselves.
+    /// Records an access for race detection between threads. Atomics of threads do not race.
     pub(super) fn note(&self, transfer: &Transfer<'_>, address: u64, slot: usize, writes: bool, env: &mut Env<'_>) -> Result<()> {
         self.note_bytes(transfer, address, transfer.size(), slot, writes, env)
     }
@@ -242,7 +243,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         noted.map_err(|fault| self.fault(transfer.op, None, fault, writes))
     }
 
-    /// Element by element in the order of the tile, each by one thread.
+    /// Performs an atomic element by element in tile order; the leader of each element executes it.
     pub(super) fn atomic(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
         let optional = |id: Option<Id>, env: &Env<'_>| id.map(|id| self.gathered(id, env)).transpose();
         match kind {
@@ -268,11 +269,11 @@ impl<O: Step> DistributedProgram<'_, O> {
                 access::reduce_view(*mode, &view, &indices, &tile, env)?;
                 Ok(ended(None, env))
             }
-            _ => unreachable!("called for atomics only"),
+            _ => unreachable!("handles atomics only"),
         }
     }
 
-    /// Multicast memory of one device. Words are atomic, so threads do not race.
+    /// Accesses multicast memory of one device. Words are atomic, so threads do not race.
     pub(super) fn multicast(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
         match kind {
             Op::MulticastLoad { view, index, token, order, in_bounds, .. } => {
@@ -292,7 +293,7 @@ impl<O: Step> DistributedProgram<'_, O> {
                 access::multicast_store(write.reduction(), &view, &indices, &tile, env)?;
                 Ok(ended(None, env))
             }
-            _ => unreachable!("called for multicast accesses only"),
+            _ => unreachable!("handles multicast accesses only"),
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Which accesses of a block only a barrier can order, and whether one does.
+//! Hazard checker of a CTA: finds accesses that only a barrier can order and that no barrier orders.
 //!
-//! Warps run between barriers in any order, so two accesses of different warps to a byte, of which one writes, are a race when no
-//! barrier came between. Each byte remembers the op that last wrote it and one that read it since the last barrier.
+//! Warps run in any order between barriers. Two accesses of different warps to a byte race if one writes and no barrier is between
+//! them. Each byte records its last writer and the readers since the last barrier.
 
 use super::WarpRole;
 use super::in_flight::{CopyChunk, InFlight, Read};
@@ -11,40 +11,40 @@ use base::Op as OpId;
 use std::collections::BTreeMap;
 use tileas::effects::{AccessKind, BufferAccess, Completes, Proxy};
 
-/// One access of a warp.
+/// One access by a warp.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Touch {
-    /// Which execution of an op, counted from 1; 0 for none.
+    /// The execution number of the op, counted from 1; 0 means none.
     event: u32,
     op: u32,
     warp: u16,
 }
 
-/// In place of a warp: several of an warp_role, the first of them.
+/// Warp number that stands for several warps of a role: this value plus the role's index.
 const MULTIPLE_WARPS: u16 = u16::MAX - 64;
-/// In place of a warp: the mmas of an warp_role that nobody knows to be complete before a commit was waited for.
+/// Warp number of a role's MMAs that are not known to be complete before a commit is awaited.
 const MMAS: u16 = MULTIPLE_WARPS - 64;
 const PAGE: usize = 4096;
-/// More pages than this are given back at the next barrier.
+/// If more pages exist, the next barrier drops them.
 const KEPT_PAGES: usize = 256;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Mark {
     writer: Touch,
-    /// Of two warp_roles that read since they last knew of each other.
+    /// The last reader of up to two warp roles that are not ordered with each other.
     readers: [Touch; 2],
 }
 
-/// The number of a mark in its table. A byte that nothing accessed has mark 0.
+/// Index into the mark table. A byte without accesses has mark 0.
 pub(crate) type MarkNumber = u32;
 
-/// The marks that bytes have. Neighbouring bytes mostly have the same, so each byte holds a number, and an access compares and replaces
-/// marks run by run.
+/// Interned marks. Neighbouring bytes usually have equal marks, so each byte stores an index. An access compares and replaces marks
+/// per run.
 pub(crate) struct MarkTable {
     marks: Vec<Mark>,
-    /// Numbers of marks that were added lately, by their hash, so that equal marks mostly have one number.
+    /// Recently added marks by hash, so that equal marks usually share an index.
     recent: Box<[MarkNumber; RECENT]>,
-    /// From so many marks on, those that no byte has are dropped.
+    /// Table size at which unused marks are collected.
     limit: usize,
 }
 
@@ -80,7 +80,7 @@ impl MarkTable {
         self.marks.len() >= self.limit
     }
 
-    /// Drops the marks that no byte has.
+    /// Removes marks that no byte uses.
     pub(crate) fn compact<'a>(&mut self, bytes: impl Iterator<Item = &'a mut [MarkNumber]>) {
         let old = std::mem::replace(&mut self.marks, vec![Mark::default()]);
         let mut renamed: Vec<MarkNumber> = vec![0; old.len()];
@@ -96,7 +96,7 @@ impl MarkTable {
     }
 }
 
-/// Why an access is refused.
+/// The reason why an access is rejected.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Fault {
     Outside {
@@ -106,41 +106,41 @@ pub(crate) enum Fault {
     Unwritten {
         byte: usize,
     },
-    /// The byte holds what another buffer was given.
+    /// The byte holds data that was written through another buffer.
     Foreign {
         byte: usize,
         buffer: usize,
     },
-    /// The op's row of the table of effects does not list the access.
+    /// The op's entry in the effects table does not list the access.
     Undeclared,
     /// A copy to the byte is in flight.
     InFlight {
         op: OpId,
     },
-    /// A mma in flight reads the byte.
+    /// An MMA in flight reads the byte.
     MmaInFlight {
         op: OpId,
     },
-    /// A mma reads in place what was not fenced.
+    /// An MMA reads data in shared memory that was not fenced.
     Unfenced,
-    /// The other access, and what it does.
+    /// The conflicting access and its kind.
     Race {
         op: OpId,
         writes: bool,
     },
 }
 
-/// Program order as barriers cut it, and what warp_roles tell each other through pipelines.
+/// The happens-before state of a CTA: barriers order all warps of a role, and pipelines order roles.
 #[derive(Debug, Default)]
 pub(crate) struct HazardClock {
     now: Touch,
     warp_role: usize,
-    /// Of each warp_role up to which event of each it knows that all warps are past it, and then up to which the mmas of each are
-    /// complete. An warp_role that is missing knows nothing.
+    /// One vector clock per warp role: `vector_clocks[a][b]` is the last event of `b` ordered before `a`. Entries `n..2n` are the
+    /// completed MMAs of each role. A missing entry means zero.
     vector_clocks: Vec<VectorClock>,
-    /// Whether what happens is a mma that is complete when it is committed.
+    /// Whether the current op is an MMA that completes with its commit.
     mma: bool,
-    /// Of each warp the warp_role.
+    /// Maps each warp to its role.
     warp_roles: Vec<usize>,
 }
 
@@ -170,17 +170,17 @@ impl HazardClock {
         }
     }
 
-    /// The place of an warp_role's mmas in what is vector_clocks.
+    /// Returns the vector-clock component of a role's MMAs.
     fn mmas_of(&self, warp_role: usize) -> usize {
         self.vector_clocks.len() + warp_role
     }
 
-    /// Whether other warps may still be at it.
+    /// Returns whether an access is not yet ordered before the current role.
     fn is_recent(&self, touch: Touch) -> bool {
         touch.event > self.vector_clocks[self.warp_role][self.role_of(touch)]
     }
 
-    /// Compares an access with what is vector_clocks of a byte, and notes it there.
+    /// Checks an access against the history of a byte and records it there.
     fn visit(&self, mark: &mut Mark, warp: usize, writes: bool) -> Result<(), Fault> {
         let now = Touch { warp: if self.mma { MMAS + self.warp_role as u16 } else { warp as u16 }, ..self.now };
         let own_component = self.role_of(now);
@@ -205,7 +205,7 @@ impl HazardClock {
         Ok(())
     }
 
-    /// Visits consecutive bytes. What a visit leaves depends on the mark single_arrival, so each run of bytes with one mark is one visit.
+    /// Visits consecutive bytes. The result depends only on the mark, so each run of bytes with equal marks needs one visit.
     pub(crate) fn access_all(
         &self,
         table: &mut MarkTable,
@@ -234,21 +234,21 @@ impl HazardClock {
     }
 }
 
-/// What a block knows of its shared memory and of what its warps did to the rest.
+/// The hazard state of a CTA: shared memory, copies and MMAs in flight, and its warps' accesses to global memory.
 pub(crate) struct Hazards {
     pub(crate) shared: SharedMemory,
     clock: HazardClock,
     races: bool,
-    /// What the op being executed is said to do to buffers, and when it is done.
+    /// The current op's declared buffer accesses and its completion mechanism.
     declared: Vec<BufferAccess>,
     completes: Completes,
     pub(super) in_flight: InFlight,
     pub(super) pipelines: Pipelines,
-    /// What the block has remote_arrivals others of its cluster, and how what they remote_arrivals it cannot be.
+    /// Arrivals to forward to the other CTAs of the cluster, and the first protocol violation of an incoming arrival.
     pub(crate) remote_arrivals: Vec<RemoteArrival>,
     broken: Option<String>,
     first_warps: Vec<usize>,
-    /// Marks of bytes outside the block's own memory, by page. Those from before the last barrier say nothing any more.
+    /// Marks of bytes in global memory, by page. Marks from before the last barrier are obsolete.
     global: BTreeMap<u64, Box<[MarkNumber; PAGE]>>,
     global_marks: MarkTable,
 }
@@ -276,7 +276,7 @@ impl Hazards {
         }
     }
 
-    /// What follows is done by an warp_role, whose warps are numbered from 0.
+    /// Switches to a warp role. Its warps are numbered from 0 in later calls.
     pub(super) fn turn(&mut self, warp_role: usize) {
         self.clock.warp_role = warp_role;
         self.in_flight.turn(warp_role);
@@ -285,7 +285,7 @@ impl Hazards {
         warp + self.first_warps.get(self.clock.warp_role).copied().unwrap_or(0)
     }
 
-    /// What follows belongs to one execution of an op.
+    /// Begins one execution of an op. Later accesses belong to it.
     pub(crate) fn begin(&mut self, op: OpId, declared: Vec<BufferAccess>, completes: Completes) {
         (self.declared, self.completes) = (declared, completes);
         self.clock.mma = self.races && completes == Completes::WithItsCommit;
@@ -326,13 +326,13 @@ impl Hazards {
         self.shared.write(buffer, byte, data, self.warp(warp), &self.clock)
     }
 
-    /// Whether a chunk may be copied, of which nothing is noted but who accesses it.
+    /// Returns whether a chunk may be copied. Records only the accessing warp.
     pub(super) fn may_copy(&mut self, buffer: usize, byte: usize, length: usize, warp: usize) -> Result<(), Fault> {
         let start = self.is_free(buffer, byte, length)?;
         self.shared.visit(start, length, self.warp(warp), true, &self.clock)
     }
 
-    /// A chunk of a copy, which arrives when it is waited for.
+    /// Issues a chunk of a copy. It arrives when a wait completes it.
     pub(super) fn copy(&mut self, buffer: usize, byte: usize, data: &[u8], warp: usize) -> Result<(), Fault> {
         if !self.races {
             return self.write(buffer, byte, data, warp);
@@ -345,7 +345,7 @@ impl Hazards {
         Ok(())
     }
 
-    /// Each thread waits for its own copies: others see them behind a barrier after the wait.
+    /// Completes copies. Each thread waits for its own copies; other threads see the data after a subsequent barrier.
     pub(super) fn wait_for_copies(&mut self, pending: usize) {
         let chunks = self.in_flight.copies_done(pending);
         self.complete_copies(chunks);
@@ -359,15 +359,16 @@ impl Hazards {
         }
     }
 
-    /// What the warp_role's threads wrote so far is there for mmas of others that learn of it.
+    /// Fences the role's writes to shared memory, so that MMAs of ordered roles may read them.
     pub(super) fn fence(&mut self) {
         self.shared.fence(self.clock.warp_role);
     }
 
-    /// All threads of an warp_role arrive at a stage of a pipeline, with the copies that they have in flight where those fill it.
+    /// All threads of a role arrive at a pipeline stage. Copies in flight are attached if they fill the stage.
     pub(super) fn arrive_at_pipeline(&mut self, pipeline: usize, stage: usize, side: BarrierSide, threads: u32) {
         let mut vector_clocks = self.clock.vector_clocks[self.clock.warp_role].clone();
-        // When mmas are complete, those are; what other threads did is remote_arrivals by who arrives himself.
+        // An MMA-completion arrival publishes only the MMA component of the clock. Accesses by threads are published by their own
+        // arrivals.
         let place =
             if self.pipelines.by_mma(pipeline, side) { self.clock.mmas_of(self.clock.warp_role) } else { self.clock.warp_role };
         vector_clocks[place] = self.clock.now.event;
@@ -380,7 +381,8 @@ impl Hazards {
         self.pipelines.arrive(pipeline, stage, side, threads, &vector_clocks, copies);
     }
 
-    /// Another block tells what it has done here. Nothing is to be in flight where its tma_copies go, and nobody to need what is there.
+    /// Receives an arrival from another CTA. It is a violation if the destination of its TMA copies still has copies or MMA reads
+    /// in flight.
     pub(super) fn receive_arrival(&mut self, remote_arrivals: RemoteArrival) {
         for chunk in &remote_arrivals.chunks {
             let length = chunk.data.len();
@@ -397,18 +399,18 @@ impl Hazards {
         self.broken = self.broken.take().or(may.err());
     }
 
-    /// What another block remote_arrivals that cannot be.
+    /// Returns the first protocol violation of an incoming arrival.
     pub(super) fn broken(&self) -> Option<&str> {
         self.broken.as_deref()
     }
 
-    /// An warp_role has waited for a stage: it knows what those know who arrived there, and what they copied is there.
+    /// A warp role passes a pipeline barrier: it merges the clocks of the arrivals, and the attached copies become visible.
     pub(super) fn pass_pipeline_barrier(&mut self, pipeline: usize, stage: usize, side: BarrierSide) {
         let (_, chunks) = self.pipelines.take_completed(pipeline, stage, side);
         if let Some(first) = chunks.first() {
             let (own, warp_role) = (self.clock.warp_role, self.clock.warp_roles.get(first.warp).copied().unwrap_or(0));
             self.in_flight.complete_copies(&chunks);
-            // They were sent by another warp_role, whose accesses they are.
+            // Another warp role issued the copies, so their accesses belong to it.
             self.clock.warp_role = warp_role;
             self.complete_copies(chunks);
             self.clock.warp_role = own;
@@ -418,22 +420,22 @@ impl Hazards {
         merge_clocks(&mut self.clock.vector_clocks[self.clock.warp_role], &vector_clocks);
     }
 
-    /// What mmas have read is free for their warps, and for others behind a barrier.
+    /// Completes MMA groups. The role's warps may then overwrite the operands; other warps need a subsequent barrier.
     pub(super) fn wait_for_mmas(&mut self, pending: usize) {
         for Read { start, length, warp, op } in self.in_flight.mmas_done(pending) {
             self.clock.now = Touch { event: self.clock.now.event + 1, op, warp: 0 };
             self.clock.mma = false;
-            // That nothing wrote there meanwhile is vector_clocks.
+            // The in-flight check already excluded writes to these bytes.
             let _ = self.shared.visit(start, length, warp, false, &self.clock);
         }
     }
 
-    /// Whether the op being executed reads on after it was executed.
+    /// Returns whether the current op continues to read after it was issued.
     fn stays_in_flight(&self) -> bool {
         self.races && self.completes == Completes::WithMmaGroup
     }
 
-    /// Whether the op may write there, as far as what is in flight goes; gives where it lies.
+    /// Returns the address of a range if nothing in flight prevents a write to it.
     fn is_free(&self, buffer: usize, byte: usize, length: usize) -> Result<usize, Fault> {
         self.declares(buffer, AccessKind::writes)?;
         let start = self.shared.start(buffer, byte, length)?;
@@ -442,18 +444,18 @@ impl Hazards {
         Ok(start)
     }
 
-    /// Whether the op being executed reaches a buffer this proxy.
+    /// Returns whether the current op accesses a buffer through this proxy.
     fn reaches(&self, buffer: usize, proxy: Proxy) -> bool {
         self.declared.iter().any(|access| access.buffer.0 as usize == buffer && access.proxy == proxy)
     }
 
-    /// What an op does to buffers is in the table of effects, which all who place barriers and copies believe.
+    /// Checks the access against the op's declared effects. The passes that place barriers and copies rely on these declarations.
     fn declares(&self, buffer: usize, access_kind: fn(AccessKind) -> bool) -> Result<(), Fault> {
         let listed = self.declared.iter().any(|access| access.buffer.0 as usize == buffer && access_kind(access.access_kind));
         if listed { Ok(()) } else { Err(Fault::Undeclared) }
     }
 
-    /// An access to memory that is not the block's own.
+    /// Records an access to global memory.
     pub(crate) fn outside(&mut self, address: u64, bytes: usize, warp: usize, writes: bool) -> Result<(), Fault> {
         if !self.races {
             return Ok(());
@@ -477,13 +479,13 @@ mod tests {
     use tileas::effects::Proxy;
     use tileas::{Buffer, Space};
 
-    /// Two buffers at the same place, as lifetimes that do not meet allow.
+    /// Two buffers at one address, as disjoint live ranges permit.
     fn hazards() -> Hazards {
         let place = BufferPlacement { base: 0, bytes: 8, depth: 1, space: Space::Shared, other: 0 };
         Hazards::new(&[place, place], true, &[], &[])
     }
 
-    /// Everything that the tests do.
+    /// Declares all accesses that the tests perform.
     fn both() -> Vec<BufferAccess> {
         [0, 1]
             .map(|buffer| BufferAccess {
@@ -496,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_table_does_not_list_is_refused() {
+    fn undeclared_accesses_are_rejected() {
         let mut hazards = hazards();
         hazards.begin(
             OpId(1),
@@ -508,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn a_barrier_orders_what_warps_do() {
+    fn a_barrier_orders_accesses_of_warps() {
         let mut hazards = hazards();
         hazards.begin(OpId(1), both(), Completes::AtOnce);
         hazards.write(0, 0, &[1; 8], 0).unwrap();
@@ -524,7 +526,7 @@ mod tests {
         hazards.write(0, 4, &[2; 4], 1).unwrap();
     }
 
-    /// The time of a large access is that of few visits.
+    /// A large access must cost only a few visits.
     #[test]
     fn a_run_of_equal_bytes_has_one_mark() {
         let place = BufferPlacement { base: 0, bytes: 4096, depth: 1, space: Space::Shared, other: 0 };
@@ -541,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_that_no_byte_has_are_dropped() {
+    fn unused_marks_are_removed() {
         let mut table = MarkTable::default();
         let mut bytes = [0; 4];
         for event in 1..10 {
@@ -558,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn two_readers_race_with_either_ones_write() {
+    fn two_readers_race_with_a_write_of_either() {
         let mut hazards = hazards();
         hazards.begin(OpId(1), both(), Completes::AtOnce);
         hazards.write(0, 0, &[1], 0).unwrap();
@@ -571,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_another_buffer_took_over_is_stale() {
+    fn memory_reused_by_another_buffer_is_stale() {
         let mut hazards = hazards();
         hazards.begin(OpId(1), both(), Completes::AtOnce);
         assert_eq!(hazards.read(0, 3, &mut [0], 0), Err(Fault::Unwritten { byte: 3 }));
@@ -595,7 +597,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_arrive_when_they_are_waited_for() {
+    fn copies_arrive_at_their_wait() {
         let mut hazards = hazards();
         let begin = |hazards: &mut Hazards, op| hazards.begin(OpId(op), both(), Completes::AtOnce);
         begin(&mut hazards, 1);
@@ -609,7 +611,7 @@ mod tests {
         assert_eq!(hazards.read(0, 4, &mut [0], 0), Err(Fault::InFlight { op: OpId(2) }));
         assert_eq!(hazards.write(0, 4, &[0], 0), Err(Fault::InFlight { op: OpId(2) }));
         hazards.read(0, 0, &mut [0], 0).unwrap();
-        // Another warp needs a barrier after the wait, not only after the copy.
+        // Another warp needs a barrier after the wait. A barrier after the copy is not enough.
         assert_eq!(hazards.read(0, 0, &mut [0], 1), Err(Fault::Race { op: OpId(1), writes: true }));
         hazards.barrier();
         begin(&mut hazards, 4);
@@ -672,7 +674,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_in_a_group_that_was_not_ended_never_arrives() {
+    fn a_copy_in_an_uncommitted_group_never_arrives() {
         let mut hazards = hazards();
         hazards.begin(OpId(1), both(), Completes::AtOnce);
         hazards.copy(0, 0, &[1], 0).unwrap();
@@ -693,7 +695,7 @@ mod tests {
         assert_eq!(hazards.copy(0, 0, &[1], 1), Err(Fault::MmaInFlight { op: OpId(2) }));
         hazards.wait_for_mmas(0);
         hazards.begin(OpId(3), both(), Completes::AtOnce);
-        // Its own warp knows that it is done, others do behind a barrier only.
+        // The issuing warp knows that the MMA is complete. Other warps need a barrier.
         hazards.copy(0, 0, &[1], 1).unwrap();
         assert_eq!(hazards.copy(0, 1, &[1], 0), Err(Fault::Race { op: OpId(2), writes: false }));
     }

@@ -1,25 +1,25 @@
-//! What a block has in flight: copies that arrive, and mmas that let go of what they read, as late as the waits allow.
+//! Copies and MMAs in flight. Copies arrive, and MMAs release their operands, as late as the waits permit.
 //!
-//! The threads of an warp_role run in step, so their groups are counted together.
+//! The threads of a warp role run in lockstep, so their groups are counted together.
 
 use super::hazards::Fault;
 use base::Op as OpId;
 use std::collections::VecDeque;
 
-/// What one thread copies at once.
+/// A chunk that one thread copies with one instruction.
 #[derive(Clone)]
 pub(super) struct CopyChunk {
     pub(super) buffer: usize,
-    /// In the block's memory.
+    /// Address in the CTA's memory.
     pub(super) start: usize,
     pub(super) data: Vec<u8>,
     pub(super) warp: usize,
     pub(super) op: u32,
-    /// Whether the copy engine writes it, by the proxy by which mmas read.
+    /// Whether TMA writes the chunk. TMA uses the async proxy, like MMA operand reads.
     pub(super) by_tma: bool,
 }
 
-/// What a warp's part of a mma reads.
+/// The operand bytes that a warp's part of an MMA reads.
 pub(super) struct Read {
     pub(super) start: usize,
     pub(super) length: usize,
@@ -27,13 +27,13 @@ pub(super) struct Read {
     pub(super) op: u32,
 }
 
-/// What an warp_role waits for.
+/// The outstanding operations of a warp role.
 #[derive(Default)]
 struct Queues {
-    /// Groups of copies that were ended, the oldest first, and the one that was not.
+    /// Committed copy groups, oldest first, and the open group.
     groups: VecDeque<Vec<CopyChunk>>,
     open: Vec<CopyChunk>,
-    /// What the copy engine brings, which groups do not hold: who waits for those does not wait for it.
+    /// Outstanding TMA copies. They are not part of a `cp.async` group, so `wait_group` does not cover them.
     tma_copies: Vec<CopyChunk>,
     mmas: VecDeque<Vec<Read>>,
 }
@@ -41,9 +41,10 @@ struct Queues {
 #[derive(Default)]
 pub(super) struct InFlight {
     warp_roles: Vec<Queues>,
-    /// The warp_role that runs.
+    /// The current warp role.
     warp_role: usize,
-    /// For each byte the op whose copy goes there, counted from 1, and the one that reads it in flight, with how often.
+    /// For each byte: the op whose copy targets it (counted from 1), and the op whose MMA reads it in flight with the number of
+    /// reads.
     arriving: Vec<u32>,
     read: Vec<(u32, u32)>,
 }
@@ -61,7 +62,8 @@ impl InFlight {
         &mut self.warp_roles[self.warp_role]
     }
 
-    /// All copies of the warp_role's threads that were not waited for, or those of the copy engine; who passes a pipeline waits for them.
+    /// Takes the outstanding copies of the current role: TMA copies, or those of all copy groups. The pipeline barrier completes
+    /// them.
     pub(super) fn take_copies(&mut self, by_tma: bool) -> Vec<CopyChunk> {
         let own = self.own();
         if by_tma {
@@ -70,14 +72,14 @@ impl InFlight {
         own.groups.drain(..).chain([std::mem::take(&mut own.open)]).flatten().collect()
     }
 
-    /// Copies are there.
+    /// Marks copies as arrived.
     pub(super) fn complete_copies(&mut self, chunks: &[CopyChunk]) {
         for chunk in chunks {
             self.arriving[chunk.start..chunk.start + chunk.data.len()].fill(0);
         }
     }
 
-    /// A copy is in flight that nobody here has asked for.
+    /// Begins a copy that another CTA issued.
     pub(super) fn begin_copy(&mut self, chunk: &CopyChunk) {
         let end = chunk.start + chunk.data.len();
         if self.arriving.len() < end {
@@ -92,13 +94,13 @@ impl InFlight {
         if chunk.by_tma { own.tma_copies.push(chunk) } else { own.open.push(chunk) }
     }
 
-    /// Ends a group.
+    /// Commits the open copy group.
     pub(super) fn commit(&mut self) {
         let own = self.own();
         own.groups.push_back(std::mem::take(&mut own.open));
     }
 
-    /// The copies of all groups but the last `pending`.
+    /// Completes and returns the copies of all groups except the last `pending`.
     pub(super) fn copies_done(&mut self, pending: usize) -> Vec<CopyChunk> {
         let own = self.own();
         let done = own.groups.len().saturating_sub(pending);
@@ -107,7 +109,7 @@ impl InFlight {
         chunks
     }
 
-    /// Starts a mma that stays in flight.
+    /// Begins an MMA that stays in flight.
     pub(super) fn mma(&mut self) {
         self.own().mmas.push_back(Vec::new());
     }
@@ -121,7 +123,7 @@ impl InFlight {
         self.own().mmas.back_mut().expect("an MMA was started").push(read);
     }
 
-    /// What all mmas but the last `pending` read.
+    /// Completes all MMAs except the last `pending`. Returns their reads.
     pub(super) fn mmas_done(&mut self, pending: usize) -> Vec<Read> {
         let own = self.own();
         let done = own.mmas.len().saturating_sub(pending);
@@ -132,11 +134,11 @@ impl InFlight {
         reads
     }
 
-    /// That no copy to these bytes is in flight.
+    /// Checks that no copy to these bytes is in flight.
     pub(super) fn arrived(&self, start: usize, length: usize) -> Result<(), Fault> {
         let end = self.arriving.len().min(start.saturating_add(length));
         let bytes = self.arriving.get(start..end).unwrap_or_default();
-        // All bytes are looked at first, which is much faster than a search for the first.
+        // A branchless scan of all bytes is much faster than a search for the first.
         if bytes.iter().fold(0, |all, op| all | op) == 0 {
             return Ok(());
         }
@@ -144,7 +146,7 @@ impl InFlight {
         copy_in_flight.map_or(Ok(()), |op| Err(Fault::InFlight { op: OpId(op - 1) }))
     }
 
-    /// That no mma in flight reads these bytes.
+    /// Checks that no MMA in flight reads these bytes.
     pub(super) fn free(&self, start: usize, length: usize) -> Result<(), Fault> {
         let end = self.read.len().min(start.saturating_add(length));
         let bytes = self.read.get(start..end).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Matrix mmas. What a mma is, is defined on gathered tiles; what this checks is that its operands are where the atom finds
-//! them.
+//! MMA ops. The arithmetic is defined on gathered tiles; this module checks that the operands are in the registers or buffers that
+//! the atom requires.
 
 use super::access_runs::AccessRuns;
 use super::distribution::Distribution;
@@ -18,7 +18,7 @@ use tileas::mma_sync_atoms::{Bit, Fragment, SyncAtom};
 use tileas::tensor_memory::CTA_PAIR;
 use tileas::{Buffer, MmaAtom, MmaOperand, Op};
 
-/// The extents of a mma: of both operands and the accumulator, which may have a batch dimension in front.
+/// The shapes of both operands and the accumulator, optionally with a leading batch dimension.
 struct Extents([Shape; 3]);
 
 impl Extents {
@@ -32,13 +32,13 @@ impl Extents {
         Ok(Extents(shapes))
     }
 
-    /// The two last extents of an operand.
+    /// Returns the last two extents of an operand.
     fn last(&self, side: usize) -> [u32; 2] {
         let shape = &self.0[side];
         [shape[shape.len() - 2], shape[shape.len() - 1]]
     }
 
-    /// The elements of the left operand and of the right one that go into a sum.
+    /// Returns the operand elements that an accumulator element depends on.
     fn needed(&self, sum: u32) -> [Vec<u32>; 2] {
         let [a, b, c] = [0, 1, 2].map(|i| Strides::of(&self.0[i]));
         let rank = self.0[2].len();
@@ -50,14 +50,14 @@ impl Extents {
         [depth.clone().map(|k| left | k).collect(), depth.map(|k| right | k << b.shift[rank - 2]).collect()]
     }
 
-    /// Which row and which column a sum belongs to.
+    /// Returns the row and the column of an accumulator element.
     fn lines(&self, sum: u32) -> [u32; 2] {
         let (c, rank) = (Strides::of(&self.0[2]), self.0[2].len());
         [sum & !c.mask(rank - 1), sum & !c.mask(rank - 2)]
     }
 }
 
-/// How the atoms number the rows or columns of a mma: as they are, or of each sixteen first the even and then the odd ones.
+/// How atoms number the rows or columns of an MMA: linearly, or per group of sixteen with the even numbers before the odd ones.
 #[derive(Clone, Copy)]
 enum Lines {
     Plain,
@@ -65,7 +65,7 @@ enum Lines {
 }
 
 impl Lines {
-    /// The bit of a tile's row or column number that an atom's bit stands for.
+    /// Returns the bit of the tile's row or column number that an atom's bit represents.
     fn number(self, bit: u32) -> u32 {
         match self {
             Lines::Interleaved if bit < 4 => (bit + 1) % 4,
@@ -74,7 +74,7 @@ impl Lines {
     }
 }
 
-/// Whether a mma is remote_arrivals that its accumulators count as zero.
+/// Returns whether the MMA starts from a zero-initialised accumulator.
 fn is_zero_init(zero_init: Option<Id>, env: &Env<'_>) -> bool {
     zero_init.is_some_and(|zero_init| env.tile(zero_init).first() & 1 == 1)
 }
@@ -91,15 +91,15 @@ fn matmul(a: &Tile, b: &Tile, c: &Tile, signed_lhs: bool, signed_rhs: bool) -> T
 }
 
 impl<O: Step> DistributedProgram<'_, O> {
-    /// The operands are where the atom finds them.
+    /// Checks that the operands are where the atom requires them.
     pub(super) fn check_mma(&self, kind: &Op) -> Result<(), String> {
-        let Op::Mma { lhs, rhs, acc, lhs_scale, rhs_scale, atom, .. } = kind else { unreachable!("called for MMA ops only") };
+        let Op::Mma { lhs, rhs, acc, lhs_scale, rhs_scale, atom, .. } = kind else { unreachable!("handles MMA ops only") };
         let extents = self.extents(lhs, rhs, acc)?;
         let MmaOperand::Registers(acc) = acc else {
             let operand_sources = [Some(lhs), Some(rhs), lhs_scale.as_ref(), rhs_scale.as_ref()];
             let in_memory = matches!(atom, MmaAtom::Tensor(_))
                 && operand_sources.into_iter().flatten().all(|operand_source| operand_source.buffer().is_some());
-            return if in_memory { Ok(()) } else { Err(format!("has its accumulator in memory with {}", atom.name())) };
+            return if in_memory { Ok(()) } else { Err(format!("has its accumulator in memory, unlike {}", atom.name())) };
         };
         let scale = |operand_source: &Option<MmaOperand>| operand_source.and_then(|operand_source| operand_source.registers());
         let scales = scale(lhs_scale).zip(scale(rhs_scale)).map(|(lhs, rhs)| [lhs, rhs]);
@@ -107,7 +107,7 @@ impl<O: Step> DistributedProgram<'_, O> {
             (MmaAtom::Sync(atom), MmaOperand::Registers(lhs), MmaOperand::Registers(rhs)) => {
                 self.check_fragments([*lhs, *rhs, *acc], scales, atom, &extents)
             }
-            (MmaAtom::Sync(atom), ..) => Err(format!("multiplies what is in memory by {}", atom.name)),
+            (MmaAtom::Sync(atom), ..) => Err(format!("reads an operand from memory, which {} does not support", atom.name)),
             _ => Ok(()),
         }
     }
@@ -130,14 +130,14 @@ impl<O: Step> DistributedProgram<'_, O> {
         Extents::new(shapes)
     }
 
-    /// The extents of the matrix in a buffer, which may hold it transposed.
+    /// Returns the shape of the matrix in a buffer, which may store it transposed.
     fn in_buffer(&self, buffer: Buffer, transposed: bool, accumulators: &Shape) -> Result<Shape, String> {
         if buffer.0 as usize >= self.offsets.len() {
-            return Err("names a buffer that the function does not have".into());
+            return Err("names a buffer that the function does not define".into());
         }
         let shape = &self.info(buffer).shape;
         let (Some(rank), Some(outer)) = (shape.len().checked_sub(2), accumulators.len().checked_sub(2)) else {
-            return Err(format!("does not find its operand in {buffer}"));
+            return Err(format!("cannot read its operand from {buffer}"));
         };
         let mut last = [shape[rank], shape[rank + 1]];
         if transposed {
@@ -146,7 +146,8 @@ impl<O: Step> DistributedProgram<'_, O> {
         Ok(accumulators[..outer].iter().copied().chain(last).collect())
     }
 
-    /// The lowest registers and the lanes of each tile are the atom's fragments, and each sum's row and column are in its warp.
+    /// Checks that the lowest registers and the lanes of each tile match the atom's fragments. The rows and columns of each
+    /// accumulator element must be in its warp.
     fn check_fragments(
         &self,
         [lhs, rhs, acc_id]: [Id; 3],
@@ -178,14 +179,14 @@ impl<O: Step> DistributedProgram<'_, O> {
                     (warp << LANE_BITS..(warp + 1) << LANE_BITS).any(|thread| distribution.slot(thread, element).is_some())
                 };
                 if let Some(element) = elements.into_iter().find(|element| !held(*element)) {
-                    return Err(format!("needs element {element} of {id} in warp {warp}"));
+                    return Err(format!("needs element {element} of {id}, which warp {warp} does not hold"));
                 }
             }
         }
         Ok(())
     }
 
-    /// All operands have the atom's fragments, rows and columns being numbered in one of two ways.
+    /// Checks that all operands match the atom's fragments under one of the two numberings of rows and columns.
     fn check_lines(&self, [lhs, rhs, acc]: [Id; 3], scales: Option<[Id; 2]>, atom: &SyncAtom) -> Result<(), String> {
         let as_numbered = |rows: Lines, columns: Lines| {
             self.check_fragment(lhs, atom.a, rows, Lines::Plain)?;
@@ -199,7 +200,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         };
         let each = [Lines::Plain, Lines::Interleaved];
         let mut tried = each.into_iter().flat_map(|rows| each.map(|columns| as_numbered(rows, columns)));
-        let plain = tried.next().expect("there are four ways");
+        let plain = tried.next().expect("there are four combinations");
         if tried.any(|other| other.is_ok()) { Ok(()) } else { plain }
     }
 
@@ -207,7 +208,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         let (layout, strides) = (&self.distribution(id).layout, Strides::of(self.ty(id).shape()));
         let rank = strides.shift.len();
         let element = |bit: &Bit| match bit {
-            // Lanes beyond few rows or columns hold copies.
+            // If the tile has fewer rows or columns than the atom, the remaining lanes hold copies.
             Bit::Row(i) if *i >= strides.bits[rank - 2] => 0,
             Bit::Col(i) if *i >= strides.bits[rank - 1] => 0,
             Bit::Row(i) => 1u32 << (strides.shift[rank - 2] + rows.number(*i)),
@@ -217,11 +218,12 @@ impl<O: Step> DistributedProgram<'_, O> {
         let lanes: Vec<u32> = fragment.lane.iter().map(element).collect();
         match layout.register.starts_with(&registers) && layout.lane == lanes {
             true => Ok(()),
-            false => Err(format!("finds {id} in a layout that is not the atom's: {layout:?}")),
+            false => Err(format!("has {id} in a layout that does not match the atom: {layout:?}")),
         }
     }
 
-    /// The lanes of a row's quad that the atom asks have the row's scales, the lowest registers those of one atom.
+    /// Checks the scales. The lanes of a row's quad that the atom reads must hold the row's scales; the lowest registers are those
+    /// of one atom.
     fn check_scales(&self, id: Id, atom: &SyncAtom, of_lhs: bool, lines: Lines) -> Result<(), String> {
         let (layout, strides) = (&self.distribution(id).layout, Strides::of(self.ty(id).shape()));
         let rank = strides.shift.len();
@@ -231,14 +233,14 @@ impl<O: Step> DistributedProgram<'_, O> {
         let registers: Vec<u32> = (0..atom.scales.trailing_zeros()).map(|bit| 1 << (strides.shift[block] + bit)).collect();
         match layout.register.starts_with(&registers) && layout.lane == lanes {
             true => Ok(()),
-            false => Err(format!("finds the scales {id} in a layout that is not the atom's: {layout:?}")),
+            false => Err(format!("has the scales {id} in a layout that does not match the atom: {layout:?}")),
         }
     }
 
-    /// Each warp reads the rows and columns that its accumulators need from the buffers that hold an operand.
+    /// Executes an MMA. Each warp reads the operand rows and columns that its accumulators need from the operand buffers.
     pub(super) fn mma(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
         let Op::Mma { lhs, rhs, acc, zero_init, lhs_scale, rhs_scale, signed_lhs, signed_rhs, .. } = kind else {
-            unreachable!("called for MMA ops only")
+            unreachable!("handles MMA ops only")
         };
         let extents = self.extents(lhs, rhs, acc).map_err(|message| self.refuse(op, message))?;
         let MmaOperand::Registers(acc) = acc else { return self.mma_in_tmem(op, kind, &extents, env) };
@@ -275,7 +277,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         self.one(op, self.distribute(self.result(op), &gathered))
     }
 
-    /// Of each operand in a buffer its bytes, of which each warp reads the rows or columns that its accumulators need.
+    /// Returns the bytes of each operand in a buffer. Each warp reads the rows or columns that its accumulators need.
     fn joined_operands(
         &self,
         op: OpId,
@@ -307,7 +309,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         Ok(data)
     }
 
-    /// The same, element by element.
+    /// Like `joined_operands`, but element by element, to find the first fault.
     fn read_lines(
         &self,
         op: OpId,
@@ -337,14 +339,14 @@ impl<O: Step> DistributedProgram<'_, O> {
         Ok(data)
     }
 
-    /// One thread has the gathered mma computed, on operands and accumulators in memory.
+    /// Executes an MMA whose operands and accumulator are in memory. One elected thread issues it.
     fn mma_in_tmem(&self, op: OpId, kind: &Op, extents: &Extents, env: &mut Env<'_>) -> Result<Results> {
         let Op::Mma { lhs, rhs, acc, zero_init, lhs_scale, rhs_scale, signed_lhs, signed_rhs, .. } = kind else {
-            unreachable!("called for MMA ops only")
+            unreachable!("handles MMA ops only")
         };
         self.begin(op, env)?;
         let read = |operand_source: &MmaOperand, side: usize, env: &mut Env<'_>| -> Result<Tile> {
-            let MmaOperand::Memory { buffer, transposed, .. } = operand_source else { unreachable!("checked at the start") };
+            let MmaOperand::Memory { buffer, transposed, .. } = operand_source else { unreachable!("checked in advance") };
             let (elem, [rows, columns]) = (self.info(*buffer).elem, extents.last(side));
             let there = |element: u32| if *transposed { element % columns * rows + element / columns } else { element };
             let count = rows * columns;
@@ -394,9 +396,9 @@ impl<O: Step> DistributedProgram<'_, O> {
         Ok(Results::new())
     }
 
-    /// A right operand of which each block of a pair has half of the columns, the first one the lower half.
+    /// Reads the right operand of a CTA-pair MMA. Each CTA holds half of the columns, the first CTA the lower half.
     fn of_both(&self, op: OpId, operand_source: &MmaOperand, extents: &Extents, env: &mut Env<'_>) -> Result<Tile> {
-        let MmaOperand::Memory { buffer, transposed, .. } = operand_source else { unreachable!("checked at the start") };
+        let MmaOperand::Memory { buffer, transposed, .. } = operand_source else { unreachable!("checked in advance") };
         let (elem, [rows, columns], rank) = (self.info(*buffer).elem, extents.last(1), env.state.block_position.rank);
         let mut data = vec![0; (rows * columns) as usize * bytes(elem)];
         let own = columns / CTA_PAIR;
@@ -412,13 +414,13 @@ impl<O: Step> DistributedProgram<'_, O> {
         Ok(Tile::new(extents.0[1].clone(), elem, buffer_lanes(elem, data)))
     }
 
-    /// The scales of an operand, of which a buffer has copies: the tensor cores may read any.
+    /// Reads the scales of an operand. The buffer holds copies, and the tensor cores may read any of them.
     fn scales(&self, op: OpId, operand_source: &MmaOperand, env: &mut Env<'_>) -> Result<Tile> {
         let found = operand_source.buffer().filter(|buffer| (buffer.0 as usize) < self.offsets.len());
-        let buffer = found.ok_or_else(|| self.refuse(op, "finds its scales in no buffer"))?;
+        let buffer = found.ok_or_else(|| self.refuse(op, "needs its scales in a buffer"))?;
         let (elem, shape) = (self.info(buffer).elem, &self.info(buffer).shape);
         let &[copies, rows, columns] = &shape[..] else {
-            return Err(self.refuse(op, format!("finds its scales in {buffer} of shape {shape:?}")));
+            return Err(self.refuse(op, format!("cannot read its scales from {buffer} of shape {shape:?}")));
         };
         let count = copies * rows * columns;
         let mut data = vec![0; count as usize * bytes(elem)];
@@ -426,12 +428,12 @@ impl<O: Step> DistributedProgram<'_, O> {
         let mut each = data.chunks_exact(data.len() / copies as usize);
         let first = each.next().unwrap_or_default().to_vec();
         if each.any(|other| other != first) {
-            return Err(self.refuse(op, format!("finds other scales in each copy of {buffer}")));
+            return Err(self.refuse(op, format!("finds different scales in the copies of {buffer}")));
         }
         Ok(Tile::new([rows, columns].into_iter().collect(), elem, buffer_lanes(elem, first)))
     }
 
-    /// One thread's access to elements of a buffer, which an op makes the same proxy whenever it is executed.
+    /// Returns one thread's access to elements of a buffer. It depends only on the op, so it is computed at the first execution.
     fn joined_elements(&self, op: OpId, buffer: Buffer, which: usize, elements: impl ExactSizeIterator<Item = u32>) -> &AccessRuns {
         self.access_runs[op.0 as usize][which].get_or_init(|| {
             let (size, count, offsets) = (bytes(self.info(buffer).elem), elements.len(), &self.offsets[buffer.0 as usize]);
@@ -440,7 +442,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         })
     }
 
-    /// Reads elements of a buffer, each to its operand_source among the data.
+    /// Reads elements of a buffer into their positions in the data.
     fn read_elements(
         &self,
         op: OpId,

@@ -1,9 +1,9 @@
-//! Executes `.as` and `.sched` programs as the threads of a block do: each op by every thread on its own registers.
+//! Executes `.as` (TileAS) and `.sched` programs thread by thread: every thread executes each op on its own registers.
 //!
-//! A tile is the flat list of its slots ([`distribution`]), so a layout that is wrong gives a wrong answer, and an op that would need
-//! another thread's registers is refused. Threads run in step, one op at a time. That hides no race: where barriers matter,
-//! [`shared`] and [`hazards`] note for every byte which warp touched it since the last barrier and refuse the accesses whose order a
-//! barrier would have to decide.
+//! A distributed tile is the flat list of its slots ([`distribution`]), so a wrong layout gives a wrong result. An op that would
+//! need another thread's registers is an error. Threads run in lockstep, one op at a time. This hides no race: after barrier
+//! placement, [`shared`] and [`hazards`] record which warp touched each byte since the last barrier. They reject accesses that only
+//! a missing barrier could order.
 
 mod access_runs;
 mod combine;
@@ -52,9 +52,9 @@ pub(crate) enum StepKind<'a> {
     Barrier {
         threads: u32,
     },
-    /// Ends the group of the copies since the last one.
+    /// Commits the open copy group.
     CommitCopies,
-    /// Waits until so many groups of copies are in flight at most.
+    /// Waits until at most `pending` copy groups are in flight.
     WaitForCopies {
         pending: u32,
     },
@@ -62,14 +62,14 @@ pub(crate) enum StepKind<'a> {
         pending: u32,
     },
     Fence,
-    /// What only the hardware needs.
+    /// An op that only affects the hardware.
     Nothing,
-    /// The body of an warp_role.
+    /// The body of a warp role.
     WarpRole {
         number: usize,
         body: Region,
     },
-    /// Waits until the phase of this parity is over.
+    /// Waits until the phase of this parity is complete.
     WaitForPipeline {
         pipeline: usize,
         stage: Option<Id>,
@@ -83,7 +83,7 @@ pub(crate) enum StepKind<'a> {
     },
 }
 
-/// An warp_role of a program: the warps that run its body.
+/// A warp role: the warps that run its body.
 pub(crate) struct WarpRole {
     pub(crate) name: String,
     pub(crate) first_warp: usize,
@@ -96,11 +96,11 @@ impl Step for Op {
     }
 }
 
-/// What is known of an op before it runs.
+/// Precomputed data for an op.
 enum Plan {
     None,
     Computed(Tile),
-    /// For each stage of the result a stage of the operand.
+    /// For each slot of the result, the operand slot that it reads.
     Slots(Vec<u32>),
     Groups(Groups),
     Exchange(Exchange),
@@ -108,31 +108,31 @@ enum Plan {
     Tma(Tma),
 }
 
-/// How an op of the copy engine goes through a tile.
+/// Precomputed order in which a TMA op visits a tile.
 struct Tma {
-    /// Which thread stands for the copy engine, element by element.
+    /// The thread that acts for each element: a lane of the issuing warp.
     distribution: Distribution,
     /// The slots in the order of the buffer's bytes.
     by_place: Vec<u32>,
 }
 
-/// A function of either format, and how its memory is laid out.
+/// A function of either format, with its memory layout.
 pub(crate) struct Source<'a, O> {
     pub(crate) body: &'a Body<O, Type>,
     pub(crate) region: Region,
     pub(crate) attrs: &'a FunctionAttrs,
     pub(crate) layouts: &'a Arena<LayoutId, Layout>,
     pub(crate) debug: &'a DebugInfo,
-    /// Where each buffer lies.
+    /// The placement of each buffer.
     pub(crate) placements: Vec<BufferPlacement>,
-    /// Whether threads are ordered by barriers only.
+    /// Whether only barriers order the threads, so that the hazard checker is active.
     pub(crate) races: bool,
-    /// None where all warps run the same.
+    /// Empty if all warps run the same code.
     pub(crate) warp_roles: Vec<WarpRole>,
     pub(crate) pipelines: Vec<PipelineConfig>,
 }
 
-/// Of each value the warp_role whose body it is computed in; outside of bodies one more than there are warp_roles.
+/// Maps each value to the warp role that computes it. Values outside all roles map to the number of roles.
 fn computed_by<O: Step>(source: &Source<'_, O>) -> Vec<usize> {
     let body = source.body;
     let mut computed = vec![source.warp_roles.len(); body.values.len()];
@@ -165,28 +165,29 @@ pub(crate) fn source<'a>(module: &'a tileas::Module, function: &'a tileas::Funct
 pub(crate) struct DistributedProgram<'a, O> {
     source: Source<'a, O>,
     distributions: Vec<Option<Arc<Distribution>>>,
-    /// The layouts of scalars, which every thread has: of those of each warp_role, and last of those that all have.
+    /// The layouts of scalars, which every thread holds: one per warp role, then one for code outside roles.
     uniform: Vec<Arc<Distribution>>,
-    /// Of each value the warp_role that computes it, or one more than there are.
+    /// Maps each value to the warp role that computes it, or to the number of roles.
     computed_by: Vec<usize>,
     plans: Vec<Plan>,
-    /// Of each op its accesses to buffers, from its first execution on. An MMA has those of its operands, and the accumulator's last.
+    /// The coalesced buffer accesses of each op, set by its first execution. An MMA has one per operand and one, the last, for its
+    /// accumulator.
     access_runs: Vec<[OnceLock<AccessRuns>; 4]>,
-    /// The assumptions that only strides of tensor views depend on.
+    /// The `assume` ops whose results only strides of tensor views use.
     of_strides: BTreeSet<OpId>,
-    /// For each buffer the offset of every element.
+    /// The offset of every element of each buffer.
     offsets: Vec<Vec<u32>>,
     globals: BTreeMap<String, u64>,
 }
 
-/// Warps of a block that can be executed.
+/// Limit on the warps per CTA.
 const MAX_WARPS: usize = 32;
 
 impl<'a, O: Step> DistributedProgram<'a, O> {
     pub(crate) fn new(source: Source<'a, O>, globals: BTreeMap<String, u64>) -> Result<Self> {
         let warps = source.attrs.warps as usize;
         if !(1..=MAX_WARPS).contains(&warps) {
-            return Err(Diagnostic::unsupported("RUN070", format!("a block of {warps} warps")));
+            return Err(Diagnostic::unsupported("RUN070", format!("a CTA of {warps} warps")));
         }
         let uniform = |warps: usize| {
             let bits = warps.checked_ilog2().unwrap_or(0) as usize;
@@ -211,7 +212,7 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
             globals,
             source,
         };
-        program.spread_out()?;
+        program.expand_layouts()?;
         let mut plans: Vec<Plan> = program.source.body.ops.ids().map(|_| Plan::None).collect();
         for op in program.source.body.walk(program.source.region) {
             let node = &program.source.body.ops[op];
@@ -223,8 +224,8 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
         Ok(program)
     }
 
-    /// Writes out the layouts of the function's values.
-    fn spread_out(&mut self) -> Result<()> {
+    /// Expands the layouts of the function's values.
+    fn expand_layouts(&mut self) -> Result<()> {
         let source = &self.source;
         let mut distributions: Vec<Option<Arc<Distribution>>> = vec![None; source.layouts.len()];
         for (value, node) in source.body.values.iter() {
@@ -239,10 +240,10 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
             }
         }
         for op in source.body.walk(source.region) {
-            // What is copied is no value, but lies in threads all the same.
+            // A copied tile is not an SSA value, but its layout still assigns elements to threads.
             let StepKind::Program(Op::CopyView { buffer, layout, .. }) = source.body.ops[op].kind.step() else { continue };
             let (Some(info), Some(place)) = (source.attrs.buffers.get(*buffer), distributions.get_mut(layout.0 as usize)) else {
-                return Err(self.refuse(op, "names a buffer or layout that is not there"));
+                return Err(self.refuse(op, "names an undefined buffer or layout"));
             };
             let distribution =
                 Distribution::new(&source.layouts[*layout], info.offsets.len() as u32, source.layouts[*layout].warps());
@@ -258,7 +259,7 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
     }
     fn unsupported(&self, op: OpId, what: &str) -> Box<Diagnostic> {
         let name = self.source.body.ops[op].kind.mnemonic();
-        Diagnostic::unsupported("RUN073", format!("'{name}' {what} cannot be executed"))
+        Diagnostic::unsupported("RUN073", format!("'{name}' {what} is not supported"))
     }
 
     fn ty(&self, id: Id) -> &Type {
@@ -273,7 +274,7 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
     fn shape(&self, id: Id) -> Shape {
         Shape::from_slice(self.ty(id).shape())
     }
-    /// How a value lies in the threads.
+    /// Returns the distribution of a value over threads.
     fn distribution(&self, id: Id) -> &Arc<Distribution> {
         match self.ty(id).layout() {
             Some(layout) => self.distributions[layout.0 as usize].as_ref().expect("written out for every value"),
@@ -284,13 +285,13 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
         self.ty(id).layout().is_none()
     }
 
-    /// The slots of a value; a scalar is in every thread.
+    /// Returns the slots of a value. A scalar is replicated to every thread.
     fn slots(&self, id: Id, env: &Env<'_>) -> Tile {
         let tile = env.tile(id);
         if self.is_scalar(id) { Tile::splat(self.distribution(id).shape(), tile.elem, tile.first()) } else { tile.clone() }
     }
 
-    /// The slots of a value as those have it that another one lies in.
+    /// Returns the slots of a value. A scalar is replicated to the slots of `like`.
     fn registers_like(&self, id: Id, like: Id, env: &Env<'_>) -> Tile {
         if !self.is_scalar(id) {
             return self.slots(id, env);
@@ -299,7 +300,7 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
         Tile::splat(self.distribution(like).shape(), tile.elem, tile.first())
     }
 
-    /// A value as one tile, on which all threads that hold an element must agree.
+    /// Gathers a value into one tile. All threads that hold an element must agree on it.
     fn gathered(&self, id: Id, env: &Env<'_>) -> Result<Tile> {
         let tile = env.tile(id);
         if self.is_scalar(id) {
@@ -310,7 +311,7 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
             .map_err(|element| Diagnostic::invalid("RUN074", format!("threads hold different values of element {element} of {id}")))
     }
 
-    /// The slots of a gathered tile.
+    /// Distributes a gathered tile to slots.
     fn distribute(&self, id: Id, gathered: &Tile) -> Tile {
         if self.is_scalar(id) {
             gathered.with_shape(Shape::new())
@@ -319,7 +320,7 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
         }
     }
 
-    /// Slots as the value of an op's result: of a scalar one is kept, which all threads must have.
+    /// Converts slots to the value of an op's result. A scalar keeps one element, which all threads must agree on.
     fn settle(&self, id: Id, slots: Tile) -> Result<Tile> {
         let distribution = self.distribution(id);
         if self.is_scalar(id) {
@@ -332,7 +333,7 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
         match slots.count() {
             count if count == distribution.slots() => Ok(slots),
             1 => Ok(Tile::splat(distribution.shape(), slots.elem, slots.first())),
-            count => Err(Diagnostic::invalid("RUN072", format!("{id} gets {count} registers for {}", distribution.slots()))),
+            count => Err(Diagnostic::invalid("RUN072", format!("{id} has {count} registers instead of {}", distribution.slots()))),
         }
     }
 
@@ -359,7 +360,7 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
             Op::Core(core) => self.core(op, core, env),
             Op::Coordinate { .. } => match &self.plans[op.0 as usize] {
                 Plan::Computed(tile) => Ok(smallvec![Value::Tile(tile.clone())]),
-                _ => unreachable!("planned at the start"),
+                _ => unreachable!("planned in advance"),
             },
             Op::ConvertLayout { x, .. } => self.rename(op, *x, env),
             Op::LoadView { .. } | Op::StoreView { .. } => self.view_access(op, kind, env),
@@ -382,7 +383,7 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
         }
     }
 
-    /// Whether blocks may wait for each other, or show each other memory, so that they must run in turns.
+    /// Returns whether tile blocks may synchronise or observe each other's writes, so that they must run in turns.
     pub(crate) fn synchronises(&self) -> bool {
         use core_dialect::memory::MemoryOrdering::Weak;
         self.source.body.walk(self.source.region).into_iter().any(|op| match self.source.body.ops[op].kind.step() {
@@ -395,7 +396,7 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
         })
     }
 
-    /// What follows are the accesses of one execution of an op.
+    /// Begins one execution of an op. Later accesses belong to it.
     fn begin(&self, op: OpId, env: &mut Env<'_>) -> Result<()> {
         let Effects { buffers, completes, .. } = match self.source.body.ops[op].kind.step() {
             StepKind::Program(kind) => kind.effects(),
@@ -409,7 +410,7 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
         Ok(())
     }
 
-    /// What executing needs besides the values: computed when a block first asks.
+    /// Returns the hazard state. The first call of each CTA creates it.
     fn hazards<'e>(&self, env: &'e mut Env<'_>) -> &'e mut Hazards {
         let (warp_role, remote_arrivals) = (env.state.warp_role, std::mem::take(&mut env.state.remote_arrivals));
         let Source { placements, races, warp_roles, pipelines, .. } = &self.source;
@@ -419,7 +420,7 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
         hazards
     }
 
-    /// The threads of the warp_role that runs.
+    /// Returns the thread count of the current warp role.
     fn threads(&self, env: &Env<'_>) -> usize {
         match self.source.warp_roles.get(env.state.warp_role) {
             Some(warp_role) => warp_role.warps * 32,
@@ -427,7 +428,7 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
         }
     }
 
-    /// The number of the stage that a step of a pipeline means.
+    /// Returns the stage number that a pipeline op selects.
     fn pipeline_stage(&self, op: OpId, pipeline: usize, stage: Option<Id>, env: &mut Env<'_>) -> Result<usize> {
         let number = stage.map_or(0, |stage| env.tile(stage).first());
         let hazards = self.hazards(env);
@@ -436,7 +437,7 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
         }
         let depth = hazards.pipelines.depth(pipeline);
         let known = usize::try_from(number).ok().filter(|number| *number < depth);
-        known.ok_or_else(|| self.refuse(op, format!("selects stage {number} of pipeline{pipeline}, which has {depth}")))
+        known.ok_or_else(|| self.refuse(op, format!("selects stage {number} of pipeline{pipeline}, whose depth is {depth}")))
     }
 }
 
@@ -471,7 +472,7 @@ impl<O: Step> Program for DistributedProgram<'_, O> {
             return None;
         }
         let StepKind::WaitForPipeline { pipeline, stage, side, phase } = self.source.body.ops[op].kind.step() else { return None };
-        // A stage that there is not is refused when the op is executed.
+        // If the stage does not exist, executing the op reports the error.
         let stage = self.pipeline_stage(op, pipeline, stage, env).ok()?;
         let phase = env.tile(phase).first() & 1;
         let (parity, wanted) = match side {
@@ -481,15 +482,15 @@ impl<O: Step> Program for DistributedProgram<'_, O> {
         if self.hazards(env).pipelines.is_phase_complete(pipeline, stage, side, parity) {
             return None;
         }
-        let who =
-            self.source.warp_roles.get(env.state.warp_role).map_or("the block".into(), |role| format!("warp role '{}'", role.name));
+        let waiter =
+            self.source.warp_roles.get(env.state.warp_role).map_or("the CTA".into(), |role| format!("warp role '{}'", role.name));
         let name = self.source.body.ops[op].kind.mnemonic();
-        Some(format!("{who} waits in '{name}' until stage {stage} of pipeline{pipeline} is {wanted}, phase {phase}"))
+        Some(format!("{waiter} waits in '{name}' until stage {stage} of pipeline{pipeline} is {wanted}, phase {phase}"))
     }
     fn is_elementwise(&self, op: &O) -> bool {
         matches!(op.step(), StepKind::Program(Op::Core(core)) if exec_core::is_elementwise(core))
     }
-    /// Tiles are shown gathered; where threads disagree, as the slots they are in.
+    /// Displays tiles gathered. If threads disagree, it displays the raw slots.
     fn shown(&self, id: Id, value: &Value) -> Value {
         match value {
             Value::Tile(tile) if !self.is_scalar(id) && tile.count() == self.distribution(id).slots() => {
@@ -509,7 +510,7 @@ impl<O: Step> Program for DistributedProgram<'_, O> {
                 self.hazards(env).barrier();
                 Ok(Results::new())
             }
-            // Lanes of a warp run in step anyway.
+            // Lanes of a warp run in lockstep in this interpreter.
             StepKind::Barrier { threads: 32 } => Ok(Results::new()),
             StepKind::Barrier { threads } => Err(self.unsupported(op, &format!("of {threads} threads"))),
             StepKind::CommitCopies => {
@@ -540,7 +541,7 @@ impl<O: Step> Program for DistributedProgram<'_, O> {
                 self.hazards(env).arrive_at_pipeline(pipeline, stage, side, threads);
                 Ok(Results::new())
             }
-            StepKind::WarpRole { .. } => unreachable!("its body is run"),
+            StepKind::WarpRole { .. } => unreachable!("the interpreter runs its body"),
         }
     }
 }

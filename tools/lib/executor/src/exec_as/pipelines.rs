@@ -1,33 +1,34 @@
-//! Barriers of pipelines as the hardware has them: each counts arrivals of threads, and is in a phase of which waiters know the parity.
-//! What asynchronous copies fill a stage with arrives as late as it may: when somebody first waits for that stage.
+//! Pipeline barriers with the semantics of hardware mbarriers: each counts arrivals, and waiters test the parity of its phase. Data
+//! of asynchronous copies arrives as late as possible: when the first waiter passes the barrier.
 //!
-//! Where blocks of a cluster fill the stages together, each arrival is remote_arrivals to the others, with the tma_copies that it is about.
+//! If CTAs of a cluster fill stages together, each arrival is forwarded to the peers with its TMA copies.
 
 use super::in_flight::CopyChunk;
 
-/// Up to which event of each warp_role another knows that everything has happened.
+/// A vector clock: for each warp role, the last event that happens before the clock's owner. A missing entry means zero.
 pub(super) type VectorClock = Vec<u32>;
 
-/// A pipeline of a program.
+/// The static configuration of a pipeline.
 #[derive(Clone)]
 pub(crate) struct PipelineConfig {
     pub(crate) depth: usize,
-    /// Arrivals that complete a phase: of filled stages and of free ones.
+    /// Arrivals that complete a phase, for filled and for empty stages.
     pub(crate) counts: [u32; 2],
-    /// Whether what fills a stage are copies, and whether tma_copies, for which one thread asks.
+    /// Whether asynchronous copies fill a stage, and whether these are TMA copies, which one elected thread issues.
     pub(crate) copies: bool,
     pub(crate) tma_copies: bool,
-    /// Of either side whether one thread arrives, and whether it does so when its mmas are complete.
+    /// For each side, whether a single thread arrives.
     pub(crate) single_arrival: [bool; 2],
-    /// Whether one thread of each warp frees a stage for all of it.
+    /// Whether one thread per warp releases a stage.
     pub(crate) by_warps: bool,
+    /// For each side, whether the arrival is the completion of MMAs.
     pub(crate) mmas: [bool; 2],
-    /// Blocks that fill it together, and the buffers of which they do.
+    /// CTAs that fill the pipeline together, and the buffers that they multicast.
     pub(crate) blocks: u32,
     pub(crate) multicast: Vec<usize>,
 }
 
-/// What a block tells the others of its cluster: that so many of its threads arrived at a stage of a pipeline, which filled it with this.
+/// A message to the peer CTAs: `threads` threads arrived at a stage of a pipeline and filled it with `chunks`.
 #[derive(Clone)]
 pub(crate) struct RemoteArrival {
     pub(super) pipeline: usize,
@@ -37,7 +38,7 @@ pub(crate) struct RemoteArrival {
     pub(super) chunks: Vec<CopyChunk>,
 }
 
-/// Which of a stage's barriers.
+/// The two barriers of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BarrierSide {
     Full,
@@ -46,16 +47,16 @@ pub(crate) enum BarrierSide {
 
 #[derive(Default)]
 struct Barrier {
-    /// Phases that were completed.
+    /// Number of completed phases.
     completed: u64,
     arrived: u32,
-    /// Arrivals of this block's own threads, and of others.
+    /// Arrivals of this CTA's threads, and of other CTAs.
     own: u64,
     others: u64,
-    /// What those know who arrived in this phase, and in those before.
+    /// Merged clocks of the arrivals in the current phase, and in all completed phases.
     pending: VectorClock,
     vector_clock: VectorClock,
-    /// Copies that arrive with this phase, and that have arrived and nobody has looked for.
+    /// Copies attached to the current phase, and copies of completed phases that no waiter has picked up.
     expected: Vec<CopyChunk>,
     landing: Vec<CopyChunk>,
 }
@@ -81,7 +82,7 @@ impl Pipelines {
     pub(super) fn by_tma(&self, pipeline: usize) -> bool {
         self.configs[pipeline].tma_copies
     }
-    /// Whether blocks fill a pipeline together, and a buffer of it.
+    /// Returns whether several CTAs fill a pipeline, and whether they multicast a buffer.
     pub(super) fn is_cross_cta(&self, pipeline: usize) -> bool {
         self.configs[pipeline].blocks > 1
     }
@@ -96,12 +97,13 @@ impl Pipelines {
         &mut self.barriers[pipeline][stage][side as usize]
     }
 
-    /// Whether the phase of this parity is over. Before the first phase was one of the other parity.
+    /// Returns whether the phase of this parity is complete. A preceding phase of the opposite parity counts as complete at the
+    /// start.
     pub(super) fn is_phase_complete(&mut self, pipeline: usize, stage: usize, side: BarrierSide, parity: u64) -> bool {
         self.barrier(pipeline, stage, side).completed & 1 != parity & 1
     }
 
-    /// Threads arrive that know so much, with the copies that they have in flight.
+    /// Threads of this CTA arrive, with their vector clock and attached copies.
     pub(super) fn arrive(
         &mut self,
         pipeline: usize,
@@ -116,7 +118,8 @@ impl Pipelines {
         self.complete(pipeline, stage, side, threads, vector_clock, copies);
     }
 
-    /// Threads of another block do. What they fill this block has left as often as it was filled so before; else they may not.
+    /// Threads of another CTA arrive. A remote fill is valid only if this CTA has released the stage as often as it was filled
+    /// before.
     pub(super) fn remote_arrive(
         &mut self,
         RemoteArrival { pipeline, stage, side, threads, chunks }: RemoteArrival,
@@ -165,13 +168,13 @@ impl Pipelines {
         }
     }
 
-    /// What who waited gets to know, and the copies that are there now.
+    /// Returns the clock that a waiter merges and the copies that become visible.
     pub(super) fn take_completed(&mut self, pipeline: usize, stage: usize, side: BarrierSide) -> (VectorClock, Vec<CopyChunk>) {
         let barrier = self.barrier(pipeline, stage, side);
         (barrier.vector_clock.clone(), std::mem::take(&mut barrier.landing))
     }
 
-    /// Copies have copies_completed at this event of an warp_role.
+    /// Records the event of a warp role at which copies became visible.
     pub(super) fn copies_completed(&mut self, pipeline: usize, stage: usize, warp_role: usize, event: u32) {
         let vector_clock = &mut self.barrier(pipeline, stage, BarrierSide::Full).vector_clock;
         vector_clock[warp_role] = vector_clock[warp_role].max(event);
@@ -201,7 +204,7 @@ mod tests {
             multicast: Vec::new(),
         };
         let mut pipelines = Pipelines::new(&[by_threads]);
-        // A zero_init barrier: as if a phase of parity 1 were over.
+        // A newly initialised barrier behaves as if a phase of parity 1 were complete.
         assert!(
             pipelines.is_phase_complete(0, 1, BarrierSide::Empty, 1) && !pipelines.is_phase_complete(0, 1, BarrierSide::Empty, 0)
         );

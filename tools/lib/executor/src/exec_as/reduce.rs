@@ -1,4 +1,4 @@
-//! Reductions within threads and over lanes, and scans. All groups are combined at once, step by step.
+//! Reductions within threads and over lanes, and scans. Each step combines all groups at once.
 
 use super::{DistributedProgram, Plan, Step, combine};
 use crate::exec::combine::Body;
@@ -18,7 +18,7 @@ fn parts(kind: &Op) -> (&[Id], usize, Region) {
         Op::ReduceRegisters { operands, dim, body }
         | Op::ReduceLanes { operands, dim, body }
         | Op::Scan { operands, dim, body, .. } => (operands, *dim as usize, *body),
-        _ => unreachable!("called for reductions and scans only"),
+        _ => unreachable!("handles reductions and scans only"),
     }
 }
 
@@ -43,16 +43,18 @@ impl<O: Step> DistributedProgram<'_, O> {
     pub(super) fn plan_reduce(&self, op: OpId, kind: &Op) -> Result<Plan, String> {
         let (operands, dim, body) = parts(kind);
         let results = &self.source.body.ops[op].results;
-        let (Some(&x), Some(&result)) = (operands.first(), results.first()) else { return Err("combines nothing".into()) };
+        let (Some(&x), Some(&result)) = (operands.first(), results.first()) else {
+            return Err("has no operands or results".into());
+        };
         let (from, to) = (self.distribution(x), self.distribution(result));
         let odd = operands.iter().find(|id| self.distribution(**id).layout != from.layout || self.shape(**id) != self.shape(x));
         let odd = odd.or(results.iter().find(|id| self.distribution(**id).layout != to.layout));
         if let Some(odd) = odd {
-            return Err(format!("has {odd} in another layout than the others"));
+            return Err(format!("has {odd} in a layout that differs from the other operands"));
         }
         let arguments = self.source.body.blocks[self.source.body.block_of(body)].args.len();
         if results.len() != operands.len() || arguments != 2 * operands.len() || dim >= self.shape(x).len() {
-            return Err(format!("combines {} values along dimension {dim} to {}", operands.len(), results.len()));
+            return Err(format!("combines {} values along dimension {dim} into {}", operands.len(), results.len()));
         }
         let shape = self.shape(x);
         match kind {
@@ -69,21 +71,21 @@ impl<O: Step> DistributedProgram<'_, O> {
             Plan::Groups(groups) => self.reduce_registers(&tiles, groups, body, env)?,
             Plan::Exchange(exchange) => self.reduce_lanes(tiles, exchange, body, env)?,
             Plan::Lines(lines) => self.scan(&tiles, lines, matches!(kind, Op::Scan { reverse: true, .. }), body, env)?,
-            _ => unreachable!("planned at the start"),
+            _ => unreachable!("planned in advance"),
         };
         let ids = &self.source.body.ops[op].results;
         ids.iter().zip(results).map(|(id, tile)| Ok(Value::Tile(self.settle(*id, tile)?))).collect()
     }
 
-    /// Neighbouring registers in pairs, then neighbouring results; those with even numbers apart from those with odd ones where the
-    /// format says so.
+    /// Combines neighbouring registers pairwise, then neighbouring results. If the format requires it, even and odd registers are
+    /// reduced separately first.
     fn reduce_registers(&self, tiles: &[Tile], groups: &combine::Groups, body: Region, env: &mut Env<'_>) -> Result<Vec<Tile>> {
         let slots = || groups.slots.iter().map(|slot| *slot as usize);
         let mut all: Vec<Tile> = tiles.iter().map(|tile| pick(tile, slots())).collect();
         let apart = combining::evens_apart(combining::commutative(self.source.body, body));
         let mut size = groups.size;
         while size > 1 {
-            // Of four elements the first meets the third; of two, the second.
+            // With even and odd separated, the first of four elements meets the third; of two, the second.
             let distance = if apart && size > 2 { 2 } else { 1 };
             let firsts = |count: usize| (0..count).filter(|at| at / distance % 2 == 0);
             let sides = |tile: &Tile, far: usize| pick(tile, firsts(tile.count()).map(|at| at + far));
@@ -93,7 +95,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         Ok(all)
     }
 
-    /// Both lanes that meet compute the same: the value of the lower one is left.
+    /// Reduces over lanes. Both partners compute the same value; the lower lane's result is kept.
     fn reduce_lanes(&self, tiles: Vec<Tile>, exchange: &combine::Exchange, body: Region, env: &mut Env<'_>) -> Result<Vec<Tile>> {
         let mut all = tiles;
         for step in &exchange.steps {

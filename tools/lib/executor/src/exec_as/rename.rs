@@ -1,32 +1,32 @@
-//! Ops that move elements between slots: where each slot of the result takes its element from.
+//! Plans for ops that move elements between slots: for each result slot, the operand slot that it reads.
 //!
-//! Within a thread this is free and needs no instruction; within a warp lanes can exchange registers; nothing else can be done
-//! without memory, and a layout that asks for more is refused.
+//! Moving within a thread needs no instruction, and lanes of a warp can exchange registers by shuffles. Everything else needs
+//! memory, so a layout that requires it is an error.
 
 use super::distribution::Distribution;
 use core_dialect::core_ops::Core;
 use tileas::Route;
 use tileas::layout::{LANE_BITS, Strides};
 
-/// For each slot of the result the slot of the operand.
+/// Returns the operand slot for each slot of the result.
 pub(crate) fn plan(from: &Distribution, to: &Distribution, route: Route, source: impl Fn(u32) -> u32) -> Result<Vec<u32>, String> {
     (0..to.slots()).map(|slot| find(from, to.thread(slot), route, source(to.elements[slot])).map(|slot| slot as u32)).collect()
 }
 
 fn find(from: &Distribution, thread: usize, route: Route, element: u32) -> Result<usize, String> {
     let other = || {
-        // Of the lanes that hold the element any will do: they agree.
+        // All lanes that hold the element agree on its value, so the first one is used.
         let first = thread >> LANE_BITS << LANE_BITS;
         (first..first + (1 << LANE_BITS)).find_map(|thread| from.slot(thread, element))
     };
     match (from.slot(thread, element), route) {
         (Some(slot), _) => Ok(slot),
-        (None, Route::Registers) => Err(format!("would move element {element} between threads, to thread {thread}")),
-        (None, Route::Shuffle) => other().ok_or_else(|| format!("would move element {element} between warps, to thread {thread}")),
+        (None, Route::Registers) => Err(format!("needs element {element}, which thread {thread} does not hold")),
+        (None, Route::Shuffle) => other().ok_or_else(|| format!("needs element {element}, missing in the warp of thread {thread}")),
     }
 }
 
-/// The operand's element that each element of the result is.
+/// Returns a function from result elements to operand elements.
 pub(crate) fn source<'a>(core: &'a Core, from: &'a [u32], to: &'a [u32]) -> impl Fn(u32) -> u32 + 'a {
     let (source, target) = (Strides::of(from), Strides::of(to));
     move |element| match core {
@@ -40,7 +40,7 @@ pub(crate) fn source<'a>(core: &'a Core, from: &'a [u32], to: &'a [u32]) -> impl
     }
 }
 
-/// The first element of the slice of extents `slice` whose number along each dimension is `numbers`; none when it is outside.
+/// Returns the first element of a slice of the given extents at the given slice index; `None` outside the tile.
 pub(crate) fn slice_start(gathered: &[u32], slice: &[u32], numbers: &[u64]) -> Option<u32> {
     let strides = Strides::of(gathered);
     let start = |dim: usize| {
@@ -50,7 +50,7 @@ pub(crate) fn slice_start(gathered: &[u32], slice: &[u32], numbers: &[u64]) -> O
     (0..gathered.len()).map(start).sum()
 }
 
-/// The element of the gathered that an element of a slice is, without where the slice starts.
+/// Maps an element of a slice to the complete tile, relative to the slice's start.
 pub(crate) fn in_whole(gathered: &[u32], slice: &[u32], element: u32) -> u32 {
     let (outer, inner) = (Strides::of(gathered), Strides::of(slice));
     (0..slice.len()).map(|dim| inner.coordinate(element, dim) << outer.shift[dim]).sum()
@@ -82,11 +82,11 @@ mod tests {
     fn a_shuffle_stays_in_the_warp() {
         let from = distribution(&[1], [2, 4, 8, 16, 32], &[64], 7);
         let to = distribution(&[1], [2, 4, 8, 16, 64], &[32], 7);
-        assert!(plan(&from, &to, Route::Shuffle, |element| element).unwrap_err().contains("between warps"));
+        assert!(plan(&from, &to, Route::Shuffle, |element| element).unwrap_err().contains("missing in the warp"));
     }
 
     #[test]
-    fn slices_lie_inside() {
+    fn slices_are_in_bounds() {
         assert_eq!(slice_start(&[8, 16], &[2, 4], &[3, 2]), Some(6 * 16 + 8));
         assert_eq!(slice_start(&[8, 16], &[2, 4], &[4, 0]), None);
         assert_eq!(in_whole(&[8, 16], &[2, 4], 5), 17);

@@ -1,4 +1,4 @@
-//! Buffers in the shared memory of a block, and the ops that access them.
+//! Buffers in the shared memory and tensor memory of a CTA, and the ops that access them.
 
 use super::access_runs::AccessRuns;
 use super::distribution::Distribution;
@@ -17,15 +17,15 @@ use tileas::layout::{LANE_BITS, solve};
 use tileas::tensor_memory::{self, TmemSlice};
 use tileas::{Buffer, BufferInfo, CopyAtom, Op, Space};
 
-/// Where a buffer lies in the block's memory.
+/// The placement of a buffer in the CTA's memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BufferPlacement {
     pub(crate) base: usize,
-    /// Of one slot of the ring.
+    /// Bytes of one stage of the multi-stage buffer.
     pub(crate) bytes: usize,
     pub(crate) depth: usize,
     pub(crate) space: Space,
-    /// Where the half is that the other block of a pair has of it: what that brings for mmas is here, too.
+    /// Address of the peer CTA's half, for a buffer of a CTA pair. Its MMA operands are mirrored here.
     pub(crate) other: usize,
 }
 
@@ -35,12 +35,12 @@ impl BufferPlacement {
     }
 }
 
-/// Bytes of one element in a buffer.
+/// Returns the bytes of one element in a buffer.
 pub(super) fn bytes(elem: Elem) -> usize {
     elem.bytes() as usize
 }
 
-/// Buffers one after the other, each in memory of its own.
+/// Places buffers one after another, without overlap.
 pub(crate) fn separate_placements<'a>(buffers: impl Iterator<Item = &'a BufferInfo>) -> Vec<BufferPlacement> {
     let mut base = 0;
     let place = |info: &BufferInfo| {
@@ -51,7 +51,7 @@ pub(crate) fn separate_placements<'a>(buffers: impl Iterator<Item = &'a BufferIn
     buffers.map(place).collect()
 }
 
-/// Bytes of a slot of a buffer. Tensor memory counts as such, column by column.
+/// Returns the bytes of one stage of a buffer. Tensor memory is modelled as bytes, column by column.
 pub(crate) fn stage_bytes(info: &BufferInfo) -> usize {
     match info.space {
         Space::Shared => info.bytes() as usize,
@@ -59,15 +59,15 @@ pub(crate) fn stage_bytes(info: &BufferInfo) -> usize {
     }
 }
 
-/// Bytes of a column of tensor memory.
+/// Bytes per TMEM column.
 pub(crate) const COLUMN: usize = (tensor_memory::LANES * tensor_memory::WORD) as usize;
 
-/// Warps that reach all lanes of tensor memory.
+/// Number of warps that together reach all TMEM lanes.
 const WARPS_OF_LANES: usize = 4;
-/// Elements of one buffer.
+/// Limit on the elements of one buffer, as a power of two.
 const MOST_ELEMENTS: u32 = 24;
 
-/// The offset of each element, in elements.
+/// Returns the offset of each element, in elements.
 pub(super) fn offsets(info: &BufferInfo) -> Result<Vec<u32>> {
     let bits = info.shape.iter().map(|extent| extent.trailing_zeros()).sum::<u32>();
     if bits > MOST_ELEMENTS {
@@ -81,24 +81,24 @@ pub(super) fn offsets(info: &BufferInfo) -> Result<Vec<u32>> {
         }),
     };
     let units: Option<Vec<u32>> = (0..bits).map(|bit| unit(1 << bit)).collect();
-    let units = units.ok_or_else(|| Diagnostic::invalid("RUN076", "a buffer that does not give every element one offset"))?;
+    let units = units.ok_or_else(|| Diagnostic::invalid("RUN076", "a buffer that does not map every element to one offset"))?;
     Ok((0..1u32 << bits).map(|element| tileas::layout::apply(&units, element)).collect())
 }
 
-/// The shared memory of a block.
+/// The shared memory of a CTA.
 pub(crate) struct SharedMemory {
     placements: Vec<BufferPlacement>,
-    /// Of each buffer the slot that the op being executed means.
+    /// For each buffer, the stage that the current op selects.
     stages: Vec<usize>,
-    /// Whether what is read and copied is what the other block of a pair has.
+    /// Whether accesses go to the peer CTA's half of a buffer.
     other: bool,
     data: Vec<u8>,
-    /// For each byte the buffer through which it was written, counted from 1; 0 for none.
+    /// For each byte, the buffer through which it was last written, counted from 1; 0 means never.
     owners: Vec<u16>,
-    /// Empty where races do not matter.
+    /// Empty if the hazard checker is inactive.
     marks: Vec<MarkNumber>,
     table: MarkTable,
-    /// For each byte the warp_role that wrote it and has not fenced it since, counted from 1; empty likewise.
+    /// For each byte, the warp role that wrote it without a fence since, counted from 1. Empty if the hazard checker is inactive.
     unfenced: Vec<u8>,
 }
 
@@ -114,13 +114,13 @@ impl SharedMemory {
     pub(super) fn select(&mut self, buffer: usize, stage: u64) -> Result<(), String> {
         let depth = self.placements[buffer].depth;
         if stage >= depth as u64 {
-            return Err(format!("selects stage {stage} of buffer{buffer}, which has {depth}"));
+            return Err(format!("selects stage {stage} of buffer{buffer}, whose depth is {depth}"));
         }
         self.stages[buffer] = stage as usize;
         Ok(())
     }
 
-    /// Where a byte of a buffer lies, in the slot that the op being executed means.
+    /// Returns the address of a byte in the stage that the current op selects.
     pub(super) fn start(&self, buffer: usize, byte: usize, length: usize) -> Result<usize, Fault> {
         let place = self.placements[buffer];
         if byte + length > place.bytes {
@@ -130,12 +130,12 @@ impl SharedMemory {
         Ok(base + self.stages[buffer] * place.bytes + byte)
     }
 
-    /// What is read and copied from here on is in this block, or the half that the other one of a pair has.
+    /// Selects whether later accesses go to this CTA's half or to the peer's half.
     pub(super) fn look_at(&mut self, other: bool) {
         self.other = other;
     }
 
-    /// Whether mmas read a buffer by another proxy than threads write it.
+    /// Returns whether MMAs read the buffer through another proxy than the threads that write it.
     pub(super) fn needs_fences(&self, buffer: usize) -> bool {
         self.placements[buffer].space == Space::Shared
     }
@@ -159,7 +159,7 @@ impl SharedMemory {
         self.table.computed()
     }
 
-    /// Drops the marks that no byte has any more, where there are many.
+    /// Removes unused marks if the table is full.
     pub(super) fn compact_marks(&mut self) {
         if self.table.is_full() {
             self.table.compact(std::iter::once(&mut self.marks[..]));
@@ -178,9 +178,9 @@ impl SharedMemory {
         self.visit(start, out.len(), warp, false, clock)?;
         let own = buffer as u16 + 1;
         let owners = &self.owners[start..start + out.len()];
-        // All bytes are compared first, which is much faster than a search for the first.
+        // A branchless comparison of all bytes is much faster than a search for the first difference.
         if owners.iter().fold(0, |others, owner| others | (owner ^ own)) != 0 {
-            let i = owners.iter().position(|owner| *owner != own).expect("one of them is another's");
+            let i = owners.iter().position(|owner| *owner != own).expect("at least one byte has another owner");
             let byte = byte + i;
             return Err(match owners[i] {
                 0 => Fault::Unwritten { byte },
@@ -191,7 +191,7 @@ impl SharedMemory {
         Ok(())
     }
 
-    /// What was copied is there; that it may be was found when it was sent.
+    /// A copied chunk arrives. The hazard check already happened when the copy was issued.
     pub(super) fn arrive(&mut self, chunk: &CopyChunk, clock: &HazardClock) {
         let (start, length) = (chunk.start, chunk.data.len());
         let _ = self.visit(start, length, chunk.warp, true, clock);
@@ -228,21 +228,21 @@ impl SharedMemory {
     }
 }
 
-/// One execution of an access to a buffer by all threads.
+/// One execution of a buffer access by all threads.
 struct Exchange<'a> {
     op: OpId,
     buffer: Buffer,
     tile: Id,
     distribution: &'a Distribution,
-    /// For each slot its byte in the buffer.
+    /// The buffer offset of each slot.
     placements: Vec<usize>,
-    /// Bytes of an element.
+    /// Bytes per element.
     size: usize,
-    /// Registers that one instruction moves.
+    /// Registers per instruction.
     width: usize,
 }
 
-/// The elements as a buffer has them, where four-bit ones take a byte each.
+/// Returns the elements in buffer format, where 4-bit elements occupy a byte each.
 pub(super) fn buffer_bytes(slots: &Tile) -> Vec<u8> {
     if let Lanes::W8(words) = slots.lanes() { words.clone() } else { to_bytes(slots) }
 }
@@ -308,11 +308,11 @@ impl<O: Step> DistributedProgram<'_, O> {
                 self.join(&exchange);
                 Ok(Results::new())
             }
-            _ => unreachable!("called for accesses to buffers only"),
+            _ => unreachable!("handles buffer accesses only"),
         }
     }
 
-    /// Keeps where an access was found to be right, for the next execution of its op.
+    /// Caches the byte runs of a verified access for later executions of its op.
     fn join(&self, exchange: &Exchange<'_>) {
         let Exchange { op, tile, distribution, ref placements, size, width, .. } = *exchange;
         let stores = self.source.body.ops[op].results.first() != Some(&tile);
@@ -321,7 +321,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         self.access_runs[op.0 as usize][0].get_or_init(|| AccessRuns::new(accesses, placements.len(), size));
     }
 
-    /// None where the op is executed for the first time, or at fault.
+    /// Loads with cached runs. Returns `None` at the first execution or on a fault.
     fn load_joined(&self, op: OpId, buffer: Buffer, env: &mut Env<'_>) -> Option<Vec<u8>> {
         let runs = self.access_runs[op.0 as usize][0].get()?;
         runs.read(buffer.0 as usize, self.hazards(env)).ok()
@@ -332,18 +332,18 @@ impl<O: Step> DistributedProgram<'_, O> {
         self.one(op, Tile::new(self.distribution(result).shape(), elem, buffer_lanes(elem, data)))
     }
 
-    /// Whether the access was computed: not where the op is executed for the first time, or at fault.
+    /// Stores with cached runs. Returns false at the first execution or on a fault.
     fn store_joined(&self, op: OpId, buffer: Buffer, slots: &Tile, env: &mut Env<'_>) -> bool {
         let Some(runs) = self.access_runs[op.0 as usize][0].get() else { return false };
         runs.write(buffer.0 as usize, &buffer_bytes(slots), self.hazards(env)).is_ok()
     }
 
-    /// Each thread multiplies what it has of the rows of accumulators in tensor memory, or zeros, by the factors that it has for them.
+    /// Scales accumulator rows in tensor memory, or zeros. Each thread multiplies its elements of a row by its factor for that row.
     pub(super) fn tmem_scale(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
-        let Op::TmemScale { by, buffer, zero_init, atom, .. } = kind else { unreachable!("called for scaled accumulators only") };
+        let Op::TmemScale { by, buffer, zero_init, atom, .. } = kind else { unreachable!("handles scaled accumulators only") };
         self.begin(op, env)?;
         let zero_init = env.tile(*zero_init).is_true();
-        let missing = || self.refuse(op, format!("finds no rows of {buffer} by '{}'", atom.0.name));
+        let missing = || self.refuse(op, format!("finds no rows of {buffer} for '{}'", atom.0.name));
         let info = self.source.attrs.buffers.get(*buffer).ok_or_else(missing)?;
         let (rows, offsets) = (self.distribution(*by), &self.offsets[buffer.0 as usize]);
         let (gathered, _) = atom.0.whole_and_rows(info, rows.layout.warp.len()).ok_or_else(missing)?;
@@ -357,7 +357,7 @@ impl<O: Step> DistributedProgram<'_, O> {
             let (element, warp) = (distribution.elements[slot], distribution.warp(slot));
             let lane = info.spot(element).ok_or_else(missing)?.lane as usize;
             if lane >> LANE_BITS != (warp + first) % WARPS_OF_LANES {
-                return Err(self.refuse(op, format!("has a warp reach lane {lane} of tensor memory that is another one's")));
+                return Err(self.refuse(op, format!("accesses lane {lane} of tensor memory from a warp that cannot reach it")));
             }
             let factor = rows.slot(distribution.thread(slot), element >> column_bits).ok_or_else(missing)?;
             let (at, mut data) = (offsets[element as usize] as usize * size, [0; 4]);
@@ -372,9 +372,9 @@ impl<O: Step> DistributedProgram<'_, O> {
         Ok(Results::new())
     }
 
-    /// The elements of a buffer in tensor memory that the slots of a tile are; each is in a lane that its warp reaches.
+    /// Returns the TMEM buffer elements that the slots of a tile hold. Each must be in a lane that its warp reaches.
     fn of_lanes(&self, op: OpId, tile: Id, buffer: Buffer, from: u32, env: &Env<'_>) -> Result<std::vec::IntoIter<u64>> {
-        let missing = || self.refuse(op, format!("finds no such part of {buffer}"));
+        let missing = || self.refuse(op, format!("names a part of {buffer} that does not exist"));
         let info = self.source.attrs.buffers.get(buffer).ok_or_else(missing)?;
         let part = TmemSlice::of(&info.shape, self.ty(tile).shape(), from).ok_or_else(missing)?;
         let first = self.source.warp_roles.get(env.state.warp_role).map_or(0, |warp_role| warp_role.first_warp);
@@ -385,14 +385,13 @@ impl<O: Step> DistributedProgram<'_, O> {
             let reached = (distribution.warp(slot) + first) % WARPS_OF_LANES;
             match lane >> LANE_BITS == reached {
                 true => Ok(u64::from(element)),
-                false => Err(self.refuse(op, format!("has a warp reach lane {lane} of tensor memory that is another one's"))),
+                false => Err(self.refuse(op, format!("accesses lane {lane} of tensor memory from a warp that cannot reach it"))),
             }
         };
         Ok((0..distribution.slots()).map(element).collect::<Result<Vec<u64>>>()?.into_iter())
     }
 
-    /// Registers that one instruction moves.
-    /// Of an access to a buffer; the registers of matrices each have placements of their own.
+    /// Returns the registers per instruction of a buffer access. For `ldmatrix` atoms, each register has its own address.
     fn width_of(&self, op: OpId, atom: CopyAtom, buffer: Buffer, tile: Id) -> Result<usize> {
         let distribution = self.distribution(tile);
         let checked = match atom {
@@ -407,7 +406,7 @@ impl<O: Step> DistributedProgram<'_, O> {
     pub(super) fn width(&self, op: OpId, atom: CopyAtom) -> Result<usize> {
         match atom {
             CopyAtom::Vector { vector_bits } if vector_bits <= 7 => Ok(1 << vector_bits),
-            _ => Err(self.unsupported(op, "by this atom")),
+            _ => Err(self.unsupported(op, "with this atom")),
         }
     }
 
@@ -415,7 +414,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         &self.source.attrs.buffers[buffer]
     }
 
-    /// An access to a buffer, of a tile whose slots go to the given elements.
+    /// Prepares a buffer access of a tile whose slots map to the given elements.
     fn exchange(
         &self,
         op: OpId,
@@ -424,59 +423,63 @@ impl<O: Step> DistributedProgram<'_, O> {
         elements: impl Iterator<Item = u64>,
         width: usize,
     ) -> Result<Exchange<'_>> {
-        let missing = || self.refuse(op, format!("names {buffer}, which the function does not have"));
+        let missing = || self.refuse(op, format!("names {buffer}, which the function does not define"));
         let offsets = self.offsets.get(buffer.0 as usize).ok_or_else(missing)?;
         let (distribution, size) = (&**self.distribution(tile), bytes(self.info(buffer).elem));
         let place = |element: u64| {
             let offset = usize::try_from(element).ok().and_then(|element| offsets.get(element));
-            let outside = || self.refuse(op, format!("goes to element {element} of {buffer}, which has {}", offsets.len()));
+            let outside = || self.refuse(op, format!("accesses element {element} of {buffer}, whose size is {}", offsets.len()));
             Ok(*offset.ok_or_else(outside)? as usize * size)
         };
         let placements = elements.map(place).collect::<Result<Vec<usize>>>()?;
         if bytes(self.elem(tile)) != size {
-            return Err(self.refuse(op, format!("moves {} bytes where {buffer} has {size}", bytes(self.elem(tile)))));
+            return Err(
+                self.refuse(op, format!("moves {}-byte elements, but those of {buffer} have {size}", bytes(self.elem(tile))))
+            );
         }
         if placements.len() != distribution.slots() || !distribution.registers.is_multiple_of(width) {
-            return Err(self
-                .refuse(op, format!("moves {} registers to {} offsets, {width} at once", distribution.slots(), placements.len())));
+            return Err(self.refuse(
+                op,
+                format!("moves {} registers to {} offsets, {width} per instruction", distribution.slots(), placements.len()),
+            ));
         }
         Ok(Exchange { op, buffer, tile, distribution, placements, size, width })
     }
 
-    /// The registers of a vector are neighbours, and its address a multiple of its size.
+    /// Checks that the registers of a vector are contiguous and that its address is aligned to its size.
     fn check_vector(&self, exchange: &Exchange<'_>, first: usize) -> Result<()> {
         let Exchange { op, buffer, size, width, .. } = *exchange;
         let placements = &exchange.placements[first..first + width];
         if let Some(i) = (1..width).find(|i| placements[*i] != placements[0] + i * size) {
             let (first, other) = (placements[0], placements[i]);
-            return Err(self.refuse(op, format!("takes bytes {first} and {other} of {buffer} as neighbours")));
+            return Err(self.refuse(op, format!("treats bytes {first} and {other} of {buffer} as adjacent")));
         }
         let address = self.source.placements[buffer.0 as usize].base + placements[0];
         if !address.is_multiple_of(size * width) {
-            return Err(self.refuse(op, format!("takes {} bytes at {address} of shared memory", size * width)));
+            return Err(self.refuse(op, format!("accesses {} bytes at misaligned shared address {address}", size * width)));
         }
         Ok(())
     }
 
-    /// The registers and lanes are those that `ldmatrix` fills: rows of 16 bytes, four bytes in a register, four lanes in a row and
-    /// eight rows; or, transposed, the rows along registers and lanes, and what is in a row along the other lanes. Transposed bytes
-    /// move in pairs, and which of a pair it is, a register bit says.
+    /// Checks the registers and lanes against the fragment of `ldmatrix`: eight rows of 16 bytes, four bytes per register, four
+    /// lanes per row. Transposed, rows run along registers and lanes, and a row's elements run along the other lanes. Transposed
+    /// bytes move in pairs, and a register bit selects the byte of a pair.
     fn check_matrices(&self, buffer: Buffer, distribution: &Distribution, trans: bool) -> Result<(), String> {
-        let offsets = self.offsets.get(buffer.0 as usize).ok_or("names a buffer that the function does not have")?;
+        let offsets = self.offsets.get(buffer.0 as usize).ok_or("names a buffer that the function does not define")?;
         let size = bytes(self.info(buffer).elem);
         let place = |basis: &u32| offsets.get(*basis as usize).map_or(usize::MAX, |offset| *offset as usize * size);
         let layout = &distribution.layout;
         let mut registers: Vec<usize> = layout.register.iter().map(place).collect();
         let mut unit = size;
         if trans && size == 1 {
-            // The four bytes of a word have the lowest register bits, the pairs come from two words that are loaded together.
+            // The lowest register bits select the byte of a word. The pairs come from two words that one instruction loads.
             let pair = (2..4).find(|bit| registers.get(*bit) == Some(&1));
-            registers.remove(pair.ok_or_else(|| format!("takes no pairs of bytes of {buffer}"))?);
+            registers.remove(pair.ok_or_else(|| format!("does not read pairs of bytes of {buffer}"))?);
             unit = 2;
         }
         let packed = (4 / unit.clamp(1, 4)).ilog2() as usize;
         if registers.len() < packed || trans && unit != 2 {
-            return Err(format!("takes matrices of {size}-byte elements by {} registers", distribution.registers));
+            return Err(format!("reads matrices of {size}-byte elements with {} registers", distribution.registers));
         }
         let others = registers.split_off(packed);
         let along: Vec<usize> = registers.into_iter().chain(layout.lane[..2].iter().map(place)).collect();
@@ -486,17 +489,17 @@ impl<O: Step> DistributedProgram<'_, O> {
         let others = rows.into_iter().chain(others).chain(layout.warp.iter().map(place));
         let base = self.source.placements[buffer.0 as usize].base;
         if !neighbours || others.chain([base]).any(|place| !place.is_multiple_of(16)) {
-            return Err(format!("takes rows of {buffer} that are not 16 bytes side by side at a multiple of 16"));
+            return Err(format!("reads rows of {buffer} that are not 16 contiguous, aligned bytes"));
         }
         Ok(())
     }
 
-    /// Transposed as bytes: a register has four rows, four lanes have sixteen, eight lanes eight bytes of each, and of two registers that
-    /// are loaded together the second has the other eight.
+    /// Checks the fragment of the byte-transposing `ldmatrix`. A register holds four rows, four lanes hold sixteen rows, and eight
+    /// lanes hold eight bytes of each row. The second of two registers loaded together holds the other eight bytes.
     fn check_byte_matrices(&self, buffer: Buffer, distribution: &Distribution) -> Result<(), String> {
-        let offsets = self.offsets.get(buffer.0 as usize).ok_or("names a buffer that the function does not have")?;
+        let offsets = self.offsets.get(buffer.0 as usize).ok_or("names a buffer that the function does not define")?;
         if bytes(self.info(buffer).elem) != 1 {
-            return Err(format!("takes the elements of {buffer} for bytes"));
+            return Err(format!("treats the elements of {buffer} as bytes"));
         }
         let layout = &distribution.layout;
         let place = |basis: &u32| offsets.get(*basis as usize).map_or(usize::MAX, |offset| *offset as usize);
@@ -506,7 +509,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         let rows = layout.register.iter().chain(&layout.lane[..2]).chain(&layout.warp).map(place).filter(|place| *place != 8);
         let base = self.source.placements[buffer.0 as usize].base;
         if !halves || !columns.eq([1, 2, 4]) || rows.chain([base]).any(|place| !place.is_multiple_of(16)) {
-            return Err(format!("takes rows of {buffer} that are not 16 bytes side by side at a multiple of 16"));
+            return Err(format!("reads rows of {buffer} that are not 16 contiguous, aligned bytes"));
         }
         Ok(())
     }
@@ -536,7 +539,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         self.loaded(op, exchange.tile, data)
     }
 
-    /// Where an op stands in the source, if that is known.
+    /// Returns the source location of an op as text, if it is known.
     fn position(&self, op: OpId) -> String {
         let position = self.source.debug.position(self.source.body.ops[op].loc);
         position.map_or(String::new(), |(file, line, column)| format!(" at {file}:{line}:{column}"))
@@ -546,12 +549,12 @@ impl<O: Step> DistributedProgram<'_, O> {
         let doing = if writes { "writes" } else { "reads" };
         let what = buffer.map_or("global memory".to_string(), |buffer| buffer.to_string());
         match fault {
-            Fault::Outside { byte, bytes } => self.refuse(op, format!("{doing} byte {byte} of {what}, which has {bytes}")),
+            Fault::Outside { byte, bytes } => self.refuse(op, format!("{doing} byte {byte} of {what}, whose size is {bytes}")),
             Fault::Unwritten { byte } => self.refuse(op, format!("reads byte {byte} of {what}, which was never written")),
             Fault::Foreign { byte, buffer } => {
-                self.refuse(op, format!("reads byte {byte} of {what}, which holds what buffer{buffer} was given"))
+                self.refuse(op, format!("reads byte {byte} of {what}, which holds data of buffer{buffer}"))
             }
-            Fault::Undeclared => self.refuse(op, format!("{doing} {what}, which its row of the table of effects does not say")),
+            Fault::Undeclared => self.refuse(op, format!("{doing} {what}, which its declared effects do not list")),
             Fault::InFlight { op: other } => {
                 let name = self.source.body.ops[other].kind.mnemonic();
                 let message = format!("{doing} bytes of {what} to which a '{name}'{} is in flight", self.position(other));
@@ -566,14 +569,14 @@ impl<O: Step> DistributedProgram<'_, O> {
                 let name = self.source.body.ops[op].kind.mnemonic();
                 Diagnostic::invalid(
                     "RUN079",
-                    format!("'{name}' reads in place bytes of {what} that were written without a fence since"),
+                    format!("'{name}' reads bytes of {what} that were written without a subsequent proxy fence"),
                 )
             }
             Fault::Race { op: other, writes: other_writes } => {
                 let (node, at) = (&self.source.body.ops[other], self.position(other));
                 let did = if other_writes { "wrote" } else { "read" };
                 let name = node.kind.mnemonic();
-                let message = format!("{doing} bytes of {what} that '{name}'{at} {did} in another warp, with no barrier between");
+                let message = format!("{doing} bytes of {what} that '{name}'{at} {did} in another warp without a barrier between");
                 Diagnostic::invalid("RUN077", format!("'{}' {message}", self.source.body.ops[op].kind.mnemonic()))
             }
         }

@@ -1,7 +1,7 @@
-//! Executes `.sched` programs: those of `.as`, in the memory that the scheduler has laid out and by the barriers it has placed.
+//! Executes `.sched` programs: `.as` ops with the memory placement and barriers that the scheduler chose.
 //!
-//! Before the last phase there are no barriers, and the threads run the program in step. Before phase `alloc` there are no
-//! addresses either, and each buffer has memory of its own.
+//! Before the last phase there are no barriers, and the threads run in lockstep. Before phase `alloc` there are no addresses, and
+//! buffers do not overlap.
 
 use crate::exec_as::{
     BarrierSide, BufferPlacement, COLUMN, PipelineConfig, Source, Step, StepKind, WarpRole, separate_placements, stage_bytes,
@@ -25,7 +25,7 @@ impl Step for Op {
             Op::PipelineCommit { pipeline, stage } => arrive(*pipeline, *stage, BarrierSide::Full),
             Op::PipelineRelease { pipeline, stage } => arrive(*pipeline, *stage, BarrierSide::Empty),
             Op::AsyncFence {} => StepKind::Fence,
-            // Memory is there as long as its region runs, and blocks print one after the other anyway.
+            // Allocations stay valid until their region ends, and tile blocks print one after another.
             Op::Free { .. } | Op::PrintLock {} | Op::PrintStage { .. } => StepKind::Nothing,
         }
     }
@@ -41,7 +41,7 @@ fn arrive<'a>(pipeline: Pipeline, stage: Option<Value>, side: BarrierSide) -> St
 pub(crate) fn source<'a>(module: &'a Module, function: &'a Function, phase: Phase, debug: &'a DebugInfo) -> Source<'a, Op> {
     let attrs = &function.attrs;
     let buffers = attrs.program.buffers.values();
-    // Tensor memory is as if it lay next_free shared memory.
+    // Tensor memory is mapped after shared memory.
     let tmem_base = (attrs.shared_bytes as usize).next_multiple_of(COLUMN);
     let mut placements: Vec<BufferPlacement> = match phase {
         Phase::Analysis => separate_placements(buffers),
@@ -77,8 +77,9 @@ pub(crate) fn source<'a>(module: &'a Module, function: &'a Function, phase: Phas
     }
 }
 
-/// The pipeline of a block. To who waits, bytes that another block brings are an arrival of that block. Of a product that a pair makes each
-/// block makes its own part, when the tma_copies of both are there and both have taken up the accumulators before, and both are told of either.
+/// Returns the configuration of a pipeline as seen by one CTA. Multicast bytes from a peer count as an arrival from it. In a
+/// CTA-pair MMA (`cta_group::2`), each CTA computes its half after both CTAs' operands have landed and both have loaded the
+/// previous accumulator. Both CTAs are signalled.
 fn pipeline_config(attrs: &FunctionAttrs, info: &PipelineInfo) -> PipelineConfig {
     let of_cta_pair = attrs.is_of_cta_pair(info);
     let blocks = if of_cta_pair { attrs.cooperating_ctas() } else { attrs.ctas_of(info) };

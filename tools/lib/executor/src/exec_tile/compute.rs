@@ -10,7 +10,7 @@ use numerics::arith::{Binary, Compare, Convert, Fma, Unary};
 use tileir::Op;
 use tileir::enums::ComparisonOrdering;
 
-/// What an element-wise op is in the shared vocabulary.
+/// An element-wise op, translated to the core dialect.
 pub(super) enum Elementwise {
     Unary(Unary, Id),
     Binary(Binary, Id, Id),
@@ -19,7 +19,7 @@ pub(super) enum Elementwise {
     Convert(Convert, Id),
     Select(Id, Id, Id),
     Offset(Id, Id),
-    /// The same bits under another type.
+    /// Reinterprets the bits as another type.
     Retype(Id),
 }
 
@@ -129,12 +129,12 @@ impl TileProgram<'_> {
         })
     }
 
-    /// Ops that move elements.
+    /// Executes ops that move elements.
     pub(super) fn reshaped(&self, op: OpId, kind: &Op, env: &Env<'_>) -> Result<Option<Tile>> {
         self.reshaped_of(op, kind, env, Tile::clone)
     }
 
-    /// The same of tiles that are computed from the operands.
+    /// Like `reshaped`, on tiles that `of` derives from the operands.
     pub(super) fn reshaped_of(&self, op: OpId, kind: &Op, env: &Env<'_>, of: impl Fn(&Tile) -> Tile) -> Result<Option<Tile>> {
         let result =
             |env: &Env<'_>, f: fn(&Tile, core_dialect::tile::Shape) -> Tile, x: &Id| f(&of(env.tile(*x)), self.result_type(op).0);
@@ -176,7 +176,7 @@ impl TileProgram<'_> {
             Op::MmaFScaled { lhs, rhs, acc, lhs_scale, rhs_scale } => {
                 mma::scaled_mma(env.tile(lhs), env.tile(rhs), env.tile(acc), env.tile(lhs_scale), env.tile(rhs_scale))
             }
-            _ => unreachable!("called for MMA ops only"),
+            _ => unreachable!("handles MMA ops only"),
         }
     }
 }

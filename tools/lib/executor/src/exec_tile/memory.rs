@@ -1,4 +1,4 @@
-//! Ops that access memory or the world outside: loads, stores, atomics, tokens, allocation.
+//! Ops with memory effects: loads, stores, atomics, tokens and allocations.
 
 use super::{TileProgram, tile};
 use crate::exec::access::{self, Manner, Request};
@@ -15,7 +15,7 @@ use smallvec::smallvec;
 use tileir::{Attribute, Op};
 
 impl TileProgram<'_> {
-    /// None when the op is not one of these.
+    /// Executes a memory op. Returns `None` for other ops.
     pub(super) fn memory_op(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Option<Results>> {
         if let Some((request, manner)) = self.request(op, kind, env) {
             return access::perform(request, manner, env).map(Some);
@@ -26,12 +26,12 @@ impl TileProgram<'_> {
                 let tokens: Vec<_> = tokens.iter().map(|id| env.token(Some(*id))).collect();
                 smallvec![Value::Token(env.world.join(&tokens))]
             }
-            // One grid runs at a time, and an address is the same memory under every pointer: there is nothing to wait for.
+            // One grid runs at a time, and every pointer to an address refers to the same memory. There is nothing to wait for.
             Op::GdcWaitTko { token } | Op::GdcLaunchDependentsTko { token } => smallvec![Value::Token(env.token(*token))],
             Op::MemoryFenceAliasTko { token } => smallvec![Value::Token(env.token(Some(*token)))],
             Op::Alloca { num_elem, alignment, .. } => {
                 let (_, elem) = self.result_type(op);
-                let Elem::Ptr { pointee, .. } = elem else { unreachable!("the verifier holds that the result is a pointer") };
+                let Elem::Ptr { pointee, .. } = elem else { unreachable!("the verifier guarantees that the result is a pointer") };
                 let bytes = (*num_elem as u64).saturating_mul(memory_bits(pointee).into()).div_ceil(8);
                 let address = env.world.allocate(bytes, *alignment as u64)?;
                 return tile(Tile::scalar(elem, address)).map(Some);
@@ -40,7 +40,7 @@ impl TileProgram<'_> {
         }))
     }
 
-    /// The access that an op makes.
+    /// Returns the memory access of an op.
     pub(super) fn request<'a>(&self, op: OpId, kind: &'a Op, env: &Env<'_>) -> Option<(Request<'a>, Manner)> {
         let get = |id: &Id| env.tile(*id).clone();
         let some = |id: &Option<Id>| id.map(|id| env.tile(id).clone());
@@ -76,7 +76,7 @@ impl TileProgram<'_> {
                 let request = Request::ReduceView { tile: get(value), view, index, in_bounds: inbounds, mode: *mode };
                 (request, manner(token, memory_ordering, Some(*memory_scope)))
             }
-            // Of the only copy there is, every reduction is the copy itself.
+            // The interpreter models one device, so a multicast reduction over devices is a plain load.
             Op::MultimemLoadReduceViewTko { memory_ordering, memory_scope, inbounds, view, index, token, .. } => {
                 let request = Request::LoadView { view: env.view(*view), index: all(index), in_bounds: inbounds };
                 (request, manner(token, memory_ordering, *memory_scope))

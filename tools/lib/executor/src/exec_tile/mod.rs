@@ -1,4 +1,4 @@
-//! Executes Tile IR as its author wrote it: the definition of what a program means.
+//! Executes Tile IR directly. This is the reference semantics of a program.
 
 mod compute;
 mod memory;
@@ -26,11 +26,11 @@ pub(crate) struct TileProgram<'a> {
     module: &'a Module,
     pub(crate) function: &'a Function,
     debug: &'a DebugInfo,
-    /// The constants of the function, made once.
+    /// The function's constants, converted once.
     constants: Vec<Option<Tile>>,
     /// Addresses of the module's globals, by name.
     globals: BTreeMap<String, u64>,
-    /// The assumptions that only strides of tensor views depend on.
+    /// The `assume` ops whose results only strides of tensor views use.
     of_strides: BTreeSet<OpId>,
 }
 
@@ -58,7 +58,7 @@ impl<'a> TileProgram<'a> {
         })
     }
 
-    /// Whether blocks may wait for each other, or show each other memory, so that they must run in turns.
+    /// Returns whether tile blocks may synchronise or observe each other's writes, so that they must run in turns.
     pub(crate) fn synchronises(&self) -> bool {
         use core_dialect::memory::MemoryOrdering::Weak;
         self.function.body.walk(self.function.region).into_iter().any(|op| match &self.function.body.ops[op].kind {
@@ -86,13 +86,13 @@ impl<'a> TileProgram<'a> {
         (shape.iter().map(|dim| *dim as u32).collect(), elem(element))
     }
 
-    /// Shape and element type of an op's only tile result.
+    /// Returns the shape and element type of an op's only tile result.
     fn result_type(&self, op: OpId) -> (Shape, Elem) {
         self.tile_type(*self.function.body.ty(self.function.body.result(op)))
     }
 }
 
-/// A pointer of Tile IR does not say where it points.
+/// Converts an element type. Tile IR pointers have no address space.
 pub(crate) fn elem(element: Element) -> Elem {
     match element {
         Element::Scalar(scalar) => Elem::Scalar(scalar),
@@ -163,7 +163,7 @@ impl TileProgram<'_> {
             return tile(result);
         }
         match kind {
-            Op::Constant { .. } => tile(self.constants[op.0 as usize].clone().expect("computed at the start")),
+            Op::Constant { .. } => tile(self.constants[op.0 as usize].clone().expect("computed in advance")),
             Op::MmaF { .. } | Op::MmaI { .. } | Op::MmaFScaled { .. } => tile(self.mma(kind, env)),
             Op::Reduce { dim, operands, body, .. } => {
                 let (combined, dim) = (|| FoldBody { program: self, region: *body }, *dim as usize);
@@ -189,7 +189,7 @@ impl TileProgram<'_> {
                 let name = self.module.string(name.0);
                 match self.globals.get(name) {
                     Some(address) => tile(Tile::scalar(elem, *address)),
-                    None => Err(Diagnostic::invalid("RUN030", format!("no global is called '{name}'"))),
+                    None => Err(Diagnostic::invalid("RUN030", format!("no global is named '{name}'"))),
                 }
             }
             Op::Assume { value, .. } if self.of_strides.contains(&op) => Ok(smallvec![env.value(*value).clone()]),
@@ -206,13 +206,13 @@ impl TileProgram<'_> {
             | Op::GetIndexSpaceShape { .. } => self.view_op(op, kind, env),
             _ => self.memory_op(op, kind, env)?.ok_or_else(|| {
                 let name = kind.mnemonic();
-                Diagnostic::unsupported("RUN031", format!("'{name}' cannot be executed"))
+                Diagnostic::unsupported("RUN031", format!("'{name}' is not supported"))
             }),
         }
     }
 }
 
-/// The type that integer constants for shapes and indices have.
+/// Returns an integer of the type that shapes and indices have.
 fn integer(ty: &Type, value: i64) -> Tile {
     let scalar = ty.tile().and_then(|(element, _)| element.scalar()).unwrap_or(Scalar::I64);
     Tile::scalar(Elem::Scalar(scalar), value as u64 & scalar.mask())

@@ -1,4 +1,4 @@
-//! Assumptions about strides of Tile IR, which are checked where the tensor view is made.
+//! Deferred checks of `assume` ops on strides; see [`stride_assumptions`].
 
 use super::{TileProgram, memory};
 use crate::check::stride_assumptions::{self, Use};
@@ -19,13 +19,13 @@ fn uses(op: &Op) -> Use<'_> {
     }
 }
 
-/// The assumptions that only strides depend on.
+/// Returns the `assume` ops whose results only strides use.
 pub(super) fn assumptions(body: &Body<Op, TypeId>) -> BTreeSet<OpId> {
     stride_assumptions::assumptions(body, uses)
 }
 
 impl TileProgram<'_> {
-    /// Reports the assumptions about strides of dimensions with more than one element.
+    /// Reports violated assumptions about strides of dimensions with more than one element.
     pub(super) fn check_strides(&self, op: OpId, strides: &[Id], sizes: &[i64], env: &mut Env<'_>) {
         if self.of_strides.is_empty() || !env.world.checks(Check::Assume) {
             return;

@@ -1,7 +1,7 @@
-//! Follows elements that no load determines: those outside the tensor of a view without padding, or masked out of a load without one.
+//! Tracks elements that a load without padding leaves undetermined, because they are outside the tensor or masked out.
 //!
-//! They may be computed with, as long as the results go nowhere: cuTile programs load, compute and store tiles that reach over an edge.
-//! A use is a store inside a tensor, an address, a mask, a branch or a printed value.
+//! Computing with them is allowed as long as no result is used: cuTile programs load, compute and store tiles that extend over an
+//! edge. A use is a store inside a tensor, an address, a mask, a branch or a printed value.
 
 use super::{TileProgram, compute};
 use crate::exec::access::{self, Request};
@@ -17,7 +17,7 @@ use tileir::Op;
 use tileir::enums::Direction;
 
 impl TileProgram<'_> {
-    /// Reports uses by an op that was executed, and notes which elements of its results are undetermined.
+    /// Reports uses by an executed op. Marks the undetermined elements of its results.
     pub(super) fn follow_undetermined(&self, op: OpId, mut results: Results, env: &mut Env<'_>) -> Result<Results> {
         let (kind, loc) = (&self.function.body.ops[op].kind, self.function.body.ops[op].loc);
         let Some((request, _)) = self.request(op, kind, env) else {
@@ -26,11 +26,11 @@ impl TileProgram<'_> {
                 return Ok(results);
             }
             if matches!(kind, Op::PrintTko { .. } | Op::Assert { .. }) {
-                env.report_undetermined(loc, "shows or asserts");
+                env.report_undetermined(loc, "'print' or 'assert' uses");
                 return Ok(results);
             }
             if matches!(kind, Op::MakeTensorView { .. }) {
-                env.report_undetermined(loc, "a view is made of");
+                env.report_undetermined(loc, "a view depends on");
                 return Ok(results);
             }
             for (number, result) in results.iter_mut().enumerate() {
@@ -51,7 +51,7 @@ impl TileProgram<'_> {
         Ok(results)
     }
 
-    /// Which elements of a result are undetermined; none of ops that are not followed.
+    /// Returns the undetermined elements of a result, or `None` for ops that are not tracked.
     fn undetermined(&self, op: OpId, kind: &Op, number: usize, result: &Tile, env: &Env<'_>) -> Result<Option<Vec<bool>>> {
         let count = result.count();
         if let Some(elementwise) = compute::elementwise(kind) {
@@ -66,7 +66,7 @@ impl TileProgram<'_> {
             return Ok(Some((0..count).map(each).collect()));
         }
         Ok(match kind {
-            // Elements of another width: all that share bytes with them would be.
+            // Elements of another width would make all elements that share bytes undetermined, so they are not tracked.
             Op::Pack { .. } | Op::Unpack { .. } => None,
             Op::MmaF { lhs, rhs, acc, .. } | Op::MmaI { lhs, rhs, acc, .. } | Op::MmaFScaled { lhs, rhs, acc, .. } => {
                 Some(of_matmul([env.tile(*lhs), env.tile(*rhs), env.tile(*acc)]))
@@ -83,7 +83,7 @@ fn bits(tile: &Tile) -> Vec<bool> {
     tile.lanes().iter().map(|bit| bit & 1 == 1).collect()
 }
 
-/// Inside a reduction one element stands for many.
+/// Maps an element to a tile that may be a splat: in a reduction body, one element stands for many.
 fn place(tile: &Tile, at: usize) -> usize {
     if tile.count() == 1 { 0 } else { at }
 }
@@ -92,7 +92,7 @@ fn is_undetermined(tile: &Tile, at: usize) -> bool {
     tile.undetermined().is_some_and(|mask| mask[place(tile, at)])
 }
 
-/// An element of the result depends on a row and a column.
+/// Each result element depends on a row and a column.
 fn of_matmul([lhs, rhs, acc]: [&Tile; 3]) -> Vec<bool> {
     let rank = acc.shape.len();
     let [rows, columns, depth] = [acc.shape[rank - 2], acc.shape[rank - 1], lhs.shape[rank - 1]].map(|extent| extent as usize);
@@ -108,7 +108,7 @@ fn of_matmul([lhs, rhs, acc]: [&Tile; 3]) -> Vec<bool> {
     (0..acc.count()).map(each).collect()
 }
 
-/// An element of the result depends on a line, or on what a scan combined before it.
+/// Each result element depends on a line, or on the prefix that a scan combined.
 fn of_reduction(operands: &[Id], dim: usize, scan: Option<Direction>, count: usize, env: &Env<'_>) -> Vec<bool> {
     let shape = env.tile(operands[0]).shape.clone();
     let (along, inner) = (shape[dim] as usize, shape[dim + 1..].iter().map(|extent| *extent as usize).product::<usize>());
@@ -128,7 +128,7 @@ fn of_reduction(operands: &[Id], dim: usize, scan: Option<Direction>, count: usi
     out
 }
 
-/// Whether an access depends on undetermined elements, or makes them visible.
+/// Returns whether an access depends on undetermined elements or makes them visible.
 fn uses(request: &Request<'_>) -> bool {
     let any = |tile: &Tile| tile.undetermined().is_some();
     let enabled = |tiles: &[&Tile], mask: &Option<Tile>| {
@@ -153,7 +153,7 @@ fn uses(request: &Request<'_>) -> bool {
     }
 }
 
-/// Which elements a load leaves undetermined.
+/// Returns the elements that a load leaves undetermined.
 fn loaded(request: &Request<'_>) -> Option<Vec<bool>> {
     match request {
         Request::LoadView { view, index, .. } if view.padding.is_none() => access::outside(view, index),

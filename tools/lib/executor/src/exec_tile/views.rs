@@ -1,4 +1,4 @@
-//! Tensor views and the views that cut them into tiles.
+//! Tensor views and the partition, gather and strided views over them.
 
 use super::{TileProgram, integer};
 use crate::exec::{Env, Results};
@@ -26,7 +26,7 @@ impl TileProgram<'_> {
             }
             Op::GetTensorShape { src } => self.integers(op, &env.tensor(*src).sizes),
             Op::GetIndexSpaceShape { src } => self.integers(op, &env.view(*src).index_space()),
-            _ => unreachable!("called for view ops only"),
+            _ => unreachable!("handles view ops only"),
         })
     }
 
@@ -37,9 +37,9 @@ impl TileProgram<'_> {
 
     fn tensor(&self, op: OpId, base: Id, sizes: &[Id], strides: &[Id], env: &Env<'_>) -> Tensor {
         let Type::TensorView { element, shape, strides: stride_type, .. } = self.ty(self.function.body.result(op)) else {
-            unreachable!("the verifier holds that the result is a tensor view")
+            unreachable!("the verifier guarantees that the result is a tensor view")
         };
-        // Extents are unsigned, strides may be negative.
+        // Extents are unsigned; strides may be negative.
         let mut sizes = sizes.iter().map(|id| env.tile(*id)).map(|tile| tile.first().min(i64::MAX as u64) as i64);
         let mut strides = strides.iter().map(|id| env.tile(*id).first_signed());
         let fill = |known: &[i64], given: &mut dyn Iterator<Item = i64>| -> Vec<i64> {
@@ -63,7 +63,7 @@ impl TileProgram<'_> {
                 (ViewKind::Strided { steps: traversal.iter().map(|step| *step as u32).collect() }, mapped(dim_map))
             }
             Type::GatherScatterView { sparse_dim, .. } => (ViewKind::Gather { sparse_dim: *sparse_dim }, identity()),
-            _ => unreachable!("the verifier holds that the result is a view"),
+            _ => unreachable!("the verifier guarantees that the result is a view"),
         };
         let (tile, _) = ty.tile_view().expect("a view has a tile shape");
         let tile = tile.iter().map(|dim| *dim as u32).collect();

@@ -1,8 +1,8 @@
 //! Reductions and scans along one dimension, over any body.
 //!
-//! A reduction combines neighbours pairwise, then neighbouring results, and so on: a fixed order that an associative body allows
-//! and in which errors grow slowly. What has the lower indices is the body's left argument. A scan runs in order, and what came
-//! before an element is left of it. Identities are not folded in; extents are at least 1.
+//! A reduction combines neighbours pairwise, then neighbouring results: a fixed order that associativity permits and that bounds
+//! error growth. The operand with the lower indices is the body's left argument. A scan is sequential, with the prefix on the left.
+//! Identities are not combined; extents are at least 1.
 
 use super::Tile;
 use base::diag::Result;
@@ -10,11 +10,11 @@ use core_dialect::tile::{Elem, Shape, element_count};
 use numerics::arith::{Lanes, Word};
 use numerics::each_lanes;
 
-/// Computes the body for many elements at once. It is given one-dimensional tiles, for each operand a left and a right one (of
-/// a scan: what came before, and the elements), and gives one for each operand.
+/// Evaluates the body for many elements at once. The arguments are one-dimensional tiles, a left and a right one per operand (for a
+/// scan, the prefix and the elements). It returns one tile per operand.
 pub(crate) type Body<'a> = &'a mut dyn FnMut(Vec<Tile>) -> Result<Vec<Tile>>;
 
-/// A shape seen as (outer, along, inner) around the dimension.
+/// A shape factored into (outer, along, inner) around a dimension.
 #[derive(Clone, Copy)]
 struct Around {
     outer: usize,
@@ -26,7 +26,7 @@ impl Around {
     fn new(shape: &[u32], dim: usize) -> Around {
         Around { outer: element_count(&shape[..dim]), along: shape[dim] as usize, inner: element_count(&shape[dim + 1..]) }
     }
-    /// The runs of elements whose places along the dimension are `places`.
+    /// Extracts the runs of elements at the given positions along the dimension.
     fn pick(self, lanes: &Lanes, places: impl Iterator<Item = usize> + Clone) -> Lanes {
         fn copy<W: Word>(words: &[W], around: Around, places: impl Iterator<Item = usize> + Clone) -> Lanes {
             let mut out = Vec::new();
@@ -45,11 +45,11 @@ fn flat(elem: Elem, lanes: Lanes) -> Tile {
     Tile::new(Shape::from_slice(&[lanes.len() as u32]), elem, lanes)
 }
 
-/// Which elements of a line are combined with which.
+/// The pairing of elements within a line.
 #[derive(Clone, Copy)]
 pub(crate) enum Pairs {
     Neighbours,
-    /// Those half a line apart, as lanes of a warp do.
+    /// Elements half a line apart, as in a warp butterfly.
     Halves,
 }
 
@@ -98,8 +98,8 @@ pub(crate) fn scan(operands: &[Tile], dim: usize, reverse: bool, body: Body<'_>)
     Ok(results.into_iter().zip(operands).map(|(lanes, tile)| Tile::new(tile.shape.clone(), tile.elem, lanes)).collect())
 }
 
-/// The same scan in another order that an associative body allows: each element with the one before it, then with the one two before,
-/// and so on.
+/// A scan in another order that associativity permits (Hillis-Steele): each element is combined with the one at distance 1, then 2,
+/// then 4, and so on.
 pub(crate) fn scan_by_doubling(operands: &[Tile], dim: usize, reverse: bool, body: Body<'_>) -> Result<Vec<Tile>> {
     let around = Around::new(&operands[0].shape, dim);
     let mut all: Vec<Lanes> = operands.iter().map(|tile| tile.lanes().clone()).collect();
@@ -119,7 +119,7 @@ pub(crate) fn scan_by_doubling(operands: &[Tile], dim: usize, reverse: bool, bod
     Ok(all.into_iter().zip(operands).map(|(lanes, tile)| Tile::new(tile.shape.clone(), tile.elem, lanes)).collect())
 }
 
-/// The sum of the magnitudes of each line along the dimension, of those that have one.
+/// Returns the sum of magnitudes of each line along the dimension; zero for non-float types.
 pub(crate) fn magnitudes(tile: &Tile, dim: usize) -> Vec<f64> {
     let around = Around::new(&tile.shape, dim);
     let mut accumulators = vec![0.0; around.outer * around.inner];
@@ -132,7 +132,7 @@ pub(crate) fn magnitudes(tile: &Tile, dim: usize) -> Vec<f64> {
     accumulators
 }
 
-/// Writes the runs of elements whose places along the dimension are `places`.
+/// Writes the runs of elements at the given positions along the dimension.
 fn write_slice(to: &mut Lanes, from: &Lanes, around: Around, places: std::ops::Range<usize>) {
     fn copy<W: Word>(to: &mut [W], from: &Lanes, around: Around, places: std::ops::Range<usize>) {
         let from = W::of(from).expect("a body's results have the types of its operands");
@@ -161,10 +161,10 @@ mod tests {
         tile.lanes().iter().collect()
     }
 
-    /// Associative and not commutative.
+    /// The body is associative but not commutative.
     #[test]
     fn a_reduction_keeps_the_order_of_elements() {
-        // Steps x -> a x + b as pairs: (a1, b1) and then (a2, b2) is (a1 a2, b1 a2 + b2).
+        // Affine maps x -> a x + b as pairs: (a1, b1) followed by (a2, b2) is (a1 a2, b1 a2 + b2).
         let operands = [numbers(&[3, 8, 2]), numbers(&[3, 8, 2])];
         let compose = &mut |args: Vec<Tile>| {
             let [a1, a2, b1, b2] = &args[..] else { panic!("two operands") };
@@ -181,7 +181,7 @@ mod tests {
             let (a, b) = line.fold((1, 0), step);
             [a.into(), b.into()]
         };
-        // Each of the six lines along the dimension of extent 8, by its place before and after it.
+        // Each of the six lines along the dimension of extent 8, identified by its outer and inner index.
         let lines = |range: std::ops::Range<u64>, reverse: bool| -> Vec<[u64; 2]> {
             let line = |(outer, inner): (u64, u64)| range.clone().map(move |along| outer * 16 + along * 2 + inner);
             let all = (0..3).flat_map(|outer| [(outer, 0), (outer, 1)]);

@@ -1,12 +1,12 @@
-//! Matrix mmas. The sum over k runs in order from the accumulator, in f32 for floats below f64 (each mma and each sum
-//! rounded), and is rounded once to a narrower accumulator at the end; integers wrap.
+//! MMA arithmetic. The sum over k runs in order from the accumulator. Floats narrower than f64 use f32 and round each product and
+//! each sum; a narrower accumulator is rounded once at the end. Integers wrap.
 
 use super::Tile;
 use core_dialect::tile::Elem;
 use numerics::Scalar;
 use numerics::arith::{Convert, Lanes, Rounding, Signedness};
 
-/// Extents of a mma, with a batch of 1 where the tiles are two-dimensional.
+/// Extents of an MMA. The batch extent is 1 for two-dimensional tiles.
 struct Extents {
     batch: usize,
     m: usize,
@@ -20,7 +20,7 @@ fn extents(a: &Tile, b: &Tile) -> Extents {
     Extents { batch, m: a.shape[rank - 2] as usize, k: a.shape[rank - 1] as usize, n: b.shape[rank - 1] as usize }
 }
 
-/// What a sum is made of.
+/// An element type in which products are accumulated.
 trait Term: Copy {
     fn add_product(self, a: Self, b: Self) -> Self;
 }
@@ -43,7 +43,7 @@ impl Term for i32 {
     }
 }
 
-/// `c += a b` for each matrix of the batch.
+/// Computes `c += a b` for each matrix of the batch.
 fn matmul<T: Term>(extents: &Extents, a: &[T], b: &[T], c: &mut [T]) {
     let Extents { batch, m, n, k } = *extents;
     for matrix in 0..batch {
@@ -59,12 +59,12 @@ fn matmul<T: Term>(extents: &Extents, a: &[T], b: &[T], c: &mut [T]) {
 }
 
 fn floats(x: &Tile) -> Vec<f32> {
-    let Lanes::W32(words) = widened(x, Scalar::F32) else { unreachable!("f32 is held in 32 bits") };
+    let Lanes::W32(words) = widened(x, Scalar::F32) else { unreachable!("f32 has 32 bits") };
     words.into_iter().map(f32::from_bits).collect()
 }
 
 fn doubles(x: &Tile) -> Vec<f64> {
-    let Lanes::W64(words) = widened(x, Scalar::F64) else { unreachable!("f64 is held in 64 bits") };
+    let Lanes::W64(words) = widened(x, Scalar::F64) else { unreachable!("f64 has 64 bits") };
     words.into_iter().map(f64::from_bits).collect()
 }
 
@@ -75,7 +75,7 @@ fn widened(x: &Tile, to: Scalar) -> Lanes {
     }
 }
 
-/// A tile of f32 or f64 words as the accumulator's type, with NaN made canonical.
+/// Converts f32 or f64 words to the accumulator's type, with canonical NaNs.
 fn narrowed(acc: &Tile, from: Scalar, words: Lanes) -> Tile {
     let lanes = Convert::FToF { rounding: Rounding::NearestEven }.along(from, acc.carrier(), &words);
     Tile::new(acc.shape.clone(), acc.elem, lanes)
@@ -105,7 +105,7 @@ fn integers(x: &Tile, signedness: Signedness) -> Vec<i32> {
     x.lanes().iter().map(value).collect()
 }
 
-/// The 4-bit floats of which bytes hold two neighbours along `dim`, the first one in the lower half.
+/// Unpacks bytes into 4-bit floats that are neighbours along `dim`. The lower half of a byte comes first.
 fn halves(bytes: &Tile, dim: usize) -> Tile {
     let beyond = core_dialect::tile::element_count(&bytes.shape[dim + 1..]);
     let data: Vec<u8> = bytes.lanes().iter().map(|bits| bits as u8).collect();
@@ -115,8 +115,8 @@ fn halves(bytes: &Tile, dim: usize) -> Tile {
     Tile::new(shape, Elem::Scalar(Scalar::F4E2M1FN), Lanes::W8(data.chunks_exact(beyond).flat_map(both).collect()))
 }
 
-/// A mma whose operands have a scale for each block of `k` (of `a`: rows by blocks, of `b`: blocks by columns). A scaled
-/// element can lie outside f32, so the sum is made in f64.
+/// An MMA whose operands have a scale per block of `k` (for `a`: rows by blocks; for `b`: blocks by columns). It accumulates in
+/// f64, because a scaled element can exceed the range of f32.
 pub(crate) fn scaled_mma(a: &Tile, b: &Tile, acc: &Tile, a_scale: &Tile, b_scale: &Tile) -> Tile {
     if a.carrier() == Scalar::I8 {
         let rank = a.shape.len();
@@ -167,7 +167,7 @@ mod tests {
         }
     }
 
-    /// The sum of a narrow accumulator is rounded once, at the end.
+    /// A narrow accumulator is rounded once, at the end.
     #[test]
     fn a_half_accumulator_is_rounded_at_the_end() {
         let a = tile(&[1, 4], Scalar::F16, |_| 1.0);
@@ -176,13 +176,14 @@ mod tests {
         assert_eq!(values(&float_mma(&a, &b, &acc)), [2052.0]);
     }
 
-    /// Of a byte the lower half comes first along K, which is the last dimension of the left operand and the first of the right one.
+    /// The lower half of a byte comes first along K, which is the last dimension of the left operand and the first of the right
+    /// one.
     #[test]
     fn scaled_mma_of_bytes_matches_pairs() {
         let bytes =
             |data: &[u8], shape: [u32; 2]| Tile::new(Shape::from_slice(&shape), Elem::Scalar(Scalar::I8), Lanes::W8(data.to_vec()));
         let one = |shape: [u32; 2]| tile(&shape, Scalar::F8E4M3FN, |_| 1.0);
-        // 1 and 2, 3 and 4; then 6 and 0.5 above 1.5 and -1, and for another column 0 and 1 above 0 and 0.
+        // Bytes decode to 1, 2, 3, 4 on the left. On the right, the first column is 6, 0.5, 1.5, -1 and the second is 0, 1, 0, 0.
         let (a, b) = (bytes(&[0x42, 0x65], [1, 2]), bytes(&[0x17, 0x20, 0xa3, 0x00], [2, 2]));
         let acc = tile(&[1, 2], Scalar::F32, |_| 0.0);
         let result = values(&scaled_mma(&a, &b, &acc, &one([1, 1]), &one([1, 2])));

@@ -1,4 +1,4 @@
-//! The value of a tile: shape, element type and the bits of its elements, row by row.
+//! The value of a tile: shape, element type and element bits in row-major order.
 
 pub(crate) mod fold;
 pub(crate) mod mma;
@@ -10,13 +10,13 @@ use numerics::{Scalar, each_lanes};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Cheap to copy: the elements are shared.
+/// A tile value. Cloning is cheap because the elements are shared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tile {
     pub shape: Shape,
     pub elem: Elem,
     lanes: Arc<Lanes>,
-    /// Which elements nothing determines, where `--check` follows those; none where all are determined.
+    /// The undetermined elements that `--check=padding` tracks; `None` if all elements are determined.
     undetermined: Option<Arc<[bool]>>,
 }
 
@@ -42,11 +42,11 @@ impl Tile {
     pub fn count(&self) -> usize {
         self.lanes.len()
     }
-    /// The type the bits are computed with; a pointer counts as a 64-bit integer.
+    /// Returns the type used for arithmetic on the bits. Pointers are 64-bit integers.
     pub fn carrier(&self) -> Scalar {
         self.elem.carrier()
     }
-    /// The bits of the first element, which is the only one of a scalar.
+    /// Returns the bits of the first element, the only element of a scalar.
     pub(crate) fn first(&self) -> u64 {
         self.lanes.get(0)
     }
@@ -57,28 +57,28 @@ impl Tile {
         self.first() & 1 == 1
     }
 
-    /// Which elements are undetermined, if any is.
+    /// Returns the undetermined elements, if there are any.
     pub(crate) fn undetermined(&self) -> Option<&[bool]> {
         self.undetermined.as_deref()
     }
-    /// The same elements, of which these are undetermined.
+    /// Returns the tile with the given elements marked as undetermined.
     pub(crate) fn with_undetermined(&self, undetermined: Vec<bool>) -> Tile {
         debug_assert_eq!(undetermined.len(), self.count());
         let some = undetermined.contains(&true).then(|| undetermined.into());
         Tile { undetermined: some, ..self.clone() }
     }
-    /// For each element whether it is undetermined, as a tile.
+    /// Returns the undetermined mask as an i1 tile.
     pub(crate) fn undetermined_tile(&self) -> Tile {
         let bit = |at: usize| u64::from(self.undetermined().is_some_and(|mask| mask[at]));
         Tile::new(self.shape.clone(), Elem::Scalar(Scalar::I1), Lanes::collect(Scalar::I1, (0..self.count()).map(bit)))
     }
 
-    /// The same elements in another shape of the same size, row by row.
+    /// Reshapes the tile to a shape of the same size, in row-major order.
     pub(crate) fn with_shape(&self, shape: Shape) -> Tile {
         debug_assert_eq!(element_count(&shape), self.count());
         Tile { shape, ..self.clone() }
     }
-    /// The same bits as elements of another type of the same width.
+    /// Reinterprets the bits as elements of another type of the same width.
     pub(crate) fn with_elem(&self, elem: Elem) -> Tile {
         Tile { elem, ..self.clone() }
     }
@@ -87,7 +87,7 @@ impl Tile {
         Tile::new(self.shape.clone(), elem, lanes)
     }
 
-    /// A single element repeated where the other operands have many: inside a reduction the whole tile is computed at once.
+    /// Replicates a single element if the other operands have more. In a reduction body, scalars meet complete tiles.
     fn repeated(&self, count: usize) -> Cow<'_, Lanes> {
         match self.count() == count {
             true => Cow::Borrowed(&*self.lanes),
@@ -96,7 +96,7 @@ impl Tile {
     }
 }
 
-/// The operand that has the most elements, which gives the result its shape.
+/// Returns the operand with the most elements. It determines the result's shape.
 fn widest<const N: usize>(tiles: [&Tile; N]) -> &Tile {
     tiles.into_iter().max_by_key(|tile| (tile.count(), tile.shape.len())).expect("an operation has operands")
 }
@@ -109,7 +109,7 @@ pub(crate) fn binary(op: Binary, a: &Tile, b: &Tile) -> Tile {
     let wide = widest([a, b]);
     let n = wide.count();
     let right = match op {
-        // The power is any integer type and counts as signed.
+        // The exponent may have any integer type and is signed.
         Binary::PowI if b.carrier() != Scalar::I64 => {
             let extend = Convert::ExtI { signedness: numerics::arith::Signedness::Signed };
             Cow::Owned(extend.along(b.carrier(), Scalar::I64, &b.repeated(n)))
@@ -149,7 +149,7 @@ pub(crate) fn select(cond: &Tile, yes: &Tile, no: &Tile) -> Tile {
     wide.like(yes.elem, lanes)
 }
 
-/// `pointer + offset * size of what it points to`. Four-bit elements count half a byte each.
+/// `pointer + offset * size of pointee`. Each 4-bit element counts half a byte.
 pub(crate) fn offset(pointer: &Tile, offset: &Tile) -> Tile {
     let Elem::Ptr { pointee, .. } = pointer.elem else { panic!("an offset of something that is not a pointer") };
     let wide = widest([pointer, offset]);
@@ -161,7 +161,7 @@ pub(crate) fn offset(pointer: &Tile, offset: &Tile) -> Tile {
     wide.like(pointer.elem, Lanes::W64(moved.collect()))
 }
 
-/// Bits of one element in memory, where i1 takes a byte and two four-bit elements share one.
+/// Returns the bits of one element in memory. An i1 occupies a byte, and two 4-bit elements share one.
 pub(crate) fn memory_bits(ty: Scalar) -> u32 {
     if ty.bits() == 4 { 4 } else { ty.bytes() * 8 }
 }

@@ -1,11 +1,11 @@
-//! Operations that move elements and compute nothing.
+//! Operations that only move elements.
 
 use super::Tile;
 use core_dialect::tile::{Elem, Shape, element_count};
 use numerics::arith::{Lanes, Word};
 use numerics::each_lanes;
 
-/// How many elements apart neighbours along each dimension are, row by row.
+/// Returns the row-major strides of a shape, in elements.
 pub(crate) fn row_strides(shape: &[u32]) -> Vec<usize> {
     let mut strides = vec![1; shape.len()];
     for dim in (1..shape.len()).rev() {
@@ -14,7 +14,7 @@ pub(crate) fn row_strides(shape: &[u32]) -> Vec<usize> {
     strides
 }
 
-/// Reads `lanes` with the given strides, one per dimension of `shape`, starting at `start`.
+/// Reads `lanes` with the given strides, one per dimension of `shape`, from `start`.
 fn strided(lanes: &Lanes, shape: &[u32], strides: &[usize], start: usize) -> Lanes {
     fn copy<W: Word>(words: &[W], shape: &[u32], strides: &[usize], start: usize) -> Vec<W> {
         let mut out = Vec::with_capacity(element_count(shape));
@@ -33,7 +33,7 @@ fn strided(lanes: &Lanes, shape: &[u32], strides: &[usize], start: usize) -> Lan
     each_lanes!(lanes, words => Word::lanes(copy(words, shape, strides, start)))
 }
 
-/// Calls `f` with every index of a shape, row by row.
+/// Calls `f` with every index of a shape in row-major order.
 pub(crate) fn for_each_index(shape: &[u32], mut f: impl FnMut(&[u32])) {
     let mut index = vec![0; shape.len()];
     loop {
@@ -50,7 +50,7 @@ pub(crate) fn iota(shape: Shape, elem: Elem) -> Tile {
     Tile::new(shape, elem, lanes)
 }
 
-/// Repeats extents of 1; a scalar fills any shape.
+/// Broadcasts extents of 1. A scalar fills any shape.
 pub(crate) fn broadcast(x: &Tile, shape: Shape) -> Tile {
     if x.count() == 1 {
         return Tile::splat(shape, x.elem, x.first());
@@ -61,7 +61,7 @@ pub(crate) fn broadcast(x: &Tile, shape: Shape) -> Tile {
     Tile::new(shape, x.elem, lanes)
 }
 
-/// Result dimension `k` is operand dimension `order[k]`.
+/// Permutes dimensions: result dimension `k` is operand dimension `order[k]`.
 pub(crate) fn permute(x: &Tile, order: &[usize]) -> Tile {
     let own = row_strides(&x.shape);
     let shape: Shape = order.iter().map(|dim| x.shape[*dim]).collect();
@@ -70,7 +70,7 @@ pub(crate) fn permute(x: &Tile, order: &[usize]) -> Tile {
     Tile::new(shape, x.elem, lanes)
 }
 
-/// The first element of the slice of extents `slice` whose number along each dimension is `numbers`; none when it is outside.
+/// Returns the first element of a slice of the given extents at the given slice index; `None` outside the tile.
 fn slice_start(whole: &[u32], slice: &[u32], numbers: &[u64]) -> Option<usize> {
     let mut start = 0;
     for (dim, stride) in row_strides(whole).into_iter().enumerate() {
@@ -105,7 +105,7 @@ pub(crate) fn cat(a: &Tile, b: &Tile, dim: usize) -> Tile {
     Tile::new(shape, a.elem, lanes)
 }
 
-/// Writes all of `from`, which has `shape`, into `to` at the given strides.
+/// Writes all elements of `from`, which has the given shape, into `to` with the given strides.
 fn write_strided(from: &Lanes, to: &mut Lanes, shape: &[u32], strides: &[usize], start: usize) {
     fn copy<W: Word>(from: &[W], to: &mut Lanes, shape: &[u32], strides: &[usize], start: usize) {
         let to = W::of_mut(to).expect("both tiles have one element type");
@@ -121,13 +121,13 @@ fn write_strided(from: &Lanes, to: &mut Lanes, shape: &[u32], strides: &[usize],
     each_lanes!(from, words => copy(words, to, shape, strides, start));
 }
 
-/// The bytes of a one-dimensional tile as elements of another width; of two four-bit elements the first is the low half.
+/// Reinterprets the bytes of a one-dimensional tile as elements of another width. The first of two 4-bit elements is the low half.
 pub(crate) fn reinterpret(x: &Tile, shape: Shape, elem: Elem) -> Tile {
     let lanes = from_bytes(elem, &to_bytes(x));
     Tile::new(shape, elem, lanes)
 }
 
-/// The elements as they lie in memory when they are contiguous.
+/// Returns the elements as contiguous bytes in memory format.
 pub(crate) fn to_bytes(x: &Tile) -> Vec<u8> {
     let mut out = Vec::new();
     match x.lanes() {
@@ -142,7 +142,7 @@ pub(crate) fn to_bytes(x: &Tile) -> Vec<u8> {
     out
 }
 
-/// Elements from memory where they are contiguous; a byte of an i1 that is not zero is true.
+/// Reads elements from contiguous bytes. A non-zero byte of an i1 is true.
 pub fn from_bytes(elem: Elem, bytes: &[u8]) -> Lanes {
     match elem.bits() {
         1 => Lanes::W8(bytes.iter().map(|byte| u8::from(*byte != 0)).collect()),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_move_where_they_should() {
+    fn elements_move_to_their_positions() {
         let x = tile(&[2, 4], &[0, 1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(values(&permute(&x, &[1, 0])), [0, 4, 1, 5, 2, 6, 3, 7]);
         let row = tile(&[1, 2], &[8, 9]);

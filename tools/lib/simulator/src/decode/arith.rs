@@ -7,7 +7,7 @@ use crate::lanes::{LaneFn, map1, map2, map3, map4};
 use crate::program::{Op, RegSlot};
 use ptx::{Instruction, Operand, Type};
 
-/// A function of two integers at the width and signedness of a type.
+/// Builds a function of two integers with the width and signedness of a type.
 macro_rules! int2 {
     ($ty:expr, |$a:ident, $b:ident| $body:expr) => {
         match $ty {
@@ -22,7 +22,7 @@ macro_rules! int2 {
             _ => None,
         }
     };
-    // Both halves of a word.
+    // Applies the function to both halves of a word.
     (@@ $t:ty, $a:ident, $b:ident, $body:expr) => {
         map2(|x, y| {
             let half = |$a: $t, $b: $t| ($body) as u16 as u64;
@@ -75,7 +75,7 @@ macro_rules! int1 {
 }
 
 impl Builder<'_> {
-    /// Decodes an element-wise instruction; `None` when it is not one.
+    /// Decodes an element-wise instruction. Returns `None` for other instructions.
     pub(super) fn arithmetic(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
         match &*instruction.opcode {
             "mov" => return self.mov(instruction).map(Some),
@@ -115,7 +115,7 @@ impl Builder<'_> {
         }
         match (to, from) {
             (Operand::Vector(parts), Operand::Vector(sources)) if parts.len() == sources.len() => {
-                Err(unsupported(instruction, "vector to vector"))
+                Err(unsupported(instruction, "a move from a vector to a vector"))
             }
             (Operand::Vector(parts), _) => {
                 let bits = ty.bits() / parts.len().max(1) as u32;
@@ -137,7 +137,7 @@ impl Builder<'_> {
         }
     }
 
-    /// A register of 128 bits, or the two of 64 in braces.
+    /// Returns the two 64-bit halves of a 128-bit register, or of two registers in braces.
     fn halves(&mut self, operand: &Operand) -> Result<[RegSlot; 2]> {
         match operand {
             Operand::Vector(parts) if parts.len() == 2 => Ok([self.destination(&parts[0])?.0, self.destination(&parts[1])?.0]),
@@ -172,7 +172,7 @@ impl Builder<'_> {
     }
 }
 
-/// Integer and bit functions, with their number of sources.
+/// Returns an integer or bit function with its number of sources.
 fn integer(instruction: &Instruction, ty: Type) -> Result<Option<(LaneFn, usize)>> {
     let words = |known: &[&str]| only(instruction, known);
     let has = |word: &str| instruction.has(word);
@@ -282,7 +282,7 @@ fn multiply_add(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
     int3!(ty, |a, b, c| a.wrapping_mul(b).wrapping_add(c))
 }
 
-/// The upper or lower 32 of the 48 bits of a product of 24-bit numbers, and a third number added for `mad24`.
+/// Computes the upper or lower 32 of the 48 bits of a 24-bit product; `mad24` adds a third operand.
 fn product24(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
     let signed = ty.is_signed();
     if !matches!(ty, Type::U32 | Type::S32) {
@@ -298,7 +298,7 @@ fn product24(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
     }))
 }
 
-/// Division by zero gives all ones, as the hardware's own routine does.
+/// Division by zero gives all ones, like the division routine of the hardware's toolchain.
 fn divide(ty: Type) -> Option<LaneFn> {
     match ty {
         Type::U16 => Some(map2(|a, b| (a as u16).checked_div(b as u16).unwrap_or(u16::MAX).into())),
@@ -334,7 +334,7 @@ fn shift_left(bits: u32) -> LaneFn {
     map2(move |a, count| a.checked_shl(count.min(64) as u32).unwrap_or(0) & all)
 }
 
-/// Counts at and beyond the width give 0, or the sign.
+/// Shift counts of at least the width give 0, or the sign.
 fn shift_right(ty: Type) -> Option<LaneFn> {
     match ty {
         Type::U16 | Type::B16 => Some(map2(|a, b| (a as u16).checked_shr(b.min(16) as u32).unwrap_or(0).into())),
@@ -416,12 +416,12 @@ fn dot4(instruction: &Instruction) -> LaneFn {
     dot([8, 8], 0, 4, instruction)
 }
 
-/// Two halves of the left operand, with the lower or the upper two bytes of the right one.
+/// `dp2a`: two halves of the left operand with the lower or upper two bytes of the right operand.
 fn dot2(instruction: &Instruction) -> LaneFn {
     dot([16, 8], if instruction.has("hi") { 2 } else { 0 }, 2, instruction)
 }
 
-/// A sum of products of parts of words, so many bits wide; those of the right operand begin with part `first`.
+/// Dot product of word parts with the given widths. The parts of the right operand start at part `first`.
 fn dot([a_bits, b_bits]: [u32; 2], first: u32, count: u32, instruction: &Instruction) -> LaneFn {
     let mut signs = instruction.types().map(Type::is_signed);
     let (a_signed, b_signed) = (signs.next().unwrap_or(false), signs.next().unwrap_or(false));

@@ -1,4 +1,4 @@
-//! Names, slots, labels and storage while a kernel is decoded.
+//! Program construction: names, register slots, labels and storage.
 
 use super::unsupported;
 use crate::fault::{Fault, Result};
@@ -9,59 +9,59 @@ use numerics::Scalar;
 use ptx::{Function, Instruction, Item, Linkage, Module, Operand, RegisterName, Statement, Type, Value, Variable};
 use std::collections::{BTreeMap, HashMap};
 
-/// Generic addresses of the windows, each 4 GiB; an address of a window is its base plus the address in the space.
+/// Generic base addresses of the windows, each 4 GiB. A generic address is the base plus the address in the space.
 pub(crate) const SHARED_BASE: u64 = 0x0100_0000_0000;
 pub(crate) const LOCAL_BASE: u64 = 0x0200_0000_0000;
 pub(crate) const PARAM_BASE: u64 = 0x0300_0000_0000;
-/// Where module variables are.
+/// Base address of module variables.
 pub(crate) const GLOBALS_BASE: u64 = 0x0400_0000_0000;
-/// The first bytes of shared memory belong to the system, so that address 0 is no variable.
+/// The system reserves the first bytes of shared memory, so no variable has address 0.
 pub(crate) const SHARED_START: u32 = 1024;
-/// Bytes of shared memory that a CTA may have, and of local memory that a thread may.
+/// Limits on the shared memory per CTA and the local memory per thread.
 const SHARED_LIMIT: u64 = 228 << 10;
 const LOCAL_LIMIT: u64 = 512 << 10;
-/// CTAs of a cluster.
+/// Limit on the CTAs per cluster.
 const CLUSTER_LIMIT: u32 = 16;
-/// How deep calls may nest, and how many instructions they may make a program.
+/// Limits on the call depth and on the instructions after inlining.
 const CALL_DEPTH: usize = 32;
 const CODE_LIMIT: usize = 4 << 20;
 const GLOBAL_LIMIT: u64 = 256 << 20;
-/// Their addresses, which alignments spread out.
+/// Limit on the address range of global variables, which alignments extend.
 const GLOBALS_SPAN: u64 = 1 << 40;
 
-/// Sizes that a launch gives and the text does not.
+/// Launch sizes that the PTX text does not contain.
 #[derive(Clone, Copy, Default)]
 pub struct Sizes {
     pub block: Option<[u32; 3]>,
     pub dynamic_shared: Option<u32>,
 }
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Clone, Debug)]
 enum Binding {
     Register {
         slot: RegSlot,
         ty: Type,
     },
-    /// A variable's address in its space.
+    /// A variable, with its address in its space.
     Variable {
         address: u64,
     },
-    /// The same in shared memory, where it depends on the CTA.
+    /// A shared variable. Its generic address depends on the CTA.
     Shared {
         address: u64,
     },
-    /// A `.param` variable of a call: its register.
+    /// A `.param` variable of a call, which is a register here.
     Argument {
         slot: RegSlot,
     },
-    /// One that is an array of bytes: its place in local memory.
+    /// A `.param` byte array, which is in local memory here.
     Bytes(ByteArray),
     Label(u32),
     Targets(Vec<u32>),
 }
 
-/// An argument or result of a call that is read and written in parts.
+/// A call argument or result that instructions access in parts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ByteArray {
     address: u64,
@@ -78,7 +78,7 @@ pub(super) struct Builder<'m> {
     function: &'m Function,
     functions: HashMap<&'m str, &'m Function>,
     scopes: Vec<Scope>,
-    /// Where each label is, once seen.
+    /// The position of each label, once it is known.
     labels: Vec<(String, Option<u32>)>,
     code: Vec<Instr>,
     names: Vec<String>,
@@ -91,7 +91,7 @@ pub(super) struct Builder<'m> {
     constants: BTreeMap<u64, RegSlot>,
     specials: BTreeMap<Special, RegSlot>,
     carry: Option<RegSlot>,
-    /// Whether instructions of `tcgen05` are for a pair of CTAs, as soon as one says so: all of a kernel are alike.
+    /// Whether the `tcgen05` instructions are for CTA pairs; `None` before the first. A kernel must not mix both.
     pub(super) of_cta_pair: Option<bool>,
     params: Vec<ParamField>,
     param_bytes: u32,
@@ -99,7 +99,7 @@ pub(super) struct Builder<'m> {
     local_bytes: u64,
     globals: Vec<GlobalVariable>,
     sizes: Sizes,
-    /// Where the functions being inlined end.
+    /// End labels of the functions being inlined.
     inlined: Vec<u32>,
 }
 
@@ -124,7 +124,7 @@ impl<'m> Builder<'m> {
             of_cta_pair: None,
             params: Vec::new(),
             param_bytes: 0,
-            // Dynamic shared memory comes first, so that its place does not depend on what is declared later.
+            // Dynamic shared memory comes first, so that its address does not depend on later declarations.
             shared_bytes: u64::from(SHARED_START) + u64::from(sizes.dynamic_shared.unwrap_or(0)),
             local_bytes: 0,
             globals: Vec::new(),
@@ -132,7 +132,7 @@ impl<'m> Builder<'m> {
             inlined: Vec::new(),
         };
         if builder.shared_bytes > SHARED_LIMIT {
-            return Err(Fault::new("SIM002", "there is not so much shared memory"));
+            return Err(Fault::new("SIM002", "the kernel exceeds the shared memory of a CTA"));
         }
         let mut initialised = Vec::new();
         for item in &module.items {
@@ -158,7 +158,7 @@ impl<'m> Builder<'m> {
     pub(super) fn finish(mut self) -> Result<Program> {
         let mut targets = Vec::new();
         for (name, place) in &self.labels {
-            targets.push(place.ok_or_else(|| Fault::new("SIM002", format!("label '{name}' is not placed")))?);
+            targets.push(place.ok_or_else(|| Fault::new("SIM002", format!("label '{name}' is not defined")))?);
         }
         for instr in &mut self.code {
             match &mut instr.op {
@@ -175,13 +175,13 @@ impl<'m> Builder<'m> {
         let count = |dims: [u32; 3]| dims.iter().try_fold(1u32, |product, &dim| product.checked_mul(dim)).unwrap_or(0);
         let block = match (dims("reqntid"), self.sizes.block) {
             (Some(required), Some(block)) if required != block => {
-                let message = format!("'{}' wants blocks of {required:?} threads, not {block:?}", self.function.name);
+                let message = format!("'{}' requires CTAs of {required:?} threads, not {block:?}", self.function.name);
                 return Err(Fault::new("SIM002", message));
             }
             (required, block) => required.or(block).or(dims("maxntid")).unwrap_or([128, 1, 1]),
         };
         if !(1..=1024).contains(&count(block)) {
-            return Err(Fault::new("SIM002", format!("a block of {block:?} threads")));
+            return Err(Fault::new("SIM002", format!("a CTA of {block:?} threads")));
         }
         let cluster = dims("reqnctapercluster").unwrap_or([1; 3]);
         if !(1..=CLUSTER_LIMIT).contains(&count(cluster)) {
@@ -216,7 +216,7 @@ impl<'m> Builder<'m> {
 
     // Scopes and declarations.
 
-    /// Opens a scope and makes its labels known, so that branches can go forward.
+    /// Opens a scope and declares its labels, so that branches can refer forward.
     pub(super) fn enter(&mut self, statements: &[Statement]) {
         let mut scope = Scope::default();
         for statement in statements {
@@ -265,7 +265,7 @@ impl<'m> Builder<'m> {
             ptx::Space::Shared | ptx::Space::SharedCta => {
                 if variable.linkage == Linkage::Extern && variable.dims.iter().any(Option::is_none) {
                     let sized =
-                        || Fault::new("SIM002", format!("'{}' is dynamic shared memory: give --dynamic-shared", variable.name));
+                        || Fault::new("SIM002", format!("'{}' is dynamic shared memory; use --dynamic-shared", variable.name));
                     self.sizes.dynamic_shared.ok_or_else(sized)?;
                     self.bind(&variable.name, Binding::Shared { address: u64::from(SHARED_START) });
                     return Ok(());
@@ -304,7 +304,7 @@ impl<'m> Builder<'m> {
         self.bind(&variable.name, Binding::Variable { address });
         Ok(())
     }
-    /// Local memory for a variable, while there is some.
+    /// Allocates local memory for a variable. Returns `None` above the limit.
     fn local(&mut self, bytes: u64, align: u64) -> Option<u64> {
         let address = self.local_bytes.next_multiple_of(align);
         self.local_bytes = address + bytes;
@@ -333,7 +333,7 @@ impl<'m> Builder<'m> {
     fn declare_param(&mut self, param: &Variable) -> Result<()> {
         let too_large = || Fault::new("SIM002", "the parameters are too large");
         let bytes = param.bytes().filter(|&bytes| bytes <= 1 << 16).ok_or_else(too_large)? as u32;
-        // `.ptr .align` speaks of what is pointed at.
+        // `.ptr .align` describes the pointee, not the parameter.
         let align = if param.pointer.is_some() { 8 } else { param.align.unwrap_or_else(|| param.ty.bytes()).max(1) };
         let offset = self.param_bytes.next_multiple_of(align);
         self.param_bytes = offset + bytes;
@@ -355,11 +355,11 @@ impl<'m> Builder<'m> {
     pub(super) fn place(&mut self, label: u32) {
         self.labels[label as usize].1 = Some(self.code.len() as u32);
     }
-    /// Where `ret` goes in a function that is inlined.
+    /// Returns the target of `ret` in an inlined function.
     pub(super) fn inline_end(&self) -> Option<u32> {
         self.inlined.last().copied()
     }
-    /// Lanes for which the guard does not hold go to a label; then there is no guard.
+    /// Branches the lanes with a false guard to a label, then clears the guard.
     pub(super) fn skip_unless_guarded(&mut self, target: u32) {
         if let Some((slot, negated)) = self.guard {
             self.guard = Some((slot, !negated));
@@ -373,7 +373,7 @@ impl<'m> Builder<'m> {
     pub(super) fn set_position(&mut self, line: u32, name: u32) {
         (self.line, self.name, self.guard) = (line, name, None);
     }
-    /// Hides the caller's names; `None` when functions nest too deep or the program has become too large.
+    /// Hides the caller's names. Returns `None` if calls nest too deeply or the program is too large.
     pub(super) fn open_function(&mut self, end: u32) -> Option<Vec<Scope>> {
         if self.inlined.len() >= CALL_DEPTH || self.code.len() > CODE_LIMIT {
             return None;
@@ -394,12 +394,13 @@ impl<'m> Builder<'m> {
         slot
     }
 
-    /// A function's own name for an array that its caller has: parameters are not written, and results are read afterwards only.
+    /// Binds a function's parameter to the caller's array. No copy is needed: parameters are read-only, and results are read after
+    /// the call.
     pub(super) fn declare_byte_array(&mut self, name: &str, array: ByteArray) {
         self.bind(name, Binding::Bytes(array));
     }
 
-    // Looking names up.
+    // Name lookup.
 
     fn find(&mut self, name: &str) -> Option<Binding> {
         let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
@@ -439,21 +440,21 @@ impl<'m> Builder<'m> {
             _ => Err(Self::undeclared(name)),
         }
     }
-    /// The register of a call's argument or result, when the name is one.
+    /// Returns the register of a call argument or result.
     pub(super) fn argument(&mut self, name: &str) -> Option<RegSlot> {
         match self.find(name) {
             Some(Binding::Argument { slot }) => Some(slot),
             _ => None,
         }
     }
-    /// The array that a call takes or gives, when the name is one.
+    /// Returns the byte array of a call argument or result.
     pub(super) fn byte_array(&mut self, name: &str) -> Option<ByteArray> {
         match self.find(name) {
             Some(Binding::Bytes(array)) => Some(array),
             _ => None,
         }
     }
-    /// A place in an array of a call, when the address is one.
+    /// Returns the address of a location in a call's byte array.
     pub(super) fn part_of_byte_array(&mut self, address: &ptx::Address) -> Option<Address> {
         let array = self.byte_array(address.base.as_ref()?)?;
         Some(Address { base: self.constant(array.address), offset: address.offset })
@@ -462,7 +463,7 @@ impl<'m> Builder<'m> {
         self.functions.get(name).copied()
     }
 
-    /// A register; one of 128 bits is two of 64, the lower first.
+    /// Allocates a register. A 128-bit register is two 64-bit registers, lower half first.
     fn register(&mut self, ty: Type) -> RegSlot {
         let slot = self.temporary();
         self.bits.resize(slot as usize, 0);
@@ -472,12 +473,12 @@ impl<'m> Builder<'m> {
         }
         slot
     }
-    /// A register nobody else uses.
+    /// Allocates a temporary register.
     pub(super) fn temporary(&mut self) -> RegSlot {
         self.slots += 1;
         self.slots - 1
     }
-    /// The carry flag.
+    /// Returns the carry flag.
     pub(super) fn carry(&mut self) -> RegSlot {
         let slot = self.carry.unwrap_or_else(|| self.temporary());
         self.carry = Some(slot);
@@ -510,7 +511,7 @@ impl<'m> Builder<'m> {
         let missing = || Fault::new("SIM002", format!("'{}' needs more operands", instruction.full_name()));
         instruction.operands.get(index).ok_or_else(missing)
     }
-    /// The slot of a source operand that is used as a value of `bits` bits.
+    /// Returns the slot of a source operand with `bits` bits.
     pub(super) fn source(&mut self, instruction: &Instruction, index: usize, bits: u32) -> Result<RegSlot> {
         let operand = self.operand(instruction, index)?;
         self.value(operand, bits)
@@ -539,7 +540,7 @@ impl<'m> Builder<'m> {
                 self.guard = guard;
                 Ok(dst)
             }
-            _ => Err(Fault::new("SIM002", "a register or a number is needed here")),
+            _ => Err(Fault::new("SIM002", "the operand must be a register or a number")),
         }
     }
     fn named(&mut self, name: &str) -> Result<RegSlot> {
@@ -553,9 +554,9 @@ impl<'m> Builder<'m> {
             _ => Err(Self::undeclared(name)),
         }
     }
-    /// The slot and width of a destination.
+    /// Returns the slot and width of a destination.
     pub(super) fn destination(&mut self, operand: &Operand) -> Result<(RegSlot, u32)> {
-        let Operand::Name(name) = operand else { return Err(Fault::new("SIM002", "a register is needed here")) };
+        let Operand::Name(name) = operand else { return Err(Fault::new("SIM002", "the operand must be a register")) };
         if name == "_" {
             return Ok((self.register(Type::B128), 64));
         }
@@ -568,21 +569,21 @@ impl<'m> Builder<'m> {
         let operand = self.operand(instruction, index)?;
         Ok(self.destination(operand)?.0)
     }
-    /// `d|p`, or `d` alone.
+    /// Returns the registers of `d|p`, or of `d` alone.
     pub(super) fn result_pair(&mut self, instruction: &Instruction) -> Result<(RegSlot, Option<RegSlot>)> {
         match self.operand(instruction, 0)? {
             Operand::Pair(first, second) => Ok((self.destination(first)?.0, Some(self.destination(second)?.0))),
             other => Ok((self.destination(other)?.0, None)),
         }
     }
-    /// The slots of `{a, b}` or of a single register, as results.
+    /// Returns the result slots of `{a, b}` or of a single register.
     pub(super) fn results(&mut self, operand: &Operand) -> Result<Box<[RegSlot]>> {
         match operand {
             Operand::Vector(parts) => parts.iter().map(|part| Ok(self.destination(part)?.0)).collect(),
             single => Ok([self.destination(single)?.0].into()),
         }
     }
-    /// The same for sources.
+    /// Returns the source slots of `{a, b}` or of a single operand.
     pub(super) fn values(&mut self, operand: &Operand, bits: u32) -> Result<Box<[RegSlot]>> {
         match operand {
             Operand::Vector(parts) => parts.iter().map(|part| self.value(part, bits)).collect(),
@@ -609,7 +610,7 @@ impl<'m> Builder<'m> {
 
     // Instructions.
 
-    /// Begins an instruction: its line, its guard and its name for the statistics.
+    /// Begins an instruction: sets its line, its guard and its name for the statistics.
     pub(super) fn start(&mut self, instruction: &Instruction) -> Result<()> {
         self.line = instruction.line.0;
         let name = instruction.full_name();
@@ -678,7 +679,7 @@ fn special_register(name: &str) -> Option<Special> {
     })
 }
 
-/// What a launch may give for a parameter. Bits without a meaning (`.b32`) are any number of their width.
+/// Returns the launch type of a parameter. Untyped bits (`.b32`) accept any number of their width.
 fn param_type(param: &Variable) -> Option<ParamType> {
     if !param.dims.is_empty() || param.vector.is_some() {
         return None;

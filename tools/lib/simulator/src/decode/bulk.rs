@@ -1,4 +1,4 @@
-//! Asynchronous copies and mbarriers.
+//! Decodes asynchronous copies and mbarrier instructions.
 
 use super::builder::Builder;
 use super::{only, unsupported};

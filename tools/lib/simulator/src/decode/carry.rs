@@ -1,4 +1,4 @@
-//! Arithmetic with the carry flag: `.cc` writes it, `addc`, `subc` and `madc` read it. The flag is one more register.
+//! Arithmetic with the carry flag: `.cc` writes it; `addc`, `subc` and `madc` read it. The flag is an additional register.
 
 use super::builder::Builder;
 use super::{only, unsupported};
@@ -10,7 +10,7 @@ use ptx::{Instruction, Type};
 type Result<T> = std::result::Result<T, Box<Fault>>;
 
 impl Builder<'_> {
-    /// Decodes an instruction that writes or reads the carry flag; `None` when it does neither.
+    /// Decodes an instruction that accesses the carry flag. Returns `None` for other instructions.
     pub(super) fn with_carry(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
         let (name, reads) = match &*instruction.opcode {
             "addc" => ("add", true),
@@ -24,7 +24,7 @@ impl Builder<'_> {
         let Some(ty) = ty else { return Err(unsupported(instruction, "its type")) };
         let bits = ty.bits();
         let flag = self.carry();
-        // RegSlot 0 is zero, so a sum without a product or without a carry has the same form.
+        // Register slot 0 is zero, so operations without a product or without a carry-in have the same form.
         let mut src = [0; 4];
         for (i, slot) in src.iter_mut().enumerate().take(if name == "mad" { 3 } else { 2 }) {
             *slot = self.source(instruction, i + 1, bits)?;
@@ -40,7 +40,7 @@ impl Builder<'_> {
         };
         let value = Op::Lane { f: part(form, bits, false), dst: self.result(instruction, 0)?, src, parts: false };
         if instruction.has("cc") {
-            // The destination may be a source, so the flag is computed first, and set after the value.
+            // The destination may be a source, so the flag is computed first and assigned last.
             let next = self.temporary();
             self.emit(Op::Lane { f: part(form, bits, true), dst: next, src, parts: false });
             self.emit(value);
@@ -58,7 +58,7 @@ enum Form {
     High { signed: bool },
 }
 
-/// The value or the carry (for a difference, the borrow) of an operation on `bits` bits.
+/// Returns the value or the carry (for a difference, the borrow) of an operation on `bits` bits.
 fn part(form: Form, bits: u32, carry: bool) -> LaneFn {
     let mask = u64::MAX >> (64 - bits);
     map4(move |a, b, c, flag| {
@@ -73,7 +73,7 @@ fn part(form: Form, bits: u32, carry: bool) -> LaneFn {
     })
 }
 
-/// The upper half of a product.
+/// Returns the upper half of a product.
 fn high(a: u64, b: u64, bits: u32, signed: bool) -> u64 {
     let mask = u64::MAX >> (64 - bits);
     if signed {
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_product_is_made_of_its_halves() {
+    fn a_wide_product_is_computed_from_halves() {
         for (a, b, c) in [(u32::MAX, u32::MAX, u32::MAX), (7, 9, 1), (0x8000_0001, 2, 0xffff_fffe)] {
             let [a, b, c] = [a, b, c].map(u64::from);
             let low = eval(&part(Form::Low, 32, false), [a, b, c, 0]);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_borrow_goes_on() {
+    fn a_borrow_propagates() {
         let (low, flag) = (eval(&part(Form::Sub, 32, false), [0, 1, 0, 0]), eval(&part(Form::Sub, 32, true), [0, 1, 0, 0]));
         assert_eq!((low, flag), (0xffff_ffff, 1));
         assert_eq!(eval(&part(Form::Sub, 32, false), [5, 2, 0, flag]), 2);

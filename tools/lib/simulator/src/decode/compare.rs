@@ -1,4 +1,4 @@
-//! `setp` and `set`.
+//! Decodes `setp` and `set`.
 
 use super::builder::Builder;
 use super::float::scalar;
@@ -14,7 +14,7 @@ const COMPARISONS: &[&str] =
     &["eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"];
 const COMBINATIONS: &[&str] = &["and", "or", "xor"];
 
-/// Whether a comparison holds for an ordering; `None` is unordered.
+/// Evaluates a comparison for an ordering. `None` means unordered.
 fn holds(comparison: &str, order: Option<Ordering>) -> bool {
     let Some(order) = order else { return matches!(comparison, "ne" | "equ" | "neu" | "ltu" | "leu" | "gtu" | "geu" | "nan") };
     match comparison {
@@ -29,11 +29,11 @@ fn holds(comparison: &str, order: Option<Ordering>) -> bool {
     }
 }
 
-/// Which of less, equal, greater and unordered make a comparison true, as bits 0 to 3.
+/// Returns the truth table of a comparison: bits 0 to 3 for less, equal, greater and unordered.
 fn truth_table(comparison: &str, float: bool) -> u32 {
     let cases = [Some(Ordering::Less), Some(Ordering::Equal), Some(Ordering::Greater), None];
     let table = cases.iter().enumerate().fold(0, |table, (bit, &order)| table | u32::from(holds(comparison, order)) << bit);
-    // `ne` of floats is ordered.
+    // A float `ne` is an ordered comparison.
     if float && comparison == "ne" { table & 7 } else { table }
 }
 
@@ -87,7 +87,7 @@ impl Builder<'_> {
     }
 }
 
-/// The comparisons that loops and bounds are made of.
+/// Returns specialised functions for the comparisons that are frequent in loops and bounds checks.
 fn fast(ty: Type, table: u32) -> Option<crate::lanes::LaneFn> {
     use crate::lanes::map2;
     Some(match (ty, table & 7) {
@@ -101,7 +101,7 @@ fn fast(ty: Type, table: u32) -> Option<crate::lanes::LaneFn> {
     })
 }
 
-/// The number of the case: 0 less, 1 equal, 2 greater, 3 unordered.
+/// Returns the function that classifies operands: 0 less, 1 equal, 2 greater, 3 unordered.
 fn order_of(instruction: &Instruction, ty: Type) -> Result<fn(u64, u64) -> u32> {
     fn case<T: PartialOrd>(a: T, b: T) -> u32 {
         a.partial_cmp(&b).map_or(3, |order| (order as i8 + 1) as u32)

@@ -1,4 +1,4 @@
-//! Branches, calls, and what the lanes of a warp do together.
+//! Decodes branches, calls, and collective instructions of a warp.
 
 use super::builder::{Builder, ByteArray};
 use super::{only, unsupported};
@@ -6,7 +6,7 @@ use crate::fault::Result;
 use crate::program::*;
 use ptx::{Instruction, Operand, Type};
 
-/// An argument or result, as the caller has it.
+/// A call argument or result on the caller's side.
 enum Passed {
     Value(RegSlot),
     Bytes(ByteArray),
@@ -46,7 +46,7 @@ impl Builder<'_> {
             "elect" => {
                 only(instruction, &["sync"])?;
                 let (dst, predicate) = self.result_pair(instruction)?;
-                let predicate = predicate.ok_or_else(|| unsupported(instruction, "it gives a lane and a predicate"))?;
+                let predicate = predicate.ok_or_else(|| unsupported(instruction, "it needs a lane and a predicate as results"))?;
                 Op::Elect { dst, predicate, members: self.source(instruction, 1, 32)? }
             }
             "activemask" => Op::ActiveMask { dst: self.result(instruction, 0)? },
@@ -67,7 +67,7 @@ impl Builder<'_> {
                 _ => return Err(unsupported(instruction, "an indirect call")),
             }
         }
-        let Some(callee) = callee else { return Err(unsupported(instruction, "it calls nothing")) };
+        let Some(callee) = callee else { return Err(unsupported(instruction, "it has no callee")) };
         if let Some(function) = self.function(callee).filter(|function| function.body.is_some()) {
             return self.inline(instruction, function, &lists);
         }
@@ -103,7 +103,7 @@ impl Builder<'_> {
         Ok(Op::Call { function, args: args.into(), result })
     }
 
-    /// Puts the body of a function where it is called.
+    /// Inlines a function at the call.
     fn inline(&mut self, instruction: &Instruction, function: &ptx::Function, lists: &[(bool, &Vec<Operand>)]) -> Result<Op> {
         let list = |arguments: bool| {
             lists.iter().find(|(is_argument, _)| *is_argument == arguments).map_or(&[][..], |(_, list)| &list[..])
@@ -161,10 +161,10 @@ impl Builder<'_> {
             _ => None,
         };
         let array = array.filter(|array| Some(array.bytes) == param.bytes());
-        Ok(Passed::Bytes(array.ok_or_else(|| unsupported(instruction, "an array of another size"))?))
+        Ok(Passed::Bytes(array.ok_or_else(|| unsupported(instruction, "an array whose size differs"))?))
     }
 
-    /// The function's own register for a value, with the caller's; an array is the caller's.
+    /// Declares a parameter. Returns the function's register and the caller's register; an array is shared with the caller.
     fn declare_passed(&mut self, param: &ptx::Variable, passed: Passed) -> Option<(RegSlot, RegSlot)> {
         match passed {
             Passed::Value(caller) => Some((self.declare_argument(&param.name), caller)),
@@ -284,7 +284,7 @@ impl Builder<'_> {
         Ok(Op::Barrier(BarrierOp { id, threads, arrive_only: instruction.has("arrive"), reduce: None, aligned }))
     }
 
-    /// A copy of a register, for arguments of calls.
+    /// Returns a register copy for call arguments.
     pub(super) fn copy(&mut self, dst: RegSlot, src: RegSlot) -> Op {
         Op::Move { dst, src }
     }

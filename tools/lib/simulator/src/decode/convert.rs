@@ -1,4 +1,4 @@
-//! `cvt`.
+//! Decodes `cvt`.
 
 use super::builder::Builder;
 use super::float::{rounding_word, scalar};
@@ -48,7 +48,7 @@ impl Builder<'_> {
     }
 }
 
-/// The value of the low bits of a register.
+/// Returns the value of a register's low bits.
 fn integer(ty: Type, bits: u64) -> i128 {
     let shift = 64 - ty.bits();
     if ty.is_signed() { i128::from(((bits << shift) as i64) >> shift) } else { i128::from((bits << shift) >> shift) }
@@ -59,7 +59,7 @@ fn range(ty: Type) -> (i128, i128) {
     if ty.is_signed() { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) }
 }
 
-/// A narrow result in a wider register is extended as its type says.
+/// Converts between integers. A narrow result in a wider register is extended according to its type.
 fn integer_to_integer(instruction: &Instruction, to: Type, from: Type, width: u32) -> LaneFn {
     let sat = instruction.has("sat");
     let (low, high) = range(to);
@@ -84,7 +84,7 @@ fn integer_to_float(instruction: &Instruction, to: Scalar, from: Type) -> Result
     }))
 }
 
-/// An integer as a float whose last bit says that bits were dropped.
+/// Converts an integer to a float whose last bit is sticky: it records dropped bits.
 fn sticky(value: i128) -> f64 {
     let magnitude = value.unsigned_abs() as u64;
     let kept =
@@ -98,7 +98,7 @@ fn round_to_integer(instruction: &Instruction) -> Option<fn(f64) -> f64> {
         .find_map(|(word, f)| instruction.has(word).then_some(f))
 }
 
-/// Out of range goes to the nearest; NaN to 0, or to the top bit when 64 bits are involved.
+/// Converts a float to an integer. Out-of-range values saturate. NaN gives 0, or the top bit if a type has 64 bits.
 fn float_to_integer(instruction: &Instruction, to: Type, from: Scalar) -> LaneFn {
     let round = round_to_integer(instruction).unwrap_or(f64::trunc);
     let ftz = instruction.has("ftz");

@@ -1,5 +1,5 @@
-//! Floating-point arithmetic. Plain `f32` and `f64` use the host's; everything rounded otherwise goes through `numerics::float`,
-//! or through `numerics::arith` for `f64`.
+//! Floating-point arithmetic. Plain `f32` and `f64` use host arithmetic. Other rounding modes use `numerics::float`, or
+//! `numerics::arith` for `f64`.
 
 use super::{only, unsupported};
 use crate::fault::Result;
@@ -9,13 +9,13 @@ use numerics::arith::{Binary, Fma, Rounding, Unary};
 use numerics::float::{self, Overflow, add_odd, decode, div_odd, encode, fma_odd, sqrt_odd};
 use ptx::{Instruction, Type};
 
-/// How operands are read and the result is written.
+/// Operand and result conversions of an instruction.
 #[derive(Clone, Copy)]
 pub(super) struct Mode {
     pub(super) ty: Scalar,
     pub(super) rounding: Rounding,
     pub(super) ftz: bool,
-    /// Clamp to [0, 1].
+    /// Clamp the result to [0, 1].
     pub(super) sat: bool,
 }
 
@@ -30,7 +30,7 @@ enum Kind {
     Reciprocal,
 }
 
-/// The rounding direction that a word names.
+/// Returns the rounding mode of the instruction's modifiers.
 pub(super) fn rounding_word(instruction: &Instruction) -> Option<Rounding> {
     [
         ("rn", Rounding::NearestEven),
@@ -43,7 +43,7 @@ pub(super) fn rounding_word(instruction: &Instruction) -> Option<Rounding> {
     .find_map(|(word, rounding)| instruction.has(word).then_some(rounding))
 }
 
-/// The float type of an element, and how many of them the type packs.
+/// Returns the element type and the number of packed elements.
 pub(super) fn scalar(ty: Type) -> Option<(Scalar, u32)> {
     Some(match ty {
         Type::F16 => (Scalar::F16, 1),
@@ -66,7 +66,7 @@ pub(super) fn scalar(ty: Type) -> Option<(Scalar, u32)> {
     })
 }
 
-/// The function of a float instruction, with its number of sources.
+/// Returns the function of a float instruction with its number of sources.
 pub(super) fn function(instruction: &Instruction) -> Result<Option<(LaneFn, usize)>> {
     let types: Vec<Type> = instruction.types().collect();
     let Some((ty, count)) = scalar(types[0]) else { return Ok(None) };
@@ -99,7 +99,7 @@ pub(super) fn function(instruction: &Instruction) -> Result<Option<(LaneFn, usiz
         return Ok(Some((packed(ty.bits(), count, f), arity(kind))));
     }
     if ty == Scalar::F64 && instruction.has("approx") && kind == Kind::Reciprocal {
-        // Only the upper half of the operand is read, and of the result written.
+        // `rcp.approx.ftz.f64` reads and writes only the upper half of the register.
         let upper = |bits: u64| bits & 0xffff_ffff_0000_0000;
         let flush = |x: f64| if x.is_subnormal() { 0.0f64.copysign(x) } else { x };
         return Ok(Some((map1(move |a| upper(flush(1.0 / flush(f64::from_bits(upper(a)))).to_bits())), 1)));
@@ -133,7 +133,7 @@ pub(super) fn lift(bits: u64) -> f32 {
     f32::from_bits(bits as u32)
 }
 
-/// The bits of a result; every NaN is the hardware's.
+/// Returns the bits of a result. Every NaN becomes the hardware's canonical NaN.
 pub(super) fn single(value: f32) -> u64 {
     if value.is_nan() { 0x7fff_ffff } else { value.to_bits().into() }
 }
@@ -169,19 +169,19 @@ fn double_directed(kind: Kind, rounding: Rounding) -> LaneFn {
     }
 }
 
-/// Any operation of a format up to 32 bits, rounded once.
+/// Computes any operation of a format up to 32 bits with one rounding.
 fn general(kind: Kind, mode: Mode) -> impl Fn(u64, u64, u64) -> u64 + Copy + Send + Sync + 'static {
     move |a, b, c| rounded(kind, mode, read(mode, a), read(mode, b), read(mode, c))
 }
 
 fn rounded(kind: Kind, mode: Mode, a: f64, b: f64, c: f64) -> u64 {
     let value = exact(kind, a, b, c);
-    // The zero of an exact cancellation is negative when rounding down.
+    // An exact cancellation gives -0 when rounding down.
     let down = mode.rounding == Rounding::NegativeInf && !mode.sat;
     write(mode, if down && value == 0.0 && cancels(kind, a, b, c) { -0.0 } else { value })
 }
 
-/// Whether a sum of zero is one of addends that are not zeros of one sign.
+/// Returns whether a zero sum results from addends that are not zeros of one sign.
 fn cancels(kind: Kind, a: f64, b: f64, c: f64) -> bool {
     let (x, y) = match kind {
         Kind::Add => (a, b),
@@ -192,7 +192,7 @@ fn cancels(kind: Kind, a: f64, b: f64, c: f64) -> bool {
     x != 0.0 || x.is_sign_negative() != y.is_sign_negative()
 }
 
-/// The result with a sticky last bit.
+/// Returns the exact result with a sticky last bit.
 fn exact(kind: Kind, a: f64, b: f64, c: f64) -> f64 {
     match kind {
         Kind::Add => add_odd(a, b),
@@ -220,7 +220,7 @@ fn write(mode: Mode, value: f64) -> u64 {
     if mode.ftz && mode.ty == Scalar::F32 { float::flush_f32(bits as u32).into() } else { bits }
 }
 
-/// Applies a function to each of the packed elements.
+/// Applies a function to each packed element.
 pub(super) fn packed(bits: u32, count: u32, f: impl Fn(u64, u64, u64) -> u64 + Send + Sync + 'static) -> LaneFn {
     let mask = u64::MAX >> (64 - bits);
     match count {
@@ -245,7 +245,7 @@ fn mixed(instruction: &Instruction, kind: Kind, mode: Mode, source: Type) -> Res
     })
 }
 
-/// Everything that is not rounded arithmetic.
+/// Returns functions without rounding.
 fn other(instruction: &Instruction, mode: Mode, count: u32) -> Result<Option<(LaneFn, usize)>> {
     let ty = mode.ty;
     let bits = ty.bits();
@@ -279,7 +279,7 @@ fn other(instruction: &Instruction, mode: Mode, count: u32) -> Result<Option<(La
     Ok(Some((f, 1)))
 }
 
-/// Functions whose result the ISA bounds but does not fix: here the correctly rounded ones, as near as the host's library is.
+/// Functions whose error the ISA only bounds. The simulator rounds the host library's result.
 fn approximate(name: &str) -> Option<fn(f64) -> f64> {
     Some(match name {
         "ex2" => f64::exp2,
@@ -292,7 +292,7 @@ fn approximate(name: &str) -> Option<fn(f64) -> f64> {
     })
 }
 
-/// A NaN loses unless it is to be propagated; -0 is below +0.
+/// Minimum or maximum. The number wins over a NaN unless NaNs propagate; -0 is below +0.
 pub(super) fn extremum(ty: Scalar, max: bool, propagate: bool, a: u64, b: u64) -> u64 {
     let (x, y) = (decode(ty, a), decode(ty, b));
     match (x.is_nan(), y.is_nan()) {

@@ -1,4 +1,4 @@
-//! `clusterlaunchcontrol` and `tensormap`.
+//! Decodes `clusterlaunchcontrol` and `tensormap`.
 
 use super::builder::Builder;
 use super::{only, unsupported};
@@ -7,7 +7,7 @@ use crate::lanes::map1;
 use crate::program::*;
 use ptx::{Instruction, Operand};
 
-/// In the upper half of a response to `try_cancel`: it took a cluster. The three halves before are its first CTA.
+/// Flag in the upper half of a `try_cancel` response: a cluster was stolen. The three words before it are the cluster's first CTA.
 pub(crate) const CANCELED: u64 = 1 << 63;
 
 impl Builder<'_> {
@@ -79,7 +79,7 @@ impl Builder<'_> {
         let Some(field) = field.filter(|_| instruction.has("replace")) else { return Err(unsupported(instruction, "this field")) };
         let ordinal = |instruction: &Instruction| match instruction.operands.get(1) {
             Some(Operand::Integer(value @ 0..=4)) if instruction.operands.len() == 3 => Ok(*value as u32),
-            _ => Err(unsupported(instruction, "it needs the number of a dimension")),
+            _ => Err(unsupported(instruction, "it needs a dimension from 0 to 4")),
         };
         let field = match field {
             MapField::Box(_) => MapField::Box(ordinal(instruction)?),

@@ -1,4 +1,4 @@
-//! Matrices: `ldmatrix`, `stmatrix`, `movmatrix`, `mma`.
+//! Decodes `ldmatrix`, `stmatrix`, `movmatrix` and `mma`.
 
 use super::builder::Builder;
 use super::{only, unsupported};
@@ -9,7 +9,7 @@ use crate::program::*;
 use numerics::Scalar;
 use ptx::{Instruction, Operand, Type};
 
-/// What a type means as an operand of a product.
+/// Returns the element kind of an MMA operand type.
 pub(super) fn operand_kind(ty: Type) -> Option<Kind> {
     Some(match ty {
         Type::F16 => Kind::Float(Scalar::F16),
@@ -40,7 +40,7 @@ pub(super) fn accumulator(ty: Type, saturate: bool) -> Option<Accumulator> {
     })
 }
 
-/// Numbers of a shape such as `m16n8k32`.
+/// Parses the extents of a shape such as `m16n8k32`.
 pub(super) fn shape(instruction: &Instruction) -> Option<(usize, usize, usize)> {
     instruction.modifiers.iter().find_map(|modifier| {
         let rest = modifier.name().strip_prefix('m')?;
@@ -144,7 +144,7 @@ impl Builder<'_> {
         let wrong = |_| unsupported(instruction, "these types");
         let d_type = accumulator(d_type, saturate).ok_or(()).map_err(wrong)?;
         let c_type = accumulator(c_type, saturate).ok_or(()).map_err(wrong)?;
-        // Small floats lie in bytes in the kinds that mix them.
+        // The kinds that mix small floats store each element in a byte.
         let in_bytes = instruction.has("kind::f8f6f4") || instruction.has("kind::mxf8f6f4");
         let a = self.mma_operand(instruction, 1, a_type, in_bytes, m * k)?;
         let b = self.mma_operand(instruction, 2, b_type, in_bytes, k * 8)?;
@@ -202,7 +202,7 @@ impl Builder<'_> {
             _ => ty.bits(),
         };
         let container = if in_bytes { 8 } else { width };
-        // A four-bit float is in the middle of its byte.
+        // A 4-bit float is in the middle of its byte.
         let shift = if in_bytes && width == 4 { 2 } else { 0 };
         let from = self.operand(instruction, index)?;
         let slots = self.values(from, container.max(32))?;

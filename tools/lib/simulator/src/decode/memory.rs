@@ -1,4 +1,4 @@
-//! Loads, stores, atomics and fences.
+//! Decodes loads, stores, atomics and fences.
 
 use super::builder::Builder;
 use super::{only, unsupported};
@@ -6,7 +6,7 @@ use crate::fault::Result;
 use crate::program::*;
 use ptx::{Instruction, Operand, Type};
 
-/// Words that order or hint and change no value here: lanes of a warp and warps run one after the other.
+/// Ordering modifiers and hints. They have no effect here, because lanes and warps execute sequentially.
 const ORDER: &[&str] = &[
     "weak",
     "relaxed",
@@ -72,7 +72,7 @@ impl Builder<'_> {
         let known: Vec<&str> = ORDER.iter().chain(&["v2", "v4", "v8"]).copied().collect();
         only(instruction, &known)
     }
-    /// The type of an element, after the vector's length was checked.
+    /// Checks the vector length and returns the element type.
     fn element_type(instruction: &Instruction, count: usize) -> Result<Type> {
         let length = [("v2", 2), ("v4", 4), ("v8", 8)].into_iter().find(|(word, _)| instruction.has(word)).map_or(1, |(_, n)| n);
         let Some(ty) = instruction.types().next() else { return Err(unsupported(instruction, "it has no type")) };
@@ -84,7 +84,7 @@ impl Builder<'_> {
 
     fn load(&mut self, instruction: &Instruction) -> Result<Op> {
         Self::access_words(instruction)?;
-        // The result of a call is a register here.
+        // A call result is a register in this representation.
         if let Some(src) = self.call_argument(instruction, 1)? {
             let dst = self.result(instruction, 0)?;
             return Ok(self.copy(dst, src));
@@ -126,7 +126,7 @@ impl Builder<'_> {
         Ok(Op::Store { space, bytes: ty.bytes(), src, address })
     }
 
-    /// Where an access goes. Arrays that calls take and give are in local memory.
+    /// Returns the location of an access. Byte arrays of calls are in local memory.
     fn accessed(&mut self, instruction: &Instruction, index: usize) -> Result<(Space, Address)> {
         if let Operand::Address(address) = self.operand(instruction, index)?
             && let Some(place) = self.part_of_byte_array(address)
@@ -136,7 +136,7 @@ impl Builder<'_> {
         Ok((self.space(instruction)?, self.address(instruction, index)?))
     }
 
-    /// The two halves of a register of 128 bits, when the instruction is about one.
+    /// Returns the two halves of a 128-bit register, if the instruction operates on one.
     fn wide_register(&mut self, instruction: &Instruction, index: usize) -> Result<Option<Box<[RegSlot]>>> {
         if instruction.types().next() != Some(Type::B128) {
             return Ok(None);
@@ -146,7 +146,7 @@ impl Builder<'_> {
         Ok(Some([slot, slot + 1].into()))
     }
 
-    /// Multicast memory, of which this device has the only copy: what a load reduces is what is there.
+    /// Decodes multicast accesses. One device is simulated, so a reducing load reads the only copy.
     fn multimem(&mut self, instruction: &Instruction) -> Result<Op> {
         const WORDS: &[&str] =
             &["ld_reduce", "st", "red", "add", "min", "max", "and", "or", "xor", "acc::f32", "acc::f16", "v2", "v4", "v8"];
@@ -168,7 +168,7 @@ impl Builder<'_> {
         Ok(Op::Combine { space, op, ty, src, unused: self.temporary(), address })
     }
 
-    /// Memory is sequentially consistent here, so only the fences between proxies do something.
+    /// Simulated memory is sequentially consistent, so only proxy fences have an effect.
     fn fence(&mut self, instruction: &Instruction) -> Result<Op> {
         let words = ["proxy", "async", "alias", "mbarrier_init", "sync_restrict", "tensormap::generic"];
         let known: Vec<&str> = ORDER.iter().chain(&words).copied().collect();
@@ -176,7 +176,7 @@ impl Builder<'_> {
         Ok(if instruction.has("proxy") && instruction.has("async") { Op::ProxyFence } else { Op::Nothing })
     }
 
-    /// The register behind `[param0]` of a call sequence.
+    /// Returns the register that `[param0]` of a call sequence refers to.
     fn call_argument(&mut self, instruction: &Instruction, index: usize) -> Result<Option<RegSlot>> {
         let Operand::Address(address) = self.operand(instruction, index)? else { return Ok(None) };
         let Some(slot) = address.base.as_ref().and_then(|name| self.argument(name)) else { return Ok(None) };

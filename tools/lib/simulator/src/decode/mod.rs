@@ -1,6 +1,6 @@
-//! From the tree of a module to the program of one of its entries.
+//! Lowers a parsed module to the program of one entry.
 //!
-//! This file resolves names; the families of instructions are decoded in the files below it.
+//! This file resolves names; the submodules decode the instruction families.
 
 mod arith;
 mod builder;
@@ -25,7 +25,7 @@ use crate::program::{Op, Program};
 use builder::Builder;
 use ptx::{Function, Instruction, Item, Modifier, Module, Statement};
 
-/// Decodes one entry: the named one, or the only one.
+/// Decodes the named entry, or the only one.
 pub fn decode(module: &Module, entry: Option<&str>, sizes: Sizes) -> Result<Program> {
     let entries: Vec<&Function> = module
         .items
@@ -38,11 +38,11 @@ pub fn decode(module: &Module, entry: Option<&str>, sizes: Sizes) -> Result<Prog
     let function = match (entry, &*entries) {
         (None, [only]) => only,
         (None, []) => return Err(Fault::new("SIM002", "the file has no kernel")),
-        (None, _) => return Err(Fault::usage("SIM004", format!("name one of the kernels with --entry: {}", names(&entries)))),
+        (None, _) => return Err(Fault::usage("SIM004", format!("select a kernel with --entry: {}", names(&entries)))),
         (Some(name), _) => entries
             .iter()
             .find(|function| function.name == name)
-            .ok_or_else(|| Fault::usage("SIM004", format!("no kernel is called '{name}'; there are: {}", names(&entries))))?,
+            .ok_or_else(|| Fault::usage("SIM004", format!("no kernel is named '{name}'; the file has: {}", names(&entries))))?,
     };
     let mut builder = Builder::new(module, function, sizes)?;
     builder.block(function.body.as_deref().unwrap_or_default())?;
@@ -77,7 +77,7 @@ impl Builder<'_> {
         self.start(instruction)?;
         let op = match self.family(instruction)? {
             Some(op) => op,
-            None => return Err(unsupported(instruction, "this form is not known here")),
+            None => return Err(unsupported(instruction, "unknown form")),
         };
         self.emit(op);
         self.guard_none();
@@ -113,18 +113,18 @@ impl Builder<'_> {
     }
 }
 
-/// The error that says an instruction is not handled.
+/// Returns the fault for an unsupported instruction.
 fn unsupported(instruction: &Instruction, why: &str) -> Box<Fault> {
     Fault::unsupported(format!("'{}' is not supported: {why}", instruction.full_name()))
 }
 
-/// Refuses modifiers that the decoder of this instruction does not know, so that none is silently ignored.
+/// Rejects unknown modifiers, so that decoding never ignores one silently.
 fn only(instruction: &Instruction, known: &[&str]) -> Result<()> {
     for modifier in &instruction.modifiers {
         if let Modifier::Word(word) = modifier
             && !known.contains(&&**word)
         {
-            return Err(unsupported(instruction, &format!("'.{word}' is not known here")));
+            return Err(unsupported(instruction, &format!("unknown modifier '.{word}'")));
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! `tcgen05`.
+//! Decodes `tcgen05`.
 
 use super::builder::Builder;
 use super::{only, unsupported};
@@ -22,7 +22,7 @@ impl Builder<'_> {
         if has("cta_group::1") || has("cta_group::2") {
             let of_cta_pair = has("cta_group::2");
             if *self.of_cta_pair.get_or_insert(of_cta_pair) != of_cta_pair {
-                let message = "a kernel has tcgen05 instructions of one CTA and of a pair; all have the same cta_group";
+                let message = "a kernel mixes tcgen05 instructions with different cta_group modifiers";
                 return Err(Fault::new("SIM082", message));
             }
         }
@@ -87,7 +87,7 @@ impl Builder<'_> {
         let index = if load { 0 } else { instruction.operands.len() - 1 };
         let vector = self.operand(instruction, index)?;
         let wanted = shape.registers().0 * count;
-        let wrong = || unsupported(instruction, &format!("it has {wanted} registers"));
+        let wrong = || unsupported(instruction, &format!("it needs {wanted} registers"));
         if load {
             let dst = self.results(vector)?;
             if dst.len() != wanted {

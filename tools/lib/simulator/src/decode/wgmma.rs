@@ -1,4 +1,4 @@
-//! `wgmma`.
+//! Decodes `wgmma`.
 
 use super::builder::Builder;
 use super::matrix::{accumulator, operand_kind, shape};
@@ -66,7 +66,7 @@ impl Builder<'_> {
             return Err(unsupported(instruction, "these immediates"));
         }
         let number = |index: usize, otherwise: i64| numbers.get(index).copied().unwrap_or(otherwise);
-        // With A in registers only B can be transposed.
+        // If A is in registers, only B can be transposed.
         let (transpose_a, transpose_b) = match a {
             WgmmaA::Registers(_) => (false, number(2, 0) == 1),
             WgmmaA::Shared(_) => (number(2, 0) == 1, number(3, 0) == 1),

@@ -1,4 +1,4 @@
-//! The copy engine: bulk copies and tensor copies between global and shared memory.
+//! TMA: bulk copies and tensor copies between global and shared memory.
 
 use super::defined;
 use super::memory::{MemoryLocation, combine, location, shared_location};
@@ -16,16 +16,16 @@ use numerics::arith::Rounding;
 use numerics::float::{Overflow, encode};
 use ptx::Type;
 
-/// A copy into shared memory.
+/// A copy to shared memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
     from: Source,
-    /// Where it goes: the same data to several CTAs with multicast.
+    /// The destinations. A multicast writes the same data to several CTAs.
     to: Vec<(usize, u32)>,
     /// The mbarrier of each destination.
     barriers: Vec<(usize, u32)>,
     bytes: u32,
-    /// When it was issued, for each destination.
+    /// The time of the issue, for each destination.
     times: Vec<u32>,
 }
 
@@ -36,7 +36,7 @@ enum Source {
     Shared((usize, u32)),
 }
 
-/// A copy out of shared memory.
+/// A copy from shared memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
     pub(crate) cta: usize,
@@ -46,7 +46,7 @@ pub(crate) struct Store {
     bytes: u32,
     to: Target,
     reduce: Option<(AtomOp, Type)>,
-    /// The data, once it was read.
+    /// The data, after the source was read.
     data: Option<Vec<u8>>,
 }
 
@@ -56,7 +56,7 @@ enum Target {
     Global(u64),
 }
 
-/// A part of a tensor.
+/// A tile of a tensor.
 #[derive(Clone, Debug)]
 struct Window {
     map: TensorMap,
@@ -65,14 +65,14 @@ struct Window {
 }
 
 impl Load {
-    /// The CTAs whose barriers it tells.
+    /// Returns the CTAs whose barriers the copy signals.
     pub(crate) fn barriers(&self) -> impl Iterator<Item = usize> {
         self.barriers.iter().map(|(cta, _)| *cta)
     }
 }
 
 impl Source {
-    /// The pieces of global memory that are read.
+    /// Returns the global-memory ranges that the copy reads.
     fn rows(&self, bytes: u32) -> impl Iterator<Item = (u64, u32)> {
         let rows = match self {
             Source::Tensor(window) => window.pieces(),
@@ -84,7 +84,7 @@ impl Source {
 }
 
 impl Target {
-    /// The pieces of global memory that are written.
+    /// Returns the global-memory ranges that the copy writes.
     fn rows(&self, bytes: u32) -> impl Iterator<Item = (u64, u32)> {
         let rows = match self {
             Target::Tensor(window) => window.pieces(),
@@ -110,7 +110,7 @@ impl Machine<'_> {
     pub(super) fn bulk(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, mask: u32, op: &BulkOp) -> Result<()> {
         let mut seen: Vec<Vec<u64>> = Vec::new();
         for lane in lanes_of(mask) {
-            // Lanes that ask for the same are served by one copy, as the machine instruction is one for the warp.
+            // Lanes with equal requests share one copy, because the machine instruction issues one copy per warp.
             let request = self.request(warp, lane, op)?;
             if seen.contains(&request) {
                 continue;
@@ -137,7 +137,7 @@ impl Machine<'_> {
         let tensor = if op.tensor { Some(self.tensor(warp, lane, op)?) } else { None };
         let bytes = tensor.as_ref().map_or(warp.read(op.bytes)[lane] as u32, Window::bytes);
         if tensor.is_none() && !bytes.is_multiple_of(16) {
-            return Err(Fault::new("SIM071", format!("a bulk copy of {bytes} bytes: the size is a multiple of 16")));
+            return Err(Fault::new("SIM071", format!("a bulk copy of {bytes} bytes: the size must be a multiple of 16")));
         }
         if let Some(traffic) = self.traffic()
             && (op.from_side == Side::Global || op.to_side == Side::Global)
@@ -149,7 +149,7 @@ impl Machine<'_> {
             let align = if op.tensor { 128 } else { 16 };
             match location.1 % align {
                 0 => Ok(location),
-                _ => Err(Fault::new("SIM011", format!("a copy's shared address {:#x} is no multiple of {align}", location.1))),
+                _ => Err(Fault::new("SIM011", format!("a copy's shared address {:#x} is not a multiple of {align}", location.1))),
             }
         };
         if op.from_side == Side::Shared && op.to_side == Side::Global {
@@ -163,7 +163,7 @@ impl Machine<'_> {
             };
             self.note_bulk(false, bytes, to.rows(bytes), &[]);
             let state = &mut cluster.ctas[cta];
-            // The order of fences counts where the copy is issued.
+            // Fence order is checked at the issue of the copy.
             state.shared.read_async(from.1, bytes, actor, &state.fenced)?;
             cluster.order.read(actor, cta, from.1, bytes)?;
             if self.options.delivery == Delivery::Late {
@@ -185,13 +185,13 @@ impl Machine<'_> {
             if let Some(rank) = ranks.iter().find(|&&rank| rank != cta && cluster.ctas[rank].is_done()) {
                 return Err(Fault::new("SIM014", format!("multicast to CTA {rank} of the cluster, which has ended")));
             }
-            // With a pair of CTAs the barrier of the destination's pair is the one of the same parity as the operand's.
+            // In a CTA pair, the barrier is in the CTA of the destination's pair with the same parity as the operand's CTA.
             let barrier_of = |rank: usize| if op.pair { (rank & !1) | barrier.0 & 1 } else { rank };
             let barriers = ranks.iter().map(|&rank| (barrier_of(rank), barrier.1)).collect();
             (ranks.iter().map(|&rank| (rank, to.1)).collect(), barriers)
         } else {
             if to.0 != barrier.0 && (!op.pair || to.0 / 2 != barrier.0 / 2) {
-                let message = format!("a copy to CTA {} tells a barrier of CTA {}, which only pairs may", to.0, barrier.0);
+                let message = format!("a copy to CTA {} signals a barrier of CTA {} that is not its pair", to.0, barrier.0);
                 return Err(Fault::new("SIM071", message));
             }
             (vec![to], vec![barrier])
@@ -227,13 +227,13 @@ impl Machine<'_> {
         self.submit(cluster, Pending { actor, action: Action::Load(load) })
     }
 
-    /// The tensor map that an operand points to, and the coordinates.
+    /// Returns the tensor map of an operand, with the coordinates.
     fn tensor(&mut self, warp: &Warp, lane: usize, op: &BulkOp) -> Result<Window> {
         let address = warp.read(op.map)[lane].wrapping_add_signed(op.map_offset);
         let bytes = match location_of_map(address)? {
             MemoryLocation::Param(offset) => {
                 let end = offset as usize + 128;
-                let outside = || Fault::new("SIM070", "a tensor map lies outside the parameters");
+                let outside = || Fault::new("SIM070", "a tensor map is outside the parameters");
                 self.params.get(offset as usize..end).ok_or_else(outside)?.to_vec()
             }
             _ => self.global.read(address, 128)?.to_vec(),
@@ -288,7 +288,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Reads the source of a store; from then on its shared memory may be written again.
+    /// Reads the source of a store. Its shared memory may be overwritten afterwards.
     pub(crate) fn read_source(&mut self, cluster: &mut Cluster, store: &mut Store) -> Result<()> {
         if store.data.is_some() {
             return Ok(());
@@ -333,7 +333,8 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Waits until at most `left` groups of a warp's stores are open. With `read` only their sources have to be read.
+    /// Waits until at most `left` groups of a warp's stores are open. With `read`, a store counts as done after its source was
+    /// read.
     pub(super) fn bulk_wait(&mut self, cluster: &mut Cluster, cta: usize, warp: &Warp, left: u32, read: bool) -> Result<()> {
         let due = |store: &Store| store.cta == cta && store.warp == warp.index && store.group + left < warp.bulk_groups;
         let mut queue = std::mem::take(&mut cluster.pending);
@@ -354,7 +355,7 @@ impl Machine<'_> {
 }
 
 fn location_of_map(address: u64) -> Result<MemoryLocation> {
-    // No cluster is needed: a map is in global memory or a parameter.
+    // A map is in global memory or a parameter, so no cluster is needed.
     if address >> 32 << 32 == SHARED_BASE {
         return Err(Fault::new("SIM070", "a tensor map in shared memory"));
     }

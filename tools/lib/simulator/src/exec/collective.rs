@@ -1,4 +1,4 @@
-//! What the lanes of a warp do together: shuffles, votes, matches, reductions, elections.
+//! Warp collectives: shuffles, votes, matches, reductions, elections.
 
 use super::{Flow, defined, memory, missing_lanes};
 use crate::fault::{Fault, Result};
@@ -9,13 +9,13 @@ use numerics::Scalar;
 use numerics::float;
 use ptx::Type;
 
-/// The members of a collective that have to be here; a flow when they are not.
+/// Returns the members of a collective, or the flow to wait for the missing ones.
 fn gather(warp: &Warp, mask: u32, members: RegSlot) -> Result<Result<u32, Flow>> {
     defined(warp, members, mask, "a member mask")?;
     let lane = mask.trailing_zeros() as usize;
     let members = warp.read(members)[lane] as u32;
     if mask & !members != 0 {
-        return Err(Fault::new("SIM052", format!("lanes execute a collective of {members:#x} they are no members of"))
+        return Err(Fault::new("SIM052", format!("lanes execute a collective whose member mask {members:#x} excludes them"))
             .lanes(mask & !members));
     }
     if let Some(flow) = missing_lanes(warp, mask, members) {
@@ -52,7 +52,7 @@ pub(super) fn execute(warp: &mut Warp, mask: u32, op: &Op) -> Result<Flow> {
         }
         Op::ActiveMask { dst } => warp.set(*dst, mask, &[mask.into(); WARP], 0),
         Op::WarpSync { .. } => {}
-        _ => return Err(Fault::unsupported("this instruction is decoded but not executed")),
+        _ => return Err(Fault::unsupported("this instruction is decoded but not implemented")),
     }
     Ok(Flow::Next)
 }

@@ -1,6 +1,6 @@
-//! Copies between registers: moves, and registers put together and taken apart.
+//! Register copies: moves, packs and unpacks.
 //!
-//! A copy of a register that belongs to asynchronous work belongs to that work too, and is made when it is done.
+//! A copy of a register that asynchronous work owns belongs to that work too. It executes when the work completes.
 
 use crate::lanes::{Lanes, WARP};
 use crate::machine::{Delivery, Machine};
@@ -16,7 +16,8 @@ pub(super) fn copy(warp: &mut Warp, mask: u32, op: &Op) {
         }
         Op::Pack { dst, src, bits } => {
             let mut out: Lanes = [0; WARP];
-            // Compilers leave a part of a packed operand unset when they look at the other part of the result only.
+            // A packed result counts as undefined only if all its parts are: compilers leave a part undefined if its bits have no
+            // use.
             let mut undefined = u32::MAX;
             let part = u64::MAX >> (64 - bits);
             for (index, &slot) in src.iter().enumerate() {
@@ -38,11 +39,11 @@ pub(super) fn copy(warp: &mut Warp, mask: u32, op: &Op) {
                 warp.set_unfenced(slot, warp.is_unfenced(*src));
             }
         }
-        _ => unreachable!("only copies come here"),
+        _ => unreachable!("handles copies only"),
     }
 }
 
-/// The registers that a copy writes.
+/// Returns the registers that a copy writes.
 pub(super) fn destinations(op: &Op) -> &[RegSlot] {
     match op {
         Op::Move { dst, .. } | Op::Pack { dst, .. } => std::slice::from_ref(dst),
@@ -51,7 +52,7 @@ pub(super) fn destinations(op: &Op) -> &[RegSlot] {
     }
 }
 
-/// Whether an instruction is a copy of a register that belongs to asynchronous work.
+/// Returns whether an instruction copies a register that asynchronous work owns.
 pub(super) fn moves_in_flight(warp: &Warp, op: &Op) -> bool {
     match op {
         Op::Move { src, .. } | Op::Unpack { src, .. } => warp.is_in_flight(*src),
@@ -61,7 +62,7 @@ pub(super) fn moves_in_flight(warp: &Warp, op: &Op) -> bool {
 }
 
 impl Machine<'_> {
-    /// Notes a copy to be made when the work is done that its source belongs to.
+    /// Records a copy that executes when its source's asynchronous work completes.
     pub(super) fn copy_in_flight(&mut self, warp: &mut Warp, mask: u32, pc: u32, op: &Op) {
         if self.options.delivery == Delivery::Early {
             copy(warp, mask, op);

@@ -1,4 +1,4 @@
-//! `cp.async`: copies of 4 to 16 bytes by threads, in groups.
+//! `cp.async`: per-thread copies of 4 to 16 bytes, in groups.
 
 use super::Flow;
 use super::memory::{addresses, shared_location};
@@ -11,20 +11,20 @@ use crate::program::{Address, RegSlot, Space};
 use crate::record::Event;
 use crate::warp::Warp;
 
-/// A copy that was issued and not yet done.
+/// A copy in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Copy {
     lane: usize,
-    /// The number of the group it belongs to.
+    /// The number of its group.
     group: u32,
     to: (usize, u32),
     from: u64,
     bytes: u32,
-    /// Bytes that are read; the others are zero.
+    /// Number of bytes to read; the remaining bytes are zero.
     read: u32,
 }
 
-/// The copies of a warp; groups are counted for each lane.
+/// The copies of a warp. Groups are counted per lane.
 #[derive(Default)]
 pub(crate) struct Copies {
     open: Vec<Copy>,
@@ -32,7 +32,7 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    /// Takes the copies that a lane waits for: all of its groups but the last `left`, or also the one that is open.
+    /// Takes the copies that a lane waits for: all groups except the last `left`. Without `left`, also the open group.
     fn take(&mut self, mask: u32, left: Option<u32>) -> Vec<Copy> {
         let committed = self.committed;
         let due = |copy: &Copy| mask >> copy.lane & 1 == 1 && left.is_none_or(|left| copy.group + left < committed[copy.lane]);
@@ -104,13 +104,13 @@ impl Machine<'_> {
             warp.copies.committed[lane] += 1;
         }
     }
-    /// Waits until at most `left` groups are open, or none and no copy either.
+    /// Waits until at most `left` groups are open. Without `left`, waits for all copies.
     pub(super) fn copy_wait(&mut self, cluster: &mut Cluster, warp: &mut Warp, mask: u32, left: Option<u32>) -> Result<()> {
         let copies = warp.copies.take(mask, left);
         self.finish(cluster, &copies, warp.index)
     }
 
-    /// An arrival at an mbarrier when the copies so far are done.
+    /// Arrives at an mbarrier on completion of the preceding copies.
     pub(super) fn copy_arrive(
         &mut self,
         cluster: &mut Cluster,
@@ -139,7 +139,7 @@ impl Machine<'_> {
         }
         Ok(Flow::Next)
     }
-    /// The late part of it.
+    /// Performs the arrival when the copies complete.
     pub(crate) fn copies_arrive(
         &mut self,
         cluster: &mut Cluster,

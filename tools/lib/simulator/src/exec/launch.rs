@@ -1,4 +1,4 @@
-//! `clusterlaunchcontrol`, which takes clusters from those to be launched, and `tensormap.replace`.
+//! `clusterlaunchcontrol`, which steals clusters that are not launched yet, and `tensormap.replace`.
 
 use super::memory::{MemoryLocation, addresses, location, shared_location};
 use super::{Flow, defined};
@@ -13,7 +13,7 @@ use crate::record::Event;
 use crate::tensor_map::replace;
 use crate::warp::Warp;
 
-/// An answer on its way to shared memory.
+/// A launch-control response in flight to shared memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Response {
     to: Vec<usize>,
@@ -69,7 +69,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// What one thread of the warp could do, so the first does.
+    /// Copies a tensor map. The operation is uniform, so the first lane performs it.
     pub(super) fn copy_map(
         &mut self,
         cluster: &Cluster,
@@ -115,7 +115,7 @@ impl Machine<'_> {
                     replace(&mut map, field, value).map_err(located)?;
                     shared.write(offset, &map, warp.index).map_err(located)?;
                 }
-                _ => return Err(located(Fault::new("SIM012", "a tensor map in memory that cannot hold one is changed"))),
+                _ => return Err(located(Fault::new("SIM012", "a tensor map is modified in memory that cannot hold one"))),
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! `ldmatrix`, `stmatrix`, `movmatrix`: matrices between shared memory and fragments.
+//! `ldmatrix`, `stmatrix`, `movmatrix`: moves matrices between shared memory and register fragments.
 
 use super::memory::{addresses, shared_location};
 use super::{Flow, defined, missing_lanes};
@@ -9,7 +9,7 @@ use crate::machine::{Cluster, Machine};
 use crate::program::{Address, MatrixShape, RegSlot, Space};
 use crate::warp::Warp;
 
-/// All lanes of the warp have to execute it; a flow while they do not.
+/// Requires all lanes of the warp. Returns the flow to wait for missing lanes.
 pub(super) fn whole_warp(warp: &Warp, mask: u32) -> Result<Option<Flow>> {
     if mask == ALL {
         return Ok(None);
@@ -21,14 +21,14 @@ pub(super) fn whole_warp(warp: &Warp, mask: u32) -> Result<Option<Flow>> {
 }
 
 impl MatrixShape {
-    /// Rows that are addressed, each of 16 bytes, and registers per matrix.
+    /// Number of addressed rows, 16 bytes each, and registers per matrix.
     fn rows(self) -> usize {
         if matches!(self, MatrixShape::M8n8 | MatrixShape::M8n16) { 8 } else { 16 }
     }
     fn registers(self) -> usize {
         if self == MatrixShape::M16n16 { 2 } else { 1 }
     }
-    /// Elements in a register, and bytes of one.
+    /// Elements per register, and bytes per element.
     fn parts(self) -> (usize, usize) {
         if self == MatrixShape::M8n8 { (2, 2) } else { (4, 1) }
     }
@@ -152,7 +152,7 @@ impl Machine<'_> {
     }
 }
 
-/// Sixteen elements of fewer than eight bits, which lie at the start of a row, each in a byte of its own.
+/// Expands sixteen packed elements of fewer than eight bits to one byte each.
 fn widen(row: &[u8], width: u32) -> [u8; 16] {
     let all = row.iter().rev().fold(0u128, |bits, &byte| bits << 8 | u128::from(byte));
     std::array::from_fn(|index| (all >> (index as u32 * width)) as u8 & ((1 << width) - 1))

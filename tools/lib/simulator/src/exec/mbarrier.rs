@@ -1,4 +1,4 @@
-//! Barriers in shared memory, with phases and transaction counts.
+//! mbarriers in shared memory, with phases and transaction counts.
 
 use super::memory::{addresses, shared_location};
 use super::{Flow, defined};
@@ -14,14 +14,14 @@ use crate::warp::{Wait, Warp};
 pub(crate) struct Mbarrier {
     expected: u32,
     pending: u32,
-    /// Bytes expected and not yet arrived; below zero while data comes before it is expected.
+    /// Expected bytes that have not arrived. Negative if data arrives before its `expect_tx`.
     transactions: i64,
-    /// Phases completed.
+    /// Number of completed phases.
     pub(crate) phase: u64,
 }
 
 impl Mbarrier {
-    /// Ends the phase when nothing is outstanding, and says so.
+    /// Completes the phase if nothing is outstanding. Returns whether it did.
     fn settle(&mut self) -> bool {
         let done = self.pending == 0 && self.transactions == 0;
         if done {
@@ -30,20 +30,20 @@ impl Mbarrier {
         }
         done
     }
-    /// One more arrival is expected in this phase.
+    /// Expects one more arrival in this phase.
     pub(super) fn add_arrival(&mut self) {
         self.pending += 1;
     }
     fn describe(&self) -> String {
         format!(
-            "{} of {} arrivals and {} bytes outstanding, {} phases done",
+            "{} of {} arrivals and {} bytes outstanding, {} phases complete",
             self.pending, self.expected, self.transactions, self.phase
         )
     }
 }
 
 impl Cluster {
-    /// The barrier at an address of a CTA.
+    /// Returns the barrier at an address of a CTA.
     pub(crate) fn mbarrier(&mut self, (cta, address): (usize, u32)) -> Result<&mut Mbarrier> {
         let missing = || Fault::new("SIM053", format!("there is no initialised mbarrier at {address:#x}"));
         self.ctas[cta].mbarriers.get_mut(&address).ok_or_else(missing)
@@ -58,13 +58,13 @@ impl Cluster {
         barrier.pending = pending;
         self.settle(location)
     }
-    /// Data has come: the bytes are counted off.
+    /// Completes bytes of a transaction.
     pub(crate) fn complete_bytes(&mut self, location: (usize, u32), bytes: u32) -> Result<()> {
         let barrier = self.mbarrier(location)?;
         barrier.transactions -= i64::from(bytes);
         self.settle(location)
     }
-    /// Who uses a barrier has to know that it was initialised.
+    /// Checks that the use of a barrier is ordered after its initialisation.
     pub(crate) fn reach(&mut self, location: (usize, u32), actor: Actor) -> Result<()> {
         self.order.reach(actor, location)
     }
@@ -110,19 +110,19 @@ impl Machine<'_> {
             }
             match op {
                 MbarrierOp::Init => {
-                    // NVIDIA's compiler writes one that nobody waits for, in blocks of a pair that do not multiply.
+                    // NVIDIA's compiler initialises unused barriers with count 0 in CTAs of a pair that issue no MMAs.
                     if (value == 0 && self.options.check_rules) || value >= 1 << 20 {
                         return Err(located(Fault::new("SIM054", format!("an mbarrier cannot wait for {value} arrivals"))));
                     }
                     self.note(|| Event::Init { bar, count: value });
-                    // Its bytes have to be shared memory.
+                    // The barrier must be in shared memory.
                     cluster.ctas[location.0].shared.write_async(location.1, &[0; 8])?;
                     cluster.order.write(actor, location.0, location.1, 8).map_err(located)?;
                     let barrier = Mbarrier { expected: value, pending: value, ..Mbarrier::default() };
                     cluster.ctas[location.0].mbarriers.insert(location.1, barrier);
                 }
                 MbarrierOp::Invalidate => {
-                    // NVIDIA's compiler also ends barriers that have not begun.
+                    // NVIDIA's compiler also invalidates barriers that were never initialised.
                     cluster.ctas[location.0].mbarriers.remove(&location.1);
                 }
                 MbarrierOp::Arrive { drop } => {
@@ -170,8 +170,9 @@ impl Machine<'_> {
         }
         if let MbarrierOp::Wait { blocking, .. } = op {
             let done = lanes_of(mask).any(|lane| out[lane] == 1);
-            // The first try of a late run gives up, as it may at any time; from then on it waits. So does a test that fails again
-            // and again: whoever does nothing but test is waiting, and late work would never come to it.
+            // With late delivery, the first try_wait fails spuriously, which the ISA permits; later tries block. A repeated
+            // test_wait at one instruction counts as a blocking wait. Otherwise, late work would never complete for a loop that
+            // only polls.
             let pc = warp.splits[split].pc;
             let again = warp.splits[split].gave_up == Some(pc);
             let patient = blocking && self.options.delivery == Delivery::Early || again;
@@ -198,7 +199,7 @@ fn uniform_operation(mask: u32, at: &Lanes, operand: &Lanes) -> bool {
     lanes_of(mask).all(|lane| at[lane] == at[first] && operand[lane] == operand[first])
 }
 
-/// The lanes that act, each with how many it stands for: lanes that do the same act as one.
+/// Returns the lanes that act, each with a multiplicity. Lanes with equal operands act once.
 fn uniform(mask: u32, at: &Lanes, operand: &Lanes, op: MbarrierOp) -> Vec<(usize, u32)> {
     let once = matches!(op, MbarrierOp::Wait { .. } | MbarrierOp::Init);
     if uniform_operation(mask, at, operand) {

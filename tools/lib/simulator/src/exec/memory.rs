@@ -12,32 +12,32 @@ use numerics::arith::Rounding;
 use numerics::float::{Overflow, add_odd, decode, encode};
 use ptx::Type;
 
-/// A location after the generic address was taken apart.
+/// A decoded generic address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemoryLocation {
     Global(u64),
-    /// CTA of the cluster, address there.
+    /// The CTA's rank in the cluster, and the address in its shared memory.
     Shared(usize, u32),
     Local(u32),
     Param(u32),
 }
 
-/// An address of the cluster's shared memory has the CTA's rank in the upper eight bits. Code counts on it: of a pair of CTAs the
-/// even one's barrier is named by clearing bit 24.
+/// The position of the CTA rank in a shared-memory address of the cluster. Programs rely on it: clearing bit 24 gives the barrier
+/// of the even CTA of a pair.
 const CLUSTER_SHIFT: u32 = 24;
 
-/// The rank of the CTA whose shared memory an address is in.
+/// Returns the rank of the CTA whose shared memory contains an address.
 pub(super) fn rank_of(address: u64) -> u64 {
     u64::from(address as u32 >> CLUSTER_SHIFT)
 }
 
-/// The address of the same variable in another CTA of the cluster.
+/// Returns the address of the same variable in another CTA of the cluster.
 pub(crate) fn map_to_cta(address: u64, rank: u64) -> u64 {
     let offset = address & ((1 << CLUSTER_SHIFT) - 1);
     address >> 32 << 32 | rank << CLUSTER_SHIFT | offset
 }
 
-/// The CTA and the offset that a 32-bit shared address means.
+/// Decodes a 32-bit shared address into a CTA rank and an offset.
 pub(crate) fn shared_location(cluster: &Cluster, cta: usize, address: u32) -> Result<(usize, u32)> {
     let offset = address & ((1 << CLUSTER_SHIFT) - 1);
     match (address >> CLUSTER_SHIFT) as usize {
@@ -67,7 +67,7 @@ pub(crate) fn location(cluster: &Cluster, cta: usize, space: Space, address: u64
     })
 }
 
-/// The address of each lane, after the checks that go for every access.
+/// Returns each lane's address after the checks that apply to every access.
 pub(crate) fn addresses(warp: &Warp, mask: u32, address: Address, space: Space, bytes: u32) -> Result<Lanes> {
     defined(warp, address.base, mask, "an address")?;
     let base = warp.read(address.base);
@@ -161,7 +161,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Counts an access for the statistics; a generic one goes where its first lane goes.
+    /// Counts an access for the statistics. The first lane's address determines the space of a generic access.
     fn count(&mut self, space: Space, cta: usize, at: &Lanes, mask: u32, bytes: u32) {
         let first = at[mask.trailing_zeros() as usize];
         let (global, shared) = match (space, first >> 32 << 32) {
@@ -183,7 +183,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Elements that lie one after the other; the whole is aligned as one access.
+    /// Combines contiguous elements, aligned as one access.
     #[expect(clippy::too_many_arguments, reason = "the machine's parts, and one for each part of the instruction")]
     pub(super) fn combine(
         &mut self,
@@ -278,7 +278,7 @@ impl Machine<'_> {
                     cluster.order.atomic(cta, offset);
                     cluster.ctas[cta].shared.atomic(offset, bytes, warp.index).map_err(located)?
                 }
-                _ => return Err(located(Fault::new("SIM012", "an atomic operation on memory of one thread"))),
+                _ => return Err(located(Fault::new("SIM012", "an atomic operation on local memory"))),
             };
             let old = little_endian(memory);
             let new = combine(op, ty, old, a[lane], b[lane]);
@@ -298,7 +298,7 @@ fn local_start(local: u32, lane: usize, offset: u32, total: u32) -> Result<usize
     Ok(lane * local as usize + offset as usize)
 }
 
-/// What an atomic operation leaves in memory.
+/// Returns the new value that an atomic operation stores.
 pub(crate) fn combine(op: AtomOp, ty: Type, old: u64, a: u64, b: u64) -> u64 {
     let mask = u64::MAX >> (64 - ty.bits());
     let a = a & mask;

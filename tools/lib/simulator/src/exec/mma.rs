@@ -1,4 +1,4 @@
-//! `mma.sync`: a product within a warp.
+//! `mma.sync`: the MMA of a warp.
 
 use super::Flow;
 use super::matrix::whole_warp;
@@ -9,7 +9,7 @@ use crate::mma_arith::{Accumulator, multiply_accumulate};
 use crate::program::{MmaOp, MmaOperand, ScaleOp};
 use crate::warp::Warp;
 
-/// The product of a warp; `n` is 8 in all shapes.
+/// The N extent, which is 8 in all shapes.
 const N: usize = 8;
 
 pub(super) fn mma(warp: &mut Warp, mask: u32, op: &MmaOp) -> Result<Flow> {
@@ -43,7 +43,7 @@ pub(super) fn mma(warp: &mut Warp, mask: u32, op: &MmaOp) -> Result<Flow> {
         }
     }
     if op.exclusive {
-        // Bits that differ: those of either, less twice those of both.
+        // The population count of XOR: the counts of both operands minus twice the count of AND.
         for (index, sum) in accumulator.iter_mut().enumerate() {
             let (row, column) = (index / N, index % N);
             *sum += a[row * k..][..k].iter().sum::<f64>() + b.iter().skip(column).step_by(N).sum::<f64>();
@@ -65,7 +65,7 @@ pub(super) fn mma(warp: &mut Warp, mask: u32, op: &MmaOp) -> Result<Flow> {
     Ok(Flow::Next)
 }
 
-/// The elements of an accumulator's register.
+/// Returns the elements of an accumulator register.
 fn fragment_elements(lane: usize, index: usize, packed: bool) -> impl Iterator<Item = (usize, (usize, usize))> {
     (0..if packed { 2 } else { 1 })
         .map(move |part| (part, if packed { fragment::c_packed(lane, index, part) } else { fragment::c(lane, index) }))
@@ -102,12 +102,12 @@ impl MmaOperand {
     }
 }
 
-/// Which thread of four, or pair of them, gives the scales.
+/// Returns the thread of a quad, or of a pair, that provides the scales.
 fn scale_thread(warp: &Warp, scale: &ScaleOp) -> usize {
     (warp.read(scale.thread)[0] & 3) as usize
 }
 
-/// The scales of all rows (or columns), `count` for each.
+/// Returns the scales of all rows (or columns), `count` for each.
 fn scales(warp: &Warp, scale: &ScaleOp, rows: usize, lane_of: impl Fn(usize) -> usize) -> Vec<f64> {
     let first = (warp.read(scale.byte)[0] & 3) as u32;
     let values = warp.read(scale.slot);
@@ -121,7 +121,7 @@ fn scales(warp: &Warp, scale: &ScaleOp, rows: usize, lane_of: impl Fn(usize) -> 
     out
 }
 
-/// The accumulator of a register: how it is read and written.
+/// Returns whether an accumulator register holds two elements.
 pub(crate) fn is_packed(ty: Accumulator) -> bool {
     matches!(ty, Accumulator::Float(numerics::Scalar::F16))
 }

@@ -1,4 +1,4 @@
-//! What each instruction does. The families are in the files below; this one picks them and does the element-wise ones.
+//! Instruction execution. This file dispatches and executes element-wise instructions; the submodules execute the other families.
 
 pub(crate) mod bulk;
 mod collective;
@@ -24,18 +24,18 @@ use crate::machine::{Cluster, Machine};
 use crate::program::{Builtin, Instr, Op, RegSlot};
 use crate::warp::{Wait, Warp};
 
-/// Where the lanes of an instruction go after it.
+/// The control flow after an instruction.
 pub(crate) enum Flow {
     Next,
-    /// The lanes `taken` go to the target, the others to the next instruction.
+    /// The `taken` lanes branch to the target; the other lanes fall through.
     Branch {
         target: u32,
         taken: u32,
     },
     Exit(u32),
-    /// The instruction has to be tried again.
+    /// The instruction must be retried.
     Wait(Wait),
-    /// On to the next, after the other warps had a turn.
+    /// Continues with the next instruction after other warps had a turn.
     Yield,
 }
 
@@ -62,7 +62,7 @@ impl Machine<'_> {
             }
         }
         if warp.any_in_flight() {
-            // NVIDIA's compiler moves such registers from one name to another before the wait.
+            // NVIDIA's compiler copies registers of asynchronous work before the wait.
             let pc = warp.splits[split].pc;
             if copies::moves_in_flight(warp, &instr.op) {
                 self.copy_in_flight(warp, mask, pc, &instr.op);
@@ -95,7 +95,7 @@ impl Machine<'_> {
             Op::Trap => return Err(Fault::new("SIM060", "the program traps").lanes(mask)),
             Op::Yield => return Ok(Flow::Yield),
             Op::Clock { dst } => {
-                // A clock that runs fast enough for busy waits to end soon.
+                // The simulated clock is fast, so that busy waits end soon.
                 let now = self.total * 1000;
                 warp.set(*dst, mask, &[now; WARP], 0);
                 return Ok(Flow::Yield);
@@ -204,24 +204,24 @@ impl Machine<'_> {
     }
 }
 
-/// A fault when a lane uses a register that nothing has set, for something that decides.
+/// Reports undefined operands of instructions whose effect depends on them, such as branches and addresses.
 #[inline]
 pub(crate) fn defined(warp: &Warp, slot: RegSlot, mask: u32, what: &str) -> Result<()> {
     let lanes = warp.undefined[slot as usize] & mask;
     if lanes == 0 {
         return Ok(());
     }
-    Err(Fault::new("SIM020", format!("{what} depends on a register or memory that nothing has set")).lanes(lanes))
+    Err(Fault::new("SIM020", format!("{what} depends on an undefined register or uninitialised memory")).lanes(lanes))
 }
 
-/// A fault when an instruction uses a register that belongs to asynchronous work.
+/// Reports an access to a register that asynchronous work owns.
 #[cold]
 fn check_in_flight(warp: &Warp, op: &Op) -> Result<()> {
     let mut used = false;
     op.for_each_reg_slot(|slot| used |= warp.is_in_flight(slot));
-    // OpenMmas that follow one another may use the same registers.
+    // Consecutive `wgmma` instructions may use the same registers.
     if used && !matches!(op, Op::Wgmma(_)) {
-        return Err(Fault::new("SIM033", "a register of asynchronous work is used before the wait for it"));
+        return Err(Fault::new("SIM033", "a register that asynchronous work owns is used before the wait for that work"));
     }
     Ok(())
 }
@@ -235,7 +235,7 @@ fn check_loaded(warp: &Warp, op: &Op) -> Result<()> {
     Ok(())
 }
 
-/// The instruction waits until all of `needed` that still run are here.
+/// Waits until all `needed` lanes that have not exited reach the instruction.
 pub(crate) fn missing_lanes(warp: &Warp, mask: u32, needed: u32) -> Option<Flow> {
     let missing = needed & warp.live() & !mask;
     (missing != 0).then_some(Flow::Wait(Wait::Lanes { missing }))
@@ -250,7 +250,7 @@ fn select(warp: &mut Warp, mask: u32, dst: RegSlot, yes: RegSlot, no: RegSlot, p
     warp.set(dst, mask, &out, undefined);
 }
 
-/// The lanes of the lowest target go there; the others try again and find the next.
+/// Branches the lanes of the lowest target. The other lanes retry and find their target.
 fn branch_indirect(warp: &mut Warp, mask: u32, index: RegSlot, targets: &[u32]) -> Result<Flow> {
     defined(warp, index, mask, "a branch")?;
     let values = *warp.read(index);

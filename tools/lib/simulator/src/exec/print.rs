@@ -1,4 +1,4 @@
-//! `vprintf`: the format and the arguments lie in memory as C's variadic calls leave them.
+//! `vprintf`: the format string and the argument buffer are in memory, with C's variadic layout.
 
 use crate::decode::{LOCAL_BASE, PARAM_BASE, SHARED_BASE};
 use crate::fault::{Fault, Result};
@@ -7,11 +7,11 @@ use crate::machine::Machine;
 use crate::warp::Warp;
 
 const STRING_LIMIT: u64 = 1 << 16;
-/// Bytes that a run may print.
+/// Limit on the bytes that a run prints.
 const PRINT_LIMIT: usize = 64 << 20;
 
 impl Machine<'_> {
-    /// Prints for one lane; the value is how many arguments were printed.
+    /// Prints for one lane. Returns the number of printed arguments.
     pub(super) fn vprintf(&mut self, warp: &Warp, lane: usize, format: u64, arguments: u64) -> Result<u64> {
         let format = self.string(warp, lane, format)?;
         let mut at = arguments;
@@ -64,7 +64,9 @@ impl Machine<'_> {
             LOCAL_BASE if (address as u32) < local && warp.local.len() == local as usize * WARP => {
                 Ok(warp.local[lane * local as usize + address as u32 as usize])
             }
-            LOCAL_BASE | SHARED_BASE | PARAM_BASE => Err(Fault::new("SIM010", "printing reads memory that it cannot")),
+            LOCAL_BASE | SHARED_BASE | PARAM_BASE => {
+                Err(Fault::new("SIM010", "vprintf reads memory of a space that it does not support"))
+            }
             _ => Ok(self.global.read(address, 1)?[0]),
         }
     }
@@ -76,11 +78,11 @@ impl Machine<'_> {
                 byte => text.push(byte),
             }
         }
-        Err(Fault::new("SIM010", "a printed string has no end"))
+        Err(Fault::new("SIM010", "a printed string is not terminated"))
     }
 }
 
-/// One conversion of C's printf: flags, width and precision as C has them, for the conversions that kernels use.
+/// Formats one printf conversion with C's flags, width and precision. It supports the conversions that kernels use.
 fn formatted(flags: &[u8], conversion: u8, value: u64, bytes: u64) -> String {
     let digits = |text: &[u8]| std::str::from_utf8(text).ok().and_then(|text| text.parse::<usize>().ok()).map(|n| n.min(1000));
     let spec: Vec<u8> = flags.iter().copied().filter(|byte| !byte.is_ascii_alphabetic()).collect();

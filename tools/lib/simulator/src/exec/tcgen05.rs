@@ -1,4 +1,4 @@
-//! `tcgen05`: tensor memory, its loads and stores by warps, and the copies to it. The mmas are in `tensor_mma`.
+//! `tcgen05`: TMEM allocation, loads and stores by warps, and copies to TMEM. The MMAs are in `tensor_mma`.
 
 use super::matrix::whole_warp;
 use super::memory::{addresses, shared_location};
@@ -16,10 +16,10 @@ use crate::warp::{Wait, Warp};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Stores that a warp may have in flight.
+/// Limit on the stores in flight per warp.
 const STORES: usize = 256;
 
-/// A copy from shared to tensor memory.
+/// A copy from shared memory to tensor memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Fill {
     cta: usize,
@@ -29,7 +29,7 @@ pub(crate) struct Fill {
     shape: CopyShape,
 }
 
-/// A load or a store of a warp; a store may have to wait until it is made.
+/// A load or a store of a warp. A store may be deferred.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
     pc: u32,
@@ -76,7 +76,7 @@ impl Machine<'_> {
                     let to = (warp.read(to.base)[lane] as u32).wrapping_add(to.offset as u32);
                     let fill = Fill { cta, pair: *pair, to, from: warp.read(*from)[lane], shape: *shape };
                     if fill.ctas().end > cluster.ctas.len() {
-                        return Err(Fault::new("SIM082", "a copy of a pair without a second CTA").lanes(1 << lane));
+                        return Err(Fault::new("SIM082", "a CTA-pair copy in a cluster without a second CTA").lanes(1 << lane));
                     }
                     let actor = self.actor(cta, warp);
                     fill.touch(&mut cluster.order, actor)?;
@@ -109,7 +109,7 @@ impl Machine<'_> {
                     self.submit(cluster, Pending { actor, action: Action::Commit { barriers, number } })?;
                 }
             }
-            _ => return Err(Fault::unsupported("this instruction is decoded but not executed")),
+            _ => return Err(Fault::unsupported("this instruction is decoded but not implemented")),
         }
         Ok(Flow::Next)
     }
@@ -146,7 +146,7 @@ impl Machine<'_> {
         let (address, slots, load) = match op {
             Op::TmemLoad { address, dst, .. } => (*address, dst, true),
             Op::TmemStore { address, src, .. } => (*address, src, false),
-            _ => unreachable!("the caller has a load or a store"),
+            _ => unreachable!("the caller passes a load or a store"),
         };
         let mut address = uniform(warp, address.base, "an address")?.wrapping_add(address.offset as u32);
         let first = (address >> 16) as usize;
@@ -158,7 +158,7 @@ impl Machine<'_> {
                 warp.index % 4 * 32 + 31
             );
             self.breach(Fault::new("SIM081", message))?;
-            // NVIDIA's compiler leaves the warp's part of the lane to the warp.
+            // NVIDIA's compiler omits the warp's part of the lane address.
             address = address & 0x1f_ffff | (warp.index as u32 % 4) << 21;
         }
         let values = if load { Vec::new() } else { slots.iter().map(|&slot| *warp.read(slot)).collect() };
@@ -186,8 +186,8 @@ impl Machine<'_> {
         for column in columns {
             cluster.order.tensor_touch(actor, cta, groups, column..column + 1, touch)?;
         }
-        // A load is done at once in both modes: its registers have scoreboards, and NVIDIA's compiler relies on them. The ISA asks for
-        // a wait before they are used.
+        // A load completes immediately in both delivery modes, because hardware scoreboards its registers and NVIDIA's compiler
+        // relies on that. The ISA requires a wait before their use.
         if load && self.options.races == Races::Error {
             warp.tensor_loads.extend(slots);
         }
@@ -206,7 +206,7 @@ impl Machine<'_> {
         Ok(Flow::Next)
     }
 
-    /// Makes the stores that a warp waits for.
+    /// Performs the stores that a warp waits for.
     fn tensor_wait(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp) -> Result<()> {
         for access in std::mem::take(&mut warp.tensor_stores) {
             let op = &self.program.code[access.pc as usize].op;
@@ -242,7 +242,7 @@ impl Machine<'_> {
                 let value = if *packed { value >> (16 * half) & 0xffff } else { value };
                 cta.tmem.write(lane, column, value)
             })?,
-            _ => unreachable!("a load or store was issued there"),
+            _ => unreachable!("the instruction is a load or store"),
         }
         Ok(())
     }
@@ -283,7 +283,7 @@ impl Fill {
         let columns = first..first + self.shape.size().1 / 4;
         self.ctas().try_for_each(|cta| order.tensor_touch(actor, cta, ALL_LANES, columns.clone(), Touch::MmaWrite))
     }
-    /// Notes the begin or the end of its reading of shared memory.
+    /// Begins or ends the read of shared memory.
     fn reserve(&self, cluster: &mut Cluster, begin: bool) -> Result<()> {
         let descriptor = Descriptor::tcgen05(self.from)?;
         let (rows, bytes) = self.shape.size();
@@ -299,7 +299,7 @@ impl Fill {
 }
 
 impl CopyShape {
-    /// Rows and bytes of a row.
+    /// Returns the rows and the bytes per row.
     fn size(self) -> (usize, u32) {
         match self {
             CopyShape::S128x256 => (128, 32),
@@ -309,12 +309,12 @@ impl CopyShape {
             CopyShape::S32x128 => (32, 16),
         }
     }
-    /// The lanes that get a row.
+    /// Returns the lanes that receive a row.
     fn lanes(self, row: usize) -> Vec<usize> {
         match self {
             CopyShape::S128x256 | CopyShape::S128x128 => vec![row],
             CopyShape::S4x256 => (0..4).map(|warp| 32 * warp + row).collect(),
-            // Warps 0 and 2 have the first half, 1 and 3 the second; or 0 and 1, 2 and 3.
+            // Warps 0 and 2 receive the first half and warps 1 and 3 the second; or warps 0 and 1, and 2 and 3.
             CopyShape::S64x128Apart => vec![row, row + 64],
             CopyShape::S64x128Together => vec![row / 32 * 64 + row % 32, row / 32 * 64 + 32 + row % 32],
             CopyShape::S32x128 => (0..4).map(|warp| 32 * warp + row).collect(),
@@ -327,14 +327,14 @@ fn for_each_cell(op: &Op, access: &Access, mut f: impl FnMut(usize, usize, (usiz
     let (shape, count, packed, split): (Shape, usize, bool, u32) = match op {
         Op::TmemLoad { shape, dst, packed, split, .. } => (*shape, dst.len(), *packed, *split),
         Op::TmemStore { shape, src, packed, split, .. } => (*shape, src.len(), *packed, *split),
-        _ => unreachable!("a load or store was issued there"),
+        _ => unreachable!("the instruction is a load or store"),
     };
     let (first, start) = ((access.address >> 16 & 0x7f) as usize, access.address & 0xffff);
     for register in 0..count {
         for thread in 0..WARP {
             for half in 0..if packed { 2 } else { 1 } {
                 let (lane, column) = shape.location(thread, register, if packed { 0 } else { split });
-                // Packed registers hold two neighbouring columns.
+                // A packed register holds two neighbouring columns.
                 let column = match packed {
                     true => 2 * column + half + if shape == Shape::S16x32x2 && thread >= 16 { split } else { 0 },
                     false => column,
@@ -346,7 +346,7 @@ fn for_each_cell(op: &Op, access: &Access, mut f: impl FnMut(usize, usize, (usiz
     Ok(())
 }
 
-/// A value that has to be the same in the whole warp.
+/// Returns a value that must be uniform in the warp.
 fn uniform(warp: &Warp, slot: RegSlot, what: &str) -> Result<u32> {
     defined(warp, slot, ALL, what)?;
     let values = warp.read(slot);

@@ -1,6 +1,6 @@
-//! `tcgen05.mma`: mmas that read shared and tensor memory and write tensor memory.
+//! `tcgen05.mma`: MMAs that read shared and tensor memory and write tensor memory.
 //!
-//! OpenMmas, copies to tensor memory and commits of a CTA are done in the order in which they were issued.
+//! MMAs, copies to tensor memory and commits of a CTA complete in issue order.
 
 use super::defined;
 use crate::descriptor::{Descriptor, Major, read_matrix};
@@ -17,10 +17,10 @@ use crate::warp::Warp;
 use numerics::Scalar;
 use std::ops::Range;
 
-/// Lanes that a warp reaches.
+/// TMEM lanes that a warp can access.
 const LANES_OF_WARP: usize = 32;
 
-/// A mma, with the values it took when it was issued.
+/// An MMA with the operand values at its issue.
 #[derive(Clone, Debug)]
 pub(crate) struct Mma {
     cta: usize,
@@ -31,7 +31,7 @@ pub(crate) struct Mma {
     b: u64,
     form: Form,
     scales: Option<(u32, u32)>,
-    /// Lanes that keep what they have.
+    /// Mask of lanes that keep their old values.
     disabled: Vec<u32>,
     accumulate: bool,
     shift: u32,
@@ -43,7 +43,7 @@ enum Operand {
     Tensor(u32),
 }
 
-/// What the instruction descriptor says.
+/// The fields of the instruction descriptor.
 #[derive(Clone, Copy, Debug)]
 struct Form {
     m: usize,
@@ -60,16 +60,16 @@ struct Form {
     scale_b: u32,
 }
 
-/// How the elements of an operand lie in 16 bytes.
+/// The format of an operand's elements in 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Elements {
     kind: Kind,
     width: u32,
-    /// Elements in 16 bytes.
+    /// Elements per 16 bytes.
     per: usize,
 }
 
-/// Shared memory that a mma reads.
+/// Shared memory that an MMA reads.
 struct Source<'a> {
     cta: &'a Cta,
     index: usize,
@@ -78,7 +78,8 @@ struct Source<'a> {
 }
 
 fn elements(kind: TensorKind, code: u32) -> Result<Elements> {
-    let wrong = || Fault::new("SIM082", format!("the instruction descriptor has operand type {code}, which this kind has not"));
+    let wrong =
+        || Fault::new("SIM082", format!("the instruction descriptor has operand type {code}, which this kind does not support"));
     let float = |ty: Scalar, width, per| Ok(Elements { kind: Kind::Float(ty), width, per });
     match (kind, code) {
         (TensorKind::F16, 0) => float(Scalar::F16, 16, 8),
@@ -93,7 +94,7 @@ fn elements(kind: TensorKind, code: u32) -> Result<Elements> {
         (TensorKind::F8f6f4 | TensorKind::Mxf8f6f4, 4) => {
             Ok(Elements { kind: Kind::Small { exponent: 3, mantissa: 2 }, width: 6, per: 16 })
         }
-        // Sixteen elements of fewer bits fill the first bytes of sixteen.
+        // Sixteen elements of fewer than 8 bits occupy the first bytes of a 16-byte unit.
         (TensorKind::F8f6f4 | TensorKind::Mxf8f6f4, 5) => float(Scalar::F4E2M1FN, 4, 16),
         (TensorKind::I8, 0 | 1) => Ok(Elements { kind: Kind::Int { bits: 8, signed: code == 1 }, width: 8, per: 16 }),
         _ => Err(wrong()),
@@ -104,7 +105,7 @@ impl Form {
     fn decode(kind: TensorKind, bits: u32) -> Result<Form> {
         let field = |from: u32, count: u32| bits >> from & ((1 << count) - 1);
         let scaled = matches!(kind, TensorKind::Mxf8f6f4 | TensorKind::Mxf4);
-        let wrong = |what: &str| Fault::new("SIM082", format!("the instruction descriptor {bits:#x} is wrong: {what}"));
+        let wrong = |what: &str| Fault::new("SIM082", format!("the instruction descriptor {bits:#x} is invalid: {what}"));
         if field(2, 1) == 1 {
             return Err(Fault::unsupported("sparse MMAs"));
         }
@@ -141,7 +142,7 @@ impl Form {
     }
 }
 
-/// The elements of a chunk of 16 bytes.
+/// Unpacks the elements of a 16-byte chunk.
 fn unpack(elements: Elements, chunk: &[u8], mut put: impl FnMut(usize, u64)) {
     let all = chunk.iter().rev().fold(0u128, |bits, &byte| bits << 8 | u128::from(byte));
     let mask = (1u128 << elements.width) - 1;
@@ -186,7 +187,7 @@ impl Machine<'_> {
             shift: op.shift,
         };
         if op.pair && (cluster.ctas.len() < 2 || !cta.is_multiple_of(2)) {
-            return Err(Fault::new("SIM082", "an MMA of a CTA pair is issued by the first of the two"));
+            return Err(Fault::new("SIM082", "only the even CTA of a pair may issue an MMA of the pair"));
         }
         let actor = self.actor(cta, warp);
         mma.touch(&mut cluster.order, actor)?;
@@ -237,7 +238,7 @@ impl Mma {
     fn ctas(&self) -> Range<usize> {
         self.cta..self.cta + if self.pair { 2 } else { 1 }
     }
-    /// What it reads and writes in tensor memory, for the order of accesses.
+    /// Records the MMA's accesses to tensor memory for the happens-before analysis.
     fn touch(&self, order: &mut HappensBefore, actor: Actor) -> Result<()> {
         let (d, a) = self.columns();
         for cta in self.ctas() {
@@ -249,14 +250,14 @@ impl Mma {
         }
         Ok(())
     }
-    /// The groups of sixteen lanes that the rows are in.
+    /// Returns the groups of sixteen lanes that contain the rows.
     fn groups(&self) -> u8 {
         let rows = self.form.m / self.ctas().len();
         let columns = [0, self.form.n - 1];
         let lanes = (0..rows).flat_map(|row| columns.map(|column| self.lane(row, column, self.d, rows).0));
         lanes.fold(0, |groups, lane| groups | 1 << (lane / 16 % 8))
     }
-    /// The shared memory that it reads in each of its CTAs, in pieces of 16 bytes.
+    /// Returns the 16-byte chunks of shared memory that the MMA reads in each of its CTAs.
     fn chunks(&self) -> Result<Vec<u32>> {
         let count = self.ctas().len();
         let mut chunks = Vec::new();
@@ -275,9 +276,9 @@ impl Mma {
         add(self.b, self.form.b, (self.form.n / count, self.form.transpose_b))?;
         Ok(chunks)
     }
-    /// The columns that are written, and those that an operand in tensor memory takes.
+    /// Returns the columns that the MMA writes, and the columns of an operand in tensor memory.
     fn columns(&self) -> (Range<u32>, Range<u32>) {
-        // A pair with 128 rows has half of the columns in the other half of the lanes.
+        // A CTA-pair MMA with 128 rows stores half of the columns in the other half of the lanes.
         let folded = self.pair && self.form.m == 128;
         let d = (self.d & 0xffff, if folded { self.form.n / 2 } else { self.form.n } as u32);
         let a = match self.a {
@@ -345,7 +346,8 @@ impl Mma {
         Ok(())
     }
 
-    /// The scale of a row of A or a column of B: 32 of them share a column, four lie in a word, and the lanes of each warp have them.
+    /// Returns the scale of a row of A or a column of B. 32 scales share a column, a word holds four, and the lanes of each warp
+    /// hold copies.
     fn scale(&self, cta: &Cta, address: u32, index: usize, byte: u32) -> Result<f64> {
         let (column, first) = ((address & 0xffff) + index as u32 / 32, (address >> 16 & 0x7f) as usize + index % 32);
         let each = (0..LANES / LANES_OF_WARP).map(|warp| (first + warp * LANES_OF_WARP) % LANES);
@@ -353,14 +355,15 @@ impl Mma {
         for lane in each {
             let scale = cta.tmem.read(lane, column)? >> (8 * byte) & 0xff;
             if !cta.tmem.is_defined(lane, column) || *found.get_or_insert(scale) != scale {
-                let message =
-                    format!("column {column} of tensor memory, lane {lane}, has not the scale that other warps' lanes have");
+                let message = format!(
+                    "column {column} of tensor memory, lane {lane}, has a scale that differs from those in other warps' lanes"
+                );
                 return Err(Fault::new("SIM082", message));
             }
         }
         Ok(self.form.scale.value(u64::from(found.unwrap_or_default())))
     }
-    /// The columns that scales take in a CTA; those of B are in the first of a pair.
+    /// Returns the columns that scales occupy in a CTA. The scales of B are in the first CTA of a pair.
     fn columns_of_scales(&self, cta: usize) -> impl Iterator<Item = u32> {
         let columns = |address: u32, lines: usize| (address & 0xffff)..(address & 0xffff) + lines.div_ceil(LANES_OF_WARP) as u32;
         let scales = self.scales.into_iter();
@@ -369,7 +372,7 @@ impl Mma {
         scales.flat_map(move |(a, b)| columns(a, rows).chain(columns(b, of_b)))
     }
 
-    /// The rows of one CTA.
+    /// Computes the rows of one CTA.
     fn rows_of(&self, cluster: &mut Cluster, index: usize, actor: Actor, rows: usize, b: &[f64]) -> Result<()> {
         let form = self.form;
         let (n, k) = (form.n, form.k);
@@ -411,7 +414,8 @@ impl Mma {
                 for column in 0..n {
                     let (lane, at) = self.lane(row, column, self.d, rows);
                     if !cta.tmem.is_defined(lane, at) {
-                        let message = format!("an MMA adds to column {at} of tensor memory, lane {lane}, that nothing has set");
+                        let message =
+                            format!("an MMA accumulates to column {at} of tensor memory, lane {lane}, which is uninitialised");
                         return Err(Fault::new("SIM020", message));
                     }
                     accumulator[row * n + column] = form.d.value(cta.tmem.read(lane, at)?.into()) * factor;
@@ -430,14 +434,14 @@ impl Mma {
         Ok(())
     }
 
-    /// The lane and column of an element of the accumulator.
+    /// Returns the lane and column of an accumulator element.
     fn lane(&self, row: usize, column: usize, address: u32, rows: usize) -> (usize, u32) {
         let (first, start) = ((address >> 16 & 0x7f) as usize, address & 0xffff);
         let n = self.form.n;
         match (rows, self.pair) {
-            // Sixteen rows in each warp's lanes.
+            // Each warp's lanes hold sixteen rows.
             (64, false) => (first + row / 16 * 32 + row % 16, start + column as u32),
-            // Half of the columns are in the upper lanes.
+            // The upper lanes hold half of the columns.
             (64, true) => (first + row + column / (n / 2) * 64, start + (column % (n / 2)) as u32),
             _ => (first + row, start + column as u32),
         }

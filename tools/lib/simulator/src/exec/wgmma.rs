@@ -1,7 +1,7 @@
-//! `wgmma`: mmas of a warp group, asynchronous to its warps.
+//! `wgmma`: asynchronous MMAs of a warp group.
 //!
-//! Each of the four warps does its 16 of the 64 rows. The registers of a mma belong to it until a wait covers its group:
-//! using them before is a fault. With late delivery the mma is made at that wait.
+//! Each of the four warps computes 16 of the 64 rows. An MMA owns its registers until a wait covers its group; earlier accesses are
+//! faults. With late delivery, the MMA executes at that wait.
 
 use super::copies::{copy, destinations};
 use super::matrix::whole_warp;
@@ -17,10 +17,10 @@ use crate::program::{Op, Program, RegSlot, WgmmaA, WgmmaOp};
 use crate::warp::{Wait, Warp};
 use std::collections::VecDeque;
 
-/// Rows of a warp.
+/// Rows per warp.
 const M: usize = 16;
 
-/// A mma that was issued: where in the program, and the values it took when it was.
+/// An issued MMA: its instruction index, and the operand values at its issue.
 #[derive(Clone, Debug)]
 pub(crate) struct Issued {
     pc: u32,
@@ -29,33 +29,33 @@ pub(crate) struct Issued {
     accumulate: bool,
 }
 
-/// What is done to accumulators, in order.
+/// An operation on accumulators, in program order.
 #[derive(Clone, Debug)]
 enum Step {
     Mma(Issued),
     Copy { pc: u32, mask: u32 },
 }
 
-/// The mmas of a warp that no wait has covered.
+/// The MMAs of a warp that no wait has covered.
 #[derive(Default)]
 pub(crate) struct OpenMmas {
     open: Vec<Step>,
     groups: VecDeque<Vec<Step>>,
-    /// OpenMmas so far.
+    /// Number of MMAs issued so far.
     issued: u64,
 }
 
-/// The mmas of a warp group, which its four warps have to issue alike.
+/// The MMAs of a warp group. Its four warps must issue the same sequence.
 #[derive(Default)]
 pub(crate) struct Group {
-    /// Where in the program they are, from the `first` on, and how many each warp has issued.
+    /// Instruction indices of the MMAs from number `first` on, and the number of MMAs that each warp has issued.
     issued_at: VecDeque<u32>,
     first: u64,
     issued: [u64; 4],
 }
 
 impl Group {
-    /// A warp issues its next mma; gives the element_position of another warp's when that is not the same.
+    /// Records that a warp issues its next MMA. Returns the instruction index of another warp's MMA if it differs.
     fn issue(&mut self, warp: usize, pc: u32) -> Option<u32> {
         let index = self.issued[warp % 4] - self.first;
         self.issued[warp % 4] += 1;
@@ -72,22 +72,22 @@ impl Group {
 }
 
 impl OpenMmas {
-    /// Notes a copy of an accumulator; it belongs to the last mma.
+    /// Records a copy of an accumulator. It belongs to the last MMA.
     pub(super) fn copy(&mut self, pc: u32, mask: u32) {
         let group = if self.open.is_empty() { self.groups.back_mut() } else { Some(&mut self.open) };
         group.into_iter().for_each(|group| group.push(Step::Copy { pc, mask }));
     }
 }
 
-/// The mma at a element_position of the program.
+/// Returns the MMA at an instruction index.
 fn mma_at(program: &Program, pc: u32) -> &WgmmaOp {
     match &program.code[pc as usize].op {
         Op::Wgmma(op) => op,
-        _ => unreachable!("an MMA was issued there"),
+        _ => unreachable!("the instruction is an MMA"),
     }
 }
 
-/// Says of all registers of some steps whether they are in flight.
+/// Marks all registers of the steps as in flight or not.
 fn mark(program: &Program, warp: &mut Warp, steps: &[Step], in_flight: bool) {
     for step in steps {
         match step {
@@ -127,16 +127,16 @@ impl Machine<'_> {
             }
         };
         if !warp.has_fenced {
-            return Err(Fault::new("SIM037", "a wgmma without a wgmma.fence before it"));
+            return Err(Fault::new("SIM037", "a wgmma without a preceding wgmma.fence"));
         }
         if let Some(slot) = op.registers().iter().find(|&&slot| warp.is_unfenced(slot)) {
             let what = if op.d.contains(slot) { "accumulators" } else { "registers of A" };
-            self.breach(Fault::new("SIM037", format!("a wgmma takes {what} that were written after the last wgmma.fence")))?;
+            self.breach(Fault::new("SIM037", format!("a wgmma uses {what} that were written after the last wgmma.fence")))?;
         }
         let group = cluster.ctas[cta].groups.entry(warp.index / 4).or_default();
         if let Some(other) = group.issue(warp.index, pc) {
             let line = self.program.code[other as usize].line;
-            let message = format!("the warps of a group issue different wgmmas; another one is in line {line}");
+            let message = format!("the warps of a group issue different wgmmas; the other one is in line {line}");
             return Err(Fault::new("SIM055", message));
         }
         let a = match &op.a {
@@ -164,7 +164,7 @@ impl Machine<'_> {
 
     pub(super) fn wgmma_commit(&mut self, warp: &mut Warp) {
         let group = std::mem::take(&mut warp.mmas.open);
-        // Groups without mmas at the start are complete.
+        // Leading groups without MMAs are complete.
         if !group.is_empty() || !warp.mmas.groups.is_empty() {
             warp.mmas.groups.push_back(group);
         }
@@ -194,7 +194,7 @@ impl Machine<'_> {
                     let op = mma_at(program, issued.pc);
                     reserve(cluster, cta, warp.index, op, issued, false)?;
                     self.mma(cluster, cta, warp, op, issued).map_err(|fault| {
-                        fault.line(program.code[issued.pc as usize].line).note("while the wgmma was executed, at the wait for it")
+                        fault.line(program.code[issued.pc as usize].line).note("while the wgmma executed at its wait")
                     })?;
                 }
                 Step::Copy { pc, mask } => {
@@ -207,7 +207,7 @@ impl Machine<'_> {
         Ok(Flow::Next)
     }
 
-    /// The sixteen rows of this warp.
+    /// Computes this warp's sixteen rows.
     fn mma(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, op: &WgmmaOp, issued: &Issued) -> Result<()> {
         let (n, k) = (op.n, op.k);
         let state = &cluster.ctas[cta];
@@ -223,7 +223,7 @@ impl Machine<'_> {
             WgmmaA::Shared(_) => {
                 let descriptor = Descriptor::wgmma(issued.a)?;
                 let first = warp.index % 4 * M;
-                // Only this warp's rows are read: they are a multiple of eight rows into the matrix.
+                // Only this warp's rows are read. Their offset is a multiple of eight rows in the matrix.
                 let major = if op.transpose_a { Major::Mn } else { Major::K };
                 let shifted = |row: u32, offset: u32| match major {
                     Major::K => descriptor.chunk(major, row + first as u32, offset),
@@ -289,7 +289,7 @@ impl Machine<'_> {
     }
 }
 
-/// What a wait has to wait for: mmas are made by all four warps of the group.
+/// Returns the warps that a wait depends on: all four warps of the group execute an MMA together.
 fn missing_warps(cluster: &mut Cluster, cta: usize, warp: &Warp, left: u32) -> Option<Wait> {
     let mmas = |steps: &Vec<Step>| steps.iter().filter(|step| matches!(step, Step::Mma(_))).count() as u64;
     let kept = warp.mmas.groups.iter().rev().take(left as usize).chain([&warp.mmas.open]);
@@ -300,7 +300,7 @@ fn missing_warps(cluster: &mut Cluster, cta: usize, warp: &Warp, left: u32) -> O
     (!missing.is_empty()).then_some(Wait::Group { missing, mmas: due })
 }
 
-/// Notes the begin or the end of a mma's reading of shared memory.
+/// Begins or ends an MMA's read of shared memory.
 fn reserve(cluster: &mut Cluster, cta: usize, warp: usize, op: &WgmmaOp, issued: &Issued, begin: bool) -> Result<()> {
     let shared = &mut cluster.ctas[cta].shared;
     let bytes = op.element;
@@ -324,7 +324,7 @@ fn reserve(cluster: &mut Cluster, cta: usize, warp: usize, op: &WgmmaOp, issued:
     matrix(issued.b, op.transpose_b, 0, op.n as u32)
 }
 
-/// The elements of accumulator register `index` of a lane.
+/// Returns the elements of accumulator register `index` of a lane.
 pub(crate) fn fragment_elements(lane: usize, index: usize, packed: bool) -> impl Iterator<Item = (usize, (usize, usize))> {
     (0..if packed { 2 } else { 1 }).map(move |part| {
         let element_position = match packed {
@@ -340,7 +340,7 @@ mod tests {
     use super::fragment_elements;
     use std::collections::BTreeSet;
 
-    /// The figure of the ISA: lane 5 holds columns 2 and 3 of rows 1 and 9, then those of the next eight columns.
+    /// A sample from the PTX ISA: lane 5 holds columns 2 and 3 of rows 1 and 9. The next registers hold the next eight columns.
     #[test]
     fn accumulator_layout() {
         let elements_of = |index: usize, packed| {
