@@ -1,8 +1,7 @@
 //! Purpose: give every buffer a shared-memory address or TMEM columns, and choose the depth of every multi-stage buffer.
 //! Requires: valid loop schedules, or none.
 //! Establishes: one placement per buffer, and the function's shared-memory bytes, which fit the target. Buffers share memory
-//! only if their
-//! live ranges do not overlap.
+//! only if their live ranges do not overlap.
 //! Preserves: the ops. A loop schedule may be replaced by its levelled form (see [`levelled`]).
 //! See also: Triton's `AllocateSharedMemory`.
 
@@ -69,10 +68,8 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
 }
 
 /// The TMEM buffers that get two stages: an MMA warp then computes the next accumulator while threads load the current one, and
-/// threads store
-/// the next operand while an MMA reads the current one. A buffer is doubled only while TMEM has columns for every CTA that fits
-/// in shared
-/// memory. Accumulators are doubled before operands.
+/// threads store the next operand while an MMA reads the current one. A buffer is doubled only while TMEM has columns for every
+/// CTA that fits in shared memory. Accumulators are doubled before operands.
 fn doubled(
     (function, groups): Divided<'_>,
     staged_buffers: &[Option<BufferDepth>],
@@ -104,8 +101,7 @@ fn set(
 const MAX_ALONE: u32 = 16 << 10;
 
 /// The buffers excluded from overlap: smallest first, as many as do not lower occupancy. Reason: a store into reused memory
-/// needs a barrier
-/// after the earlier reads.
+/// needs a barrier after the earlier reads.
 fn alone(
     divided_by: Divided<'_>,
     staged_buffers: &[Option<BufferDepth>],
@@ -168,8 +164,7 @@ fn end(buffers: &Arena<Buffer, BufferInfo>, placements: &Arena<Buffer, Placement
 }
 
 /// Returns the bytes of the buffers and of everything after them: the mbarriers of all future pipelines, the TMEM base address,
-/// and the
-/// cluster launch control responses.
+/// and the cluster launch control responses.
 fn with_barriers(function: &Function, placements: &Arena<Buffer, Placement>, divided: bool) -> u32 {
     let end = end(&function.attrs.program.buffers, placements);
     let stages = tmem_pipelines::stages(function);
@@ -194,8 +189,7 @@ fn with_barriers(function: &Function, placements: &Arena<Buffer, Placement>, div
 }
 
 /// The levelled schedule: every TMA copy of the loop runs as far ahead as the one that runs least far ahead. Returns `None` if
-/// the schedule is
-/// level already or the levelled one breaks a dependence.
+/// the schedule is level already or the levelled one breaks a dependence.
 fn levelled(module: &Module, schedule: &LoopSchedule, machine: &Machine) -> Option<LoopSchedule> {
     let function = module.functions.iter().find(|function| function.name == schedule.function)?;
     let ops = &function.body.blocks[sched::loop_body(function, schedule.index)?].ops;
@@ -249,8 +243,7 @@ enum TmaIssue {
     /// A producer warp, as soon as a stage is free.
     Ahead,
     /// As `Ahead`, but the producer waits for a "buffers free" signal before each loop. Applies to outermost loops only, and
-    /// only without an
-    /// MMA warp.
+    /// only without an MMA warp.
     AfterSignal,
 }
 
@@ -328,8 +321,8 @@ pub(crate) fn resident(attrs: &FunctionAttrs, target: Target) -> u32 {
 const ENOUGH: u32 = 3;
 
 /// Returns the depths for a function with a producer warp, and the TMA store buffers that get two stages. With two stages
-/// threads fill one
-/// while TMA stores the other. Store buffers are doubled unless that lowers occupancy or takes stages that loops need.
+/// threads fill one while TMA stores the other. Store buffers are doubled unless that lowers occupancy or takes stages that
+/// loops need.
 fn beside_stores(
     (function, groups): Divided<'_>,
     schedules: &[LoopSchedule],
@@ -347,8 +340,7 @@ fn beside_stores(
 }
 
 /// Returns the depths for a function with a producer warp. Buffers of several loops share memory if that gives more stages or a
-/// higher
-/// occupancy. `resident` maps bytes per CTA to resident CTAs.
+/// higher occupancy. `resident` maps bytes per CTA to resident CTAs.
 fn of_divided(
     (function, groups): Divided<'_>,
     schedules: &[LoopSchedule],
@@ -376,10 +368,8 @@ fn worth(
 }
 
 /// Deepens the multi-stage buffers of a function with a producer warp. The prefetch distance is then the pipeline depth, so
-/// take the largest
-/// depth that keeps occupancy. Prefer one depth for all copies of a loop so that they share a pipeline, at worst the smallest
-/// depth that
-/// any of them needs.
+/// take the largest depth that keeps occupancy. Prefer one depth for all copies of a loop so that they share a pipeline, at
+/// worst the smallest depth that any of them needs.
 fn deepest(
     (function, groups): Divided<'_>,
     mut staged_buffers: Vec<Option<BufferDepth>>,

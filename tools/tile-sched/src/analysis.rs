@@ -5,8 +5,7 @@
 //! See also: Triton's `AssignLatencies` and `ScheduleLoops`, LLVM's `MachinePipeliner`.
 //!
 //! A copy's prefetch distance follows from its latency and the loop's initiation interval. If shared memory is too small, the
-//! copy with the
-//! largest buffer is shortened first.
+//! copy with the largest buffer is shortened first.
 
 use crate::alloc;
 use crate::buffer_accesses::touches;
@@ -247,8 +246,7 @@ fn fit(function: &Function, mut planned: Vec<Planned>, target: Target, envelope:
 }
 
 /// Returns the shared memory per CTA for the author's occupancy hint. Applies to functions without MMAs, and to functions with
-/// asynchronous tensor
-/// memory MMAs: there, several CTAs hide more latency than a longer prefetch distance.
+/// asynchronous tensor memory MMAs: there, several CTAs hide more latency than a longer prefetch distance.
 fn share(function: &Function, planned: &[Planned], memory: u32) -> Option<u32> {
     let by_themselves = planned.iter().any(|planned| has_mma(function, planned)) || !has_mmas(function);
     Some(alloc::share(memory, function.attrs.program.occupancy.filter(|_| by_themselves)?))
@@ -260,8 +258,7 @@ fn has_mmas(function: &Function) -> bool {
 }
 
 /// Returns the shared memory per CTA for two CTAs, if TMEM and registers suffice for both. While one CTA starts or ends, the
-/// other
-/// one's MMAs continue. Persistent CTAs start and end only once, so they are excluded.
+/// other one's MMAs continue. Persistent CTAs start and end only once, so they are excluded.
 fn share_of_two(function: &Function, planned: &[Planned], target: Target) -> Option<u32> {
     let is_first = |planned: &Planned| {
         has_mma(function, planned)
@@ -286,12 +283,10 @@ fn share_of_waiting(function: &Function, planned: &[Planned], target: Target) ->
 }
 
 /// Returns for how many CTAs there are registers in a `wgmma` function that may have a producer warp, or 0 if more CTAs do not
-/// pay. More CTAs hide more
-/// latency than longer prefetch distances or MMAs in flight. Measured on an H200: three CTAs beat one with all the shared
-/// memory, and so
-/// do two if the computing threads also copy. Excluded are functions with an explicit depth or role choice, nested loops, whose
-/// grid often has
-/// only as many CTAs as run at a time, and clusters, whose CTAs wait for each other.
+/// pay. More CTAs hide more latency than longer prefetch distances or MMAs in flight. Measured on an H200: three CTAs beat one
+/// with all the shared memory, and so do two if the computing threads also copy. Excluded are functions with an explicit depth
+/// or role choice, nested loops, whose grid often has only as many CTAs as run at a time, and clusters, whose CTAs wait for
+/// each other.
 fn ctas_of_groups(function: &Function, planned: &[Planned], target: Target, choice: partition::FeatureChoice) -> u32 {
     let is_free = |planned: &Planned| {
         let block = sched::loop_body(function, planned.number);
@@ -355,8 +350,7 @@ fn ahead(start: i64, interval: i64) -> i64 {
 }
 
 /// Gives all copies that tensor memory MMAs read the same prefetch distance. They then share one pipeline, which halves the
-/// steps of the
-/// issuing thread.
+/// steps of the issuing thread.
 fn level(function: &Function, planned: &mut Planned) {
     let (copies, interval) = (together(function, planned), i64::from(planned.plan.interval));
     let starts = &mut planned.plan.starts;
@@ -376,8 +370,8 @@ fn together(function: &Function, Planned { number, graph, .. }: &Planned) -> Vec
 }
 
 /// Shortens the prefetch distance of the copy with the largest multi-stage buffer by one iteration, together with the copies of
-/// the same
-/// pipeline while all of them run ahead. Returns false if no copy runs ahead, or if a copy no longer fits its own iteration.
+/// the same pipeline while all of them run ahead. Returns false if no copy runs ahead, or if a copy no longer fits its own
+/// iteration.
 fn cut_back(function: &Function, planned: &mut [Planned]) -> bool {
     let mut largest: Option<(u32, usize, usize)> = None;
     for (i, Planned { graph, plan, .. }) in planned.iter().enumerate() {

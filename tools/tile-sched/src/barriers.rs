@@ -1,18 +1,14 @@
 //! Purpose: place CTA barriers between conflicting accesses of different threads: to shared memory, and to global memory if a
-//! token
-//! orders them ([`crate::token_barriers`]).
+//! token orders them ([`crate::token_barriers`]).
 //! Requires: placements, materialized loops with their [`Marks`], and pipeline steps.
 //! Establishes: on every path a barrier separates two conflicting accesses, and a wait precedes it for copies that no pipelined
-//! loop
-//! waits for.
+//! loop waits for.
 //! Preserves: the order of all existing ops.
 //! See also: Triton's `Membar` analysis.
 //!
 //! Every op counts as executed by all threads of the CTA. A barrier goes as late as possible, directly before the second
-//! access.
-//! An MMA in flight reads until each warp has waited for it. Accesses to different stages of a multi-stage buffer do not
-//! conflict: [`Marks`]
-//! gives the iteration for which an op of a pipelined loop works.
+//! access. An MMA in flight reads until each warp has waited for it. Accesses to different stages of a multi-stage buffer do
+//! not conflict: [`Marks`] gives the iteration for which an op of a pipelined loop works.
 
 use crate::buffer_accesses::{Touch, touches};
 use crate::materialize::{LoopPart, Marks};
@@ -40,8 +36,7 @@ struct BarrierAccess {
     /// For an op of a pipelined loop: the iteration for which it works, relative to the current one.
     iteration: Option<i32>,
     /// For a pipeline's buffer: a stage was acquired since this access. The next write therefore goes to another stage, or to
-    /// this stage after it was
-    /// drained. Says nothing about other buffers in the same memory.
+    /// this stage after it was drained. Says nothing about other buffers in the same memory.
     released: bool,
 }
 
@@ -67,8 +62,7 @@ impl BarrierPass<'_> {
             return Vec::new();
         }
         // Pipelines order the accesses of tensor memory MMAs and of threads to the same buffers. The exception is an operand
-        // that
-        // overlaps an accumulator which other warps access too.
+        // that overlaps an accumulator which other warps access too.
         if tmem_pipelines::is_mma(kind) {
             return Vec::new();
         }
@@ -78,8 +72,7 @@ impl BarrierPass<'_> {
     }
 
     /// The accesses that need a barrier in front of this op. A loop repeats its accesses before its first barrier in every
-    /// iteration, so they
-    /// count for the loop itself: one barrier in front of the loop covers all iterations.
+    /// iteration, so they count for the loop itself: one barrier in front of the loop covers all iterations.
     fn met(&self, op: OpId) -> Vec<BarrierAccess> {
         let body = &self.function.body;
         let is_staged = |access: &BarrierAccess| self.function.attrs.placements[access.touch.buffer()].depth > 1;

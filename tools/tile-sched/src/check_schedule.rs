@@ -2,8 +2,7 @@
 //! machine's resources.
 //!
 //! The check shares only the dependence graph with the scheduler. `sched::hazard_checker` verifies the table's completeness,
-//! the placements, the
-//! waits and the barriers whenever a `.sched` file is read.
+//! the placements, the waits and the barriers whenever a `.sched` file is read.
 
 use crate::graph::{Graph, loops};
 use crate::resource_model::Machine;

@@ -1,8 +1,7 @@
 //! Builds the dependence graph of one loop: which op waits for which, for how many cycles, and across how many iterations.
 //!
 //! A warp issues in order, so ops that compute stay in program order, one iteration after the other. Only copies whose
-//! addresses depend
-//! on nothing but the loop counter, and on lookups by it, can run ahead of their iteration.
+//! addresses depend on nothing but the loop counter, and on lookups by it, can run ahead of their iteration.
 
 use crate::buffer_accesses::{Touch, touches};
 use crate::partition::share_pipelines;
@@ -245,8 +244,7 @@ pub(crate) fn address_slice(function: &Function, for_op: OpId, copy: OpId) -> Re
 }
 
 /// Returns the ops of a loop's body that the address of a global memory read needs, in order, or the reason the read cannot run
-/// in an
-/// earlier iteration.
+/// in an earlier iteration.
 pub(crate) fn slice_ahead(function: &Function, block: Block, access: OpId) -> Result<Vec<OpId>, String> {
     let body = &function.body;
     let kind = &body.ops[access].kind;
@@ -284,8 +282,7 @@ pub(crate) fn slice_ahead(function: &Function, block: Block, access: OpId) -> Re
 }
 
 /// Checks that only this copy writes the buffer, and that reads follow it in the same iteration. Other TMA copies, or other
-/// loops, may fill the
-/// buffer in alternation.
+/// loops, may fill the buffer in alternation.
 fn alone_in_its_buffer(function: &Function, block: Block, copy: OpId, buffer: Buffer) -> Result<(), String> {
     let body = &function.body;
     let by_tma = |op: OpId| tma_pipelines::filled(&body.ops[op].kind) == Some(buffer);

@@ -1,8 +1,7 @@
 //! Purpose: free device-heap memory where its region ends, and stage the tiles of a print in the print buffer.
 //! Requires: barriers.
 //! Establishes: a barrier and a `free` directly before each op that leaves an allocation's region; a lock, a barrier, the
-//! staged tiles and a
-//! second barrier before each print of tiles.
+//! staged tiles and a second barrier before each print of tiles.
 //! Preserves: the order of all existing ops.
 //! See also: CUDA device-side `malloc`, `free` and `printf`.
 

@@ -5,8 +5,7 @@
 //! See also: FlashAttention-3, which loads Q once through a pipeline of its own.
 //!
 //! Consumers wait before the first reader and release after the last. MMAs release before they commit their accumulator, so no
-//! arrival is
-//! pending when the CTA exits.
+//! arrival is pending when the CTA exits.
 
 use crate::buffer_accesses::touches;
 use crate::materialize::forget_order;

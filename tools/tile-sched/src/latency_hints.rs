@@ -1,8 +1,7 @@
 //! Interprets the latency hints that the author of a kernel puts on loads.
 //!
 //! A hint of 1 or 2 means that memory answers quickly, so a shallow pipeline suffices and leaves capacity for other CTAs. A
-//! higher hint
-//! requests the depth that the scheduler chooses without a hint.
+//! higher hint requests the depth that the scheduler chooses without a hint.
 
 use crate::tmem_pipelines;
 use base::Block;
@@ -15,8 +14,7 @@ const SOON: u32 = 2;
 const FEWEST: u32 = 2;
 
 /// Returns the largest pipeline depth for a loop whose latency hints are all low. Copies that are issued together share stages,
-/// so the
-/// limit applies to all of them.
+/// so the limit applies to all of them.
 pub(crate) fn stages(function: &Function, block: Block) -> Option<u32> {
     use tileas::Op::{Copy, CopyView, TmaLoad};
     let hinted = |op: &OpId| match &function.body.ops[*op].kind {

@@ -1,8 +1,7 @@
 //! Passes from `.as` (TileAS, the assembler-near dialect) to `.sched`, in three phases: analysis, alloc, materialize.
 //!
 //! Analysis chooses loop schedules, alloc places buffers, and materialize rewrites the program. A `.sched` file that has
-//! already completed a
-//! phase, perhaps edited by hand, resumes at the next phase.
+//! already completed a phase, perhaps edited by hand, resumes at the next phase.
 
 mod alloc;
 mod analysis;
@@ -94,7 +93,8 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
             false => Err("the function has no TMA copies, or --roles=off".into()),
         };
         if let (FeatureChoice::WherePossible, Err(why) | Ok(Err(why))) = (overlap, &divided) {
-            let refused = Diagnostic::unsupported("SC104", format!("--overlap: MMAs cannot be split between two warp roles: {why}"));
+            let refused =
+                Diagnostic::unsupported("SC104", format!("--overlap: MMAs cannot be split between two warp roles: {why}"));
             return Err(refused.at_loc(&envelope.debug, function.loc));
         }
         if divided.is_ok() {
@@ -120,8 +120,7 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
 }
 
 /// Writes the scheduled loops and places every other synchronisation. `divided` is set if warp roles will be separated; it then
-/// says
-/// whether MMAs may have two warp roles.
+/// says whether MMAs may have two warp roles.
 fn weave(function: &mut Function, schedules: &[LoopSchedule], layouts: &Arena<LayoutId, Layout>, divided: Option<FeatureChoice>) {
     let marks = materialize::run(function, schedules, divided.is_some());
     let alternating_pairs =

@@ -1,6 +1,5 @@
 //! Iterative modulo scheduling after Rau: finds an initiation interval and a start cycle for every op. At that interval
-//! consecutive
-//! iterations never need one resource twice in a cycle, or a result before it is ready.
+//! consecutive iterations never need one resource twice in a cycle, or a result before it is ready.
 
 use crate::graph::Graph;
 use crate::resource_model::Resource;
@@ -140,8 +139,7 @@ impl ReservationTable {
 }
 
 /// Delays every op as far as its successors allow, from the last to the first. Iterations become short, and copies occupy their
-/// buffers no
-/// longer than needed.
+/// buffers no longer than needed.
 fn tighten(graph: &Graph, interval: u32, starts: &mut [i64]) {
     let mut rows = ReservationTable::new(interval);
     for (i, node) in graph.nodes.iter().enumerate() {
@@ -162,8 +160,7 @@ fn tighten(graph: &Graph, interval: u32, starts: &mut [i64]) {
 }
 
 /// Moves copies as early in their stage as possible, but not before the iteration's first read of copied data: the barrier at
-/// that read
-/// releases their stages.
+/// that read releases their stages.
 fn hasten(graph: &Graph, interval: u32, starts: &mut [i64]) {
     let mut rows = ReservationTable::new(interval);
     for (i, node) in graph.nodes.iter().enumerate() {

@@ -5,8 +5,8 @@
 //! See also: CUDA `__launch_bounds__` (`minBlocksPerMultiprocessor`), PTX `.minnctapersm`.
 //!
 //! Such a CTA mostly waits for memory or for its own results, and other CTAs hide that latency. `ptxas` allocates the
-//! registers, so this pass only
-//! estimates them from liveness in program order. `ptxas` needs fewer under a tight limit because it can delay loads.
+//! registers, so this pass only estimates them from liveness in program order. `ptxas` needs fewer under a tight limit because
+//! it can delay loads.
 //!
 //! - A function without loops only reads, computes and writes: it gets one more CTA.
 //! - In loops each iteration waits for the previous one: the function gets as many CTAs as leave each thread its minimum
@@ -55,8 +55,7 @@ pub(crate) fn in_loops(function: &mut Function, layouts: &Arena<LayoutId, Layout
 fn give(function: &mut Function, (blocks, needs): (u32, u32), pass: &str, target: Target, envelope: &mut Envelope) {
     function.attrs.program.occupancy = Some(blocks);
     let registers = function.attrs.launch_registers(target);
-    let message =
-        format!("a thread has {registers} registers, so that {blocks} CTAs fit; about {needs} are live at once");
+    let message = format!("a thread has {registers} registers, so that {blocks} CTAs fit; about {needs} are live at once");
     log(function, message, pass, envelope);
 }
 

@@ -24,13 +24,11 @@ pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, ta
 }
 
 /// Selects the ops to pack. Packing two halves of a register costs an instruction, and so does unpacking. Dependent ops
-/// therefore form one component,
-/// which is packed if it has at least as many ops as values that enter and leave it.
+/// therefore form one component, which is packed if it has at least as many ops as values that enter and leave it.
 ///
 /// Full registers that form a pair are adjacent in SASS anyway; only a value that fills both halves must be moved. Without
-/// tensor memory
-/// a warp issues its own MMAs and holds the accumulators as fragments. The performance model sees no gain there for PTX with
-/// more instructions.
+/// tensor memory a warp issues its own MMAs and holds the accumulators as fragments. The performance model sees no gain there
+/// for PTX with more instructions.
 fn choose(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target) -> Vec<bool> {
     let body = &function.body;
     let registers = |value: Value| packed_ops::registers(layouts, body.ty(value));

@@ -1,6 +1,5 @@
 //! Purpose: turn a cluster of two into a CTA pair (`cta_group::2`), whose first CTA issues the tensor memory MMAs of both. Each
-//! CTA holds half
-//! of the columns of a shared right operand, in half of the memory, without multicast.
+//! CTA holds half of the columns of a shared right operand, in half of the memory, without multicast.
 //! Requires: a function whose loops are not scheduled yet.
 //! Establishes: `cta_pair`, halved right-operand buffers and maps whose TMA tiles fill them; or a remark with the reason
 //! against it.

@@ -6,8 +6,7 @@
 //! See also: CUTLASS SM80 mainloops, which prefetch the register fragments of the next k block.
 //!
 //! With more warps per sub-partition another warp issues MMAs while one waits, and registers are scarcer. A load that reads its
-//! data
-//! much earlier may find that the data has not arrived.
+//! data much earlier may find that the data has not arrived.
 
 use base::{Block, Op as OpId, Region};
 use sched::{Function, Op, first_fragments};

@@ -1,6 +1,5 @@
 //! Purpose: put an async-proxy fence before each barrier of a function whose `wgmma` or TMA stores read shared memory directly.
-//! Without the
-//! fence the async proxy may not see generic-proxy writes, even after a barrier.
+//! Without the fence the async proxy may not see generic-proxy writes, even after a barrier.
 //! Requires: barriers.
 //! Establishes: the writing thread executes a fence between a generic-proxy write to shared memory and its read through the
 //! async proxy.

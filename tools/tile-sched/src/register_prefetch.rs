@@ -1,18 +1,14 @@
 //! Purpose: issue loads of a loop one iteration early, into registers that the loop carries. This is the register counterpart
-//! of asynchronous
-//! copies to shared memory, for tiles that are not copied.
+//! of asynchronous copies to shared memory, for tiles that are not copied.
 //! Requires: undecided loops.
 //! Establishes: each such load stands before its loop, for the first iteration, and in it, for the next iteration if there is
-//! one. The rest of
-//! the loop uses the carried value.
+//! one. The rest of the loop uses the carried value.
 //! Preserves: the values of all other ops. The added registers stay within a quarter of a thread's budget ([`PART`]).
 //! See also: CUTLASS SM70 mainloops, which prefetch global memory fragments into registers.
 //!
 //! Prefetching pays if no other CTA of the SM computes while this one waits. That holds for persistent loops and the loops
-//! directly inside
-//! them, whose grid has only as many CTAs as run at a time. It also holds for loops of threads that need so many registers that
-//! few warps
-//! fit an SM.
+//! directly inside them, whose grid has only as many CTAs as run at a time. It also holds for loops of threads that need so
+//! many registers that few warps fit an SM.
 
 use crate::graph::{leaves_at_its_end, loops, region_of, slice_ahead};
 use crate::materialize::{forget_order, mapped};

@@ -1,8 +1,7 @@
 //! Implements `--schedule-trace`, which writes the schedules as a Chrome trace.
 //!
 //! Each loop is a process, each resource a thread of that process, and each op an event in every iteration shown. One
-//! microsecond of the trace
-//! is one cycle.
+//! microsecond of the trace is one cycle.
 
 use crate::graph::{Graph, loops};
 use crate::resource_model::{Machine, Resource};

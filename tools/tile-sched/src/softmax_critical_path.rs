@@ -5,10 +5,8 @@
 //! See also: the softmax of FlashAttention-3 and FlashAttention-4.
 //!
 //! An MMA can issue once its operand is stored and its accumulator is rescaled. The rescale factors are ready before the
-//! exponentials, so
-//! rescale first; the row sums of the exponentials overlap the MMA. The accumulator is already free: the previous MMA of the
-//! same warp
-//! has completed.
+//! exponentials, so rescale first; the row sums of the exponentials overlap the MMA. The accumulator is already free: the
+//! previous MMA of the same warp has completed.
 
 use base::Block;
 use base::ir::{Op as OpId, Operation};
@@ -89,8 +87,7 @@ fn scale_early(function: &mut Function, block: Block, scale: OpId) {
 }
 
 /// Moves the acquire of the next operand's stage directly after the rescaling. The MMA that releases both has completed by
-/// then, so threads can
-/// compute and store the operand piece by piece.
+/// then, so threads can compute and store the operand piece by piece.
 fn acquire_early(function: &mut Function, block: Block, scale: OpId) {
     let body = &function.body;
     let all = ops(function, block);

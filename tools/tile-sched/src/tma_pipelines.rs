@@ -1,14 +1,10 @@
 //! Assigns the TMA copies of loops to pipelines, and computes the placement of their mbarriers.
 //!
 //! Copies of a loop with equal prefetch distance and depth fill the stages of one pipeline together. Copies that do not run
-//! ahead share a
-//! pipeline only if the same MMA reads them. Copies that fill one buffer in alternation fill consecutive stages of its
-//! pipeline; they do not
-//! run ahead themselves, but a producer warp does. Producer and consumers start at the first stage, and a loop that runs again
-//! continues
-//! at the stage after the last one. A loop that could not be pipelined gets a one-stage schedule here, because only a pipeline
-//! waits for TMA
-//! copies.
+//! ahead share a pipeline only if the same MMA reads them. Copies that fill one buffer in alternation fill consecutive stages
+//! of its pipeline; they do not run ahead themselves, but a producer warp does. Producer and consumers start at the first
+//! stage, and a loop that runs again continues at the stage after the last one. A loop that could not be pipelined gets a
+//! one-stage schedule here, because only a pipeline waits for TMA copies.
 
 use crate::buffer_accesses::{Touch, touches};
 use crate::graph::{loops, region_of};

@@ -5,12 +5,11 @@
 //! See also: Triton's `TensorMemoryAllocation`, PTX `tcgen05.alloc`.
 //!
 //! Only a buffer's own pipeline orders its MMA accesses, so buffers have columns of their own. As an exception an operand may
-//! occupy the columns of
-//! the accumulator from which it is computed, or of another operand of its iteration, if that makes a further CTA fit.
+//! occupy the columns of the accumulator from which it is computed, or of another operand of its iteration, if that makes a
+//! further CTA fit.
 //!
 //! Guest-operand invariant: threads load the accumulator (`tcgen05.ld`) before they store the operand, and the MMAs of one warp
-//! complete in
-//! order. Another operand is dead once threads have loaded the accumulator computed from it.
+//! complete in order. Another operand is dead once threads have loaded the accumulator computed from it.
 
 use crate::partition::ComputeGroups;
 use crate::tmem_pipelines;
@@ -27,8 +26,7 @@ const FEWEST: u32 = 32;
 const ENOUGH: u32 = 4;
 
 /// Returns the first column of each buffer, and the end of the last. The largest buffers come first, so each starts at a
-/// multiple of its size.
-/// The `doubled` buffers have two stages.
+/// multiple of its size. The `doubled` buffers have two stages.
 pub(crate) fn place(function: &Function, doubled: &BTreeSet<Buffer>) -> (BTreeMap<Buffer, u32>, u32) {
     let apart = place_beside(function, doubled, &BTreeMap::new());
     // A guest operand may need one more barrier, which pays only if another CTA then fits.
@@ -113,8 +111,7 @@ fn hosts(function: &Function, doubled: &BTreeSet<Buffer>) -> BTreeMap<Buffer, Bu
 }
 
 /// The live range of an operand in an iteration: from its first store until threads have loaded the accumulators of all MMAs
-/// that read it, which
-/// different roles may issue.
+/// that read it, which different roles may issue.
 struct Turn {
     block: Block,
     from: usize,
@@ -145,8 +142,7 @@ impl Turn {
 }
 
 /// Maps operands to other operands whose columns they reuse. Requires a single compute role, because the live ranges must be
-/// those of all
-/// threads.
+/// those of all threads.
 fn alternating(function: &Function, operands: BTreeSet<Buffer>) -> Vec<(Buffer, Buffer)> {
     if ComputeGroups::find(function).is_ok() {
         return Vec::new();

@@ -1,25 +1,20 @@
 //! Purpose: write the steps of the pipelines between threads and tensor memory MMAs. MMAs fill accumulator pipelines, which
-//! threads drain. MMAs
-//! drain the pipelines of operands that threads store.
+//! threads drain. MMAs drain the pipelines of operands that threads store.
 //! Requires: final loops.
 //! Establishes: acquire, commit, wait and release steps, so that tensor memory MMA accesses need no barriers.
 //! Preserves: the order of all existing ops.
 //! See also: CUTLASS `PipelineUmmaAsync` and `PipelineTmaStore`.
 //!
 //! If threads rescale an accumulator between MMAs, the threads fill its pipeline and the MMAs that add to it drain it. Buffers
-//! that threads
-//! fill for TMA stores also have such a pipeline, so that threads need not wait for the store to finish reading.
+//! that threads fill for TMA stores also have such a pipeline, so that threads need not wait for the store to finish reading.
 //!
 //! If two compute roles need the same units, another pipeline implements the ping-pong order: one role fills it by using the
-//! units, and
-//! the other role drains it by using them.
+//! units, and the other role drains it by using them.
 //!
 //! A buffer is acquired before the first op of a block that fills it, and committed after the last. Accumulators are waited for
-//! at once, which
-//! also frees everything their MMAs have read; operands are waited for before their first reader. A buffer is released after
-//! the last op that drains it.
-//! Loops carry the phase if they repeat these steps, and conditions yield it; the same holds for the stage of a two-stage
-//! buffer.
+//! at once, which also frees everything their MMAs have read; operands are waited for before their first reader. A buffer is
+//! released after the last op that drains it. Loops carry the phase if they repeat these steps, and conditions yield it; the
+//! same holds for the stage of a two-stage buffer.
 
 use crate::partition::{ComputeGroups, Order};
 use crate::{single_role_pipelines, tma_pipelines};
@@ -92,8 +87,7 @@ pub(crate) fn stages(function: &Function) -> u32 {
 }
 
 /// The buffers of TMA stores that only threads fill, if a store warp can issue the stores: they are ordered only after each
-/// other, and none is
-/// conditional.
+/// other, and none is conditional.
 pub(crate) fn stored(function: &Function) -> BTreeSet<Buffer> {
     let body = &function.body;
     let all = body.walk(function.region);
@@ -132,8 +126,7 @@ pub(crate) fn stored(function: &Function) -> BTreeSet<Buffer> {
 }
 
 /// The accumulators that a loop recomputes by MMAs of its inner loops and loads after those. With a second stage MMAs can
-/// compute the next
-/// accumulator while threads load the current one.
+/// compute the next accumulator while threads load the current one.
 pub(crate) fn recomputed(function: &Function) -> BTreeSet<Buffer> {
     let body = &function.body;
     let (all, blocks) = (body.walk(function.region), body.op_blocks());
@@ -167,8 +160,7 @@ pub(crate) fn scales(function: &Function) -> BTreeSet<Buffer> {
 }
 
 /// The left operands that threads store to tensor memory in loops and that do not depend on an MMA. With a second stage threads
-/// can store the
-/// next operand while an MMA reads the current one.
+/// can store the next operand while an MMA reads the current one.
 pub(crate) fn stored_ahead(function: &Function) -> BTreeSet<Buffer> {
     let body = &function.body;
     let stored = body.walk(function.region).into_iter().filter_map(|op| match &body.ops[op].kind {
@@ -230,8 +222,7 @@ pub(crate) fn stored_operands(function: &Function) -> Vec<Buffer> {
 }
 
 /// The shared-memory operands of MMAs whose accumulators threads rescale, each with its accumulator. Threads wait for such an
-/// MMA only when
-/// they access the accumulator again, so the operands stay live until then.
+/// MMA only when they access the accumulator again, so the operands stay live until then.
 pub(crate) fn read_on(function: &Function) -> Vec<(Buffer, Buffer)> {
     let body = &function.body;
     let in_pipeline = in_pipeline(function);
@@ -244,8 +235,7 @@ pub(crate) fn read_on(function: &Function) -> Vec<(Buffer, Buffer)> {
 }
 
 /// The buffers that TMA fills before all loops with operands of tensor memory MMAs. If no loop runs, the compute roles do not
-/// know when
-/// the copies complete.
+/// know when the copies complete.
 pub(crate) fn brought_once(function: &Function) -> Vec<Buffer> {
     let body = &function.body;
     let read: BTreeSet<Buffer> =

@@ -1,8 +1,7 @@
 //! Finds the `wgmma` MMAs that a pipelined loop leaves in flight across iterations. Changes nothing.
 //!
 //! In-flight invariant: the accumulator flows only to the same MMA of the next iteration, and in the loop only copies fill the
-//! operand
-//! buffers. The stages that an iteration has read are therefore free one iteration later.
+//! operand buffers. The stages that an iteration has read are therefore free one iteration later.
 
 use crate::buffer_accesses::{Touch, touches};
 use base::ir::{Op as OpId, Operation};
@@ -63,8 +62,7 @@ pub(crate) fn has_full_accumulators(body: &Body<Op, Type>, op: OpId) -> bool {
 }
 
 /// Returns whether every copy to an operand buffer of these MMAs runs ahead. A copy in its own iteration would overwrite a
-/// stage that the
-/// previous MMA still reads.
+/// stage that the previous MMA still reads.
 pub(crate) fn is_possible(function: &Function, schedule: &LoopSchedule) -> bool {
     let Some(block) = sched::loop_body(function, schedule.index) else { return false };
     let (kept, ops, last) = (read(function, block), &function.body.blocks[block].ops, schedule.last_stage());

@@ -1,26 +1,20 @@
 //! Purpose: rewrite every scheduled loop so that its copies run ahead. Never searches.
 //! Requires: placements whose depths are those of the schedules.
 //! Establishes: waits, and a barrier after each, before the reads of copied buffers; a stage in every access to a multi-stage
-//! buffer. [`crate::barriers`]
-//! places all other barriers.
+//! buffer. [`crate::barriers`] places all other barriers.
 //! Preserves: the order of ops that compute, and the trip count of every loop.
 //! See also: Triton's software `PipelineExpander`, LLVM's `ModuloScheduleExpander`.
 //!
 //! A copy that runs `d` iterations ahead is issued for the first `d` iterations in a prologue. The steady loop then runs as
-//! long as every
-//! copy has an iteration to fetch, so it needs no tests; a trip count below `d` skips it. An epilogue loop without the furthest
-//! copies runs the
-//! remaining iterations. A long body is emitted only once instead, with tests.
+//! long as every copy has an iteration to fetch, so it needs no tests; a trip count below `d` skips it. An epilogue loop
+//! without the furthest copies runs the remaining iterations. A long body is emitted only once instead, with tests.
 //!
 //! Constant group count: every copy ends a copy group each time control passes its position, whether a copy was issued or not.
-//! The number of
-//! groups that may be unfinished when an iteration needs its data is therefore a constant.
+//! The number of groups that may be unfinished when an iteration needs its data is therefore a constant.
 //!
 //! A `wgmma` that may stay in flight is waited for after that of the next iteration was issued, and the last one after the
-//! loop. Each warp
-//! waits for its own part, so the operands may be overwritten only after the barrier that follows the wait, which is the one
-//! before the
-//! next reads. The copies of such a loop therefore come after that barrier.
+//! loop. Each warp waits for its own part, so the operands may be overwritten only after the barrier that follows the wait,
+//! which is the one before the next reads. The copies of such a loop therefore come after that barrier.
 //!
 //! Inner loops come first: the rewritten inner loop is then part of an iteration of the outer one.
 
@@ -41,8 +35,7 @@ use tileas::{Buffer, MmaAtom, MmaOperand, Type};
 mod tma_steps;
 
 /// Facts about the pipelined loops for the barrier pass. For an op on multi-stage buffers it records the iteration for which
-/// the op works,
-/// relative to the current one; in a prologue, relative to the first one.
+/// the op works, relative to the current one; in a prologue, relative to the first one.
 #[derive(Default)]
 pub(crate) struct Marks {
     pub(crate) iterations: BTreeMap<OpId, i32>,
@@ -76,8 +69,7 @@ impl LoopPart {
 }
 
 /// Largest number of matrix instructions per warp in a body that is emitted twice. In a longer body the tests cost little, and
-/// `ptxas` would need long
-/// for the second copy.
+/// `ptxas` would need long for the second copy.
 const MAX_REPEATED: u32 = 128;
 
 /// `divided` means that a producer warp will issue the TMA copies, separate from the warp roles that compute.
@@ -335,8 +327,7 @@ impl Weaver<'_> {
     }
 
     /// Emits the copies of the first iterations, each if its iteration exists. Returns whether the iteration of the furthest
-    /// copy after the
-    /// prologue exists, and fills in the distances.
+    /// copy after the prologue exists, and fills in the distances.
     fn prologue(&mut self, frame: &mut LoopFrame, lower: Value, lanes: &[StagePhase]) -> Value {
         let furthest = self.plan.furthest();
         let mut exists = self.less(frame, lower, frame.upper);

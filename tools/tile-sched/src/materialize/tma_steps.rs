@@ -1,17 +1,14 @@
 //! Writes the steps of the pipelines that TMA copies fill.
 //!
 //! A stage is filled for a later iteration either at the start of an iteration or during its first `wgmma`, so that the issuing
-//! thread delays
-//! no other thread. Copies that do not run ahead are issued at the position of the first copy of their group.
+//! thread delays no other thread. Copies that do not run ahead are issued at the position of the first copy of their group.
 //!
 //! A stage is waited for before the first read of one of its buffers. It is released at the end of the iteration, or of the
-//! next iteration
-//! if an MMA in flight still reads it. Operands of tensor memory MMAs, and buffers filled in alternation, are released after
-//! their last reader.
+//! next iteration if an MMA in flight still reads it. Operands of tensor memory MMAs, and buffers filled in alternation, are
+//! released after their last reader.
 //!
 //! Data that goes through a pipeline needs no barrier. If the memory of the stages had another use before the loop, a fence and
-//! a CTA
-//! barrier end that use. With a producer warp, a fence and a signal-only pipeline that all threads fill end it instead.
+//! a CTA barrier end that use. With a producer warp, a fence and a signal-only pipeline that all threads fill end it instead.
 
 use super::{Copy, LoopFrame, Map, StagePhase, Weaver, scalar};
 use crate::tma_pipelines::Group;
@@ -227,8 +224,7 @@ impl Weaver<'_> {
     }
 
     /// Returns whether a read at this position, after these groups were filled, reads the group's data. Of groups that fill one
-    /// buffer in alternation
-    /// it reads the last one filled.
+    /// buffer in alternation it reads the last one filled.
     fn is_current(&self, at: usize, filled: &BTreeSet<usize>) -> bool {
         let groups = &self.plan.groups;
         !groups[at].alternating || filled.iter().rfind(|other| groups[**other].pipeline == groups[at].pipeline) == Some(&at)

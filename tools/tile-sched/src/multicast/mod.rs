@@ -39,7 +39,8 @@ pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, en
         }
         Err(_) if function.attrs.program.cta_pair && !requested => Ok(()),
         Err(why) if requested => {
-            let refused = Diagnostic::unsupported("SC102", format!("--multicast: no TMA copy of the cluster can be multicast: {why}"));
+            let refused =
+                Diagnostic::unsupported("SC102", format!("--multicast: no TMA copy of the cluster can be multicast: {why}"));
             Err(refused.at_loc(&envelope.debug, function.loc))
         }
         Err(why) => {

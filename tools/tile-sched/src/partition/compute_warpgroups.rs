@@ -1,9 +1,8 @@
 //! Decides whether two warp groups share the work of the computing threads. Never rewrites.
 //!
 //! A function qualifies if its work falls into two connected components, as attention over two halves of the rows does. Each
-//! compute role then
-//! has its own accumulators and operands in tensor memory, and computes while the other one waits for MMAs. The loops may be
-//! materialized or not. FlashAttention-3 calls the scheme ping-pong scheduling.
+//! compute role then has its own accumulators and operands in tensor memory, and computes while the other one waits for MMAs.
+//! The loops may be materialized or not. FlashAttention-3 calls the scheme ping-pong scheduling.
 
 use super::Why;
 use crate::scalar_index_loads::is_lookup;
@@ -54,10 +53,8 @@ impl ComputeGroups {
     }
 
     /// Returns the ops of each ping-pong turn in loops, with the compute role that executes them. A turn goes from the
-    /// exponentials of full tiles to the
-    /// store of an operand computed from them. If both roles computed exponentials at once, both would finish late and the
-    /// tensor cores would idle;
-    /// in alternation each role uses the time of the other one's MMAs.
+    /// exponentials of full tiles to the store of an operand computed from them. If both roles computed exponentials at once,
+    /// both would finish late and the tensor cores would idle; in alternation each role uses the time of the other one's MMAs.
     pub(crate) fn alternating_pairs(&self, function: &Function) -> BTreeMap<OpId, usize> {
         let body = &function.body;
         let is_slow = |op: &OpId| {

@@ -1,9 +1,8 @@
 //! Decides whether two MMA warps issue the tensor memory MMAs. Never rewrites.
 //!
 //! One warp issues MMAs in order, so the first MMA of an iteration would come after the last one of the previous iteration. In
-//! attention
-//! threads compute an operand of that last MMA from the first one's accumulator, and would wait for it again. The loops may be
-//! materialized or not.
+//! attention threads compute an operand of that last MMA from the first one's accumulator, and would wait for it again. The
+//! loops may be materialized or not.
 
 use super::Why;
 use super::compute_warpgroups::ComputeGroups;

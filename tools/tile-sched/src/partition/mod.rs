@@ -1,19 +1,15 @@
 //! Purpose: split a function into warp roles. A producer warp issues the TMA copies and runs ahead as far as there are free
-//! stages. An MMA
-//! warp issues the tensor memory MMAs as soon as their operands are ready.
+//! stages. An MMA warp issues the tensor memory MMAs as soon as their operands are ready.
 //! Requires: a function of one role, complete with waits, barriers and fences, that fills every stage in the iteration that
-//! reads it
-//! ([`unhurried`]).
+//! reads it ([`unhurried`]).
 //! Establishes: a body per warp role with its ops and everything they need. Scalars and views that several roles need are
-//! computed before
-//! the bodies.
+//! computed before the bodies.
 //! Preserves: the order of ops within a role, and the order between roles that the pipelines enforce.
 //! See also: Triton's `WarpSpecialization`, CUTLASS `KernelTmaWarpSpecialized`.
 //!
 //! One compute role does the threads' work, or two if the work falls into two components ([`ComputeGroups`]). [`op_roles`] and
-//! [`role_slice`] decide,
-//! [`role_bodies`] rewrites, and [`role_registers`] distributes the registers among warps. [`share_pipelines`] runs before
-//! everything else.
+//! [`role_slice`] decide, [`role_bodies`] rewrites, and [`role_registers`] distributes the registers among warps.
+//! [`share_pipelines`] runs before everything else.
 
 mod compute_warpgroups;
 mod mma_warps;
@@ -92,11 +88,11 @@ pub(crate) fn told(function: &Function, divided: Result<&Overlap, &Why>) -> LogE
     let has = |role: RoleKind| function.attrs.warp_roles.values().any(|info| info.name == role.name());
     let mmas = match divided {
         _ if !has(RoleKind::Mma(0)) => String::new(),
-        _ if has(RoleKind::Compute(1)) => {
-            "; two compute roles alternate, each with an MMA warp of its own".into()
-        }
+        _ if has(RoleKind::Compute(1)) => "; two compute roles alternate, each with an MMA warp of its own".into(),
         Ok(Err(why)) => format!("; one warp role issues the tensor memory MMAs, not two: {why}"),
-        _ => "; two warp roles issue the tensor memory MMAs: the first MMAs of an iteration run during the previous iteration".into(),
+        _ => {
+            "; two warp roles issue the tensor memory MMAs: the first MMAs of an iteration run during the previous iteration".into()
+        }
     };
     let stores = if has(RoleKind::Store) { ", and so do TMA stores" } else { "" };
     let (outcome, message) = match divided {
@@ -108,8 +104,7 @@ pub(crate) fn told(function: &Function, divided: Result<&Overlap, &Why>) -> LogE
 }
 
 /// Returns schedules that issue each TMA copy at the start of the iteration that needs it: a producer warp runs ahead by
-/// itself. Copies that
-/// fill a buffer in alternation keep their place.
+/// itself. Copies that fill a buffer in alternation keep their place.
 pub(crate) fn unhurried(function: &Function, schedules: &[LoopSchedule]) -> Vec<LoopSchedule> {
     let mut all = tma_pipelines::schedules(function, schedules);
     for schedule in &mut all {
@@ -164,8 +159,7 @@ fn mma_warp_assignment(
 }
 
 /// Returns the CTAs per SM for which registers suffice, at least the author's hint. With tensor memory MMAs the accumulators
-/// take no
-/// registers, so TMEM columns decide.
+/// take no registers, so TMEM columns decide.
 pub(crate) fn blocks(function: &Function, target: Target) -> u32 {
     match tmem_pipelines::has_mma(function) {
         true => tmem_alloc::resident(function, target),

@@ -55,9 +55,8 @@ fn shared(function: &Function, ops: &[OpId], slices: &[Slice]) -> BTreeSet<OpId>
 }
 
 /// Moves shared ops whose results are first needed after a loop to their first use, in each role that needs them. Reason: the
-/// result
-/// would occupy a register throughout the loop, and MMA loops are short of registers. Takes and returns the shared ops and the
-/// others.
+/// result would occupy a register throughout the loop, and MMA loops are short of registers. Takes and returns the shared ops
+/// and the others.
 fn put_off(function: &Function, shared: Vec<OpId>, own: Vec<OpId>) -> (Vec<OpId>, Vec<OpId>) {
     let body = &function.body;
     let is_loop = |op: &OpId| matches!(body.ops[*op].kind.core(), Some(Core::For { .. } | Core::Loop { .. }));
@@ -159,8 +158,7 @@ impl BodyWriter<'_> {
     }
 
     /// Copies a control-flow op with the carried values and results that the role needs. The first `first` arguments of its
-    /// regions are not
-    /// carried.
+    /// regions are not carried.
     fn construct(&mut self, op: OpId, carried: &[usize], first: usize, results: &[usize]) -> OpId {
         let mut node = self.function.body.ops[op].clone();
         retain(&mut node.kind, carried);

@@ -1,8 +1,7 @@
 //! Chooses how many warps each warp role has, and how many registers its threads get.
 //!
 //! An SM has four sub-partitions, to which the warps of all resident CTAs are distributed, so registers are counted per four
-//! warps.
-//! `setmaxnreg` also moves them between roles four warps at a time.
+//! warps. `setmaxnreg` also moves them between roles four warps at a time.
 
 use super::mma_warps::MmaWarps;
 use super::op_roles::RoleKind;
@@ -18,9 +17,8 @@ use tileas::{Type, budget};
 /// Warps that execute `setmaxnreg` together (a warp group).
 const GROUP: u32 = 4;
 /// Register limits of a thread that only issues TMA copies or MMAs: the normal one, and the minimum if that leaves other roles
-/// more. The
-/// thread holds the values shared by all roles and the coordinates of some TMA copies. If the other roles have enough, it gets
-/// `AMPLE`.
+/// more. The thread holds the values shared by all roles and the coordinates of some TMA copies. If the other roles have
+/// enough, it gets `AMPLE`.
 const OF_HELPERS: [u32; 2] = [40, 32];
 const AMPLE: u32 = 56;
 /// Registers of an MMA thread in addition to the accumulators. With fewer, `ptxas` avoids spills only for `wgmma`, which
@@ -46,8 +44,7 @@ pub(super) struct WarpAssignment {
 }
 
 /// Assigns warps to the roles of a function whose warps all compute. One warp suffices to issue TMA copies, and another one for
-/// MMAs. If they
-/// leave the other roles too few registers, they become part of a warp group that releases most of its registers.
+/// MMAs. If they leave the other roles too few registers, they become part of a warp group that releases most of its registers.
 pub(super) fn warp_assignment(
     function: &Function,
     lines: &MmaWarps,

@@ -6,8 +6,7 @@
 //! See also: CUTLASS persistent kernels, which carry one `PipelineState` across tiles.
 //!
 //! Reason: a producer warp that runs ahead cannot know when the buffers of one loop are free for another loop's pipeline.
-//! Within one pipeline it
-//! knows.
+//! Within one pipeline it knows.
 
 use crate::buffer_accesses::touches;
 use crate::graph::region_of;
