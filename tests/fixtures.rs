@@ -79,7 +79,7 @@ fn fixtures_are_files_of_their_format() {
     let folder = temporary();
     for (tool, fixture) in [
         ("tile-dump", "lower-as/split_m/attention.aa"),
-        ("tile-dump", "ptx/arith/pairs.sm_80.sched"),
+        ("tile-dump", "ptx/arith/packed_f32x2.sm_80.sched"),
         ("tile-read", "lower-aa/convert/token_of_a_store.mlir"),
     ] {
         let text = std::fs::read_to_string(root().join("tests").join(fixture)).unwrap_or_else(|error| panic!("{fixture}: {error}"));
