@@ -1,7 +1,7 @@
 //! Rates that the compiler's cost models use: the numbers of a target's chip, as integral results per cycle.
 //!
-//! A cost model compares alternatives by a closed form, so an MMA is a rate, and a copy is a latency that grows with its bytes.
-//! Every rate comes from a number in `machines/`; none is defined here.
+//! A cost model compares alternatives by a closed form. An MMA is therefore a rate, and a copy is a latency that grows with its
+//! bytes. Every rate comes from a number in `machines/`; none is defined here.
 
 use crate::{Machine, MmaRate, chips};
 use base::Target;

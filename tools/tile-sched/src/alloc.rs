@@ -67,9 +67,9 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     Ok(())
 }
 
-/// The TMEM buffers that get two stages: an MMA warp then computes the next accumulator while threads load the current one, and
-/// threads store the next operand while an MMA reads the current one. A buffer is doubled only while TMEM has columns for every
-/// CTA that fits in shared memory. Accumulators are doubled before operands.
+/// The TMEM buffers that get two stages. An MMA warp then computes the next accumulator while threads load the current one.
+/// Threads likewise store the next operand while an MMA reads the current one. A buffer is doubled only while TMEM has columns
+/// for every CTA that fits in shared memory. Accumulators are doubled before operands.
 fn doubled(
     (function, groups): Divided<'_>,
     staged_buffers: &[Option<BufferDepth>],

@@ -282,11 +282,11 @@ fn share_of_waiting(function: &Function, planned: &[Planned], target: Target) ->
     (alone && planned.iter().all(waits)).then(|| alloc::share(tileas::budget::shared_memory(target), 2))
 }
 
-/// Returns for how many CTAs there are registers in a `wgmma` function that may have a producer warp, or 0 if more CTAs do not
-/// pay. More CTAs hide more latency than longer prefetch distances or MMAs in flight. Measured on an H200: three CTAs beat one
-/// with all the shared memory, and so do two if the computing threads also copy. Excluded are functions with an explicit depth
-/// or role choice, nested loops, whose grid often has only as many CTAs as run at a time, and clusters, whose CTAs wait for
-/// each other.
+/// Returns for how many CTAs of a `wgmma` function with a producer warp registers suffice, or 0 if more CTAs do not pay. More
+/// CTAs hide more latency than longer prefetch distances or MMAs in flight. Measured on an H200: three CTAs beat one with all
+/// the shared memory, and so do two if the computing threads also copy. Returns 0 if the author or an option sets the depth or
+/// the roles. Nested loops are excluded because their grid often has only as many CTAs as run at a time, and clusters because
+/// their CTAs wait for each other.
 fn ctas_of_groups(function: &Function, planned: &[Planned], target: Target, choice: partition::FeatureChoice) -> u32 {
     let is_free = |planned: &Planned| {
         let block = sched::loop_body(function, planned.number);
@@ -310,7 +310,7 @@ fn threads_copy(function: &Function, planned: &[Planned]) -> bool {
     })
 }
 
-/// Returns whether tensor memory MMAs read what a loop copies.
+/// Returns whether tensor memory MMAs read the buffers that a loop's copies fill.
 fn has_mma(function: &Function, planned: &Planned) -> bool {
     sched::loop_body(function, planned.number).is_some_and(|block| !tmem_pipelines::operands_in(function, block).is_empty())
 }
@@ -369,9 +369,8 @@ fn together(function: &Function, Planned { number, graph, .. }: &Planned) -> Vec
     (0..graph.nodes.len()).filter(|n| graph.nodes[*n].ahead && fills(graph.nodes[*n].op)).collect()
 }
 
-/// Shortens the prefetch distance of the copy with the largest multi-stage buffer by one iteration, together with the copies of
-/// the same pipeline while all of them run ahead. Returns false if no copy runs ahead, or if a copy no longer fits its own
-/// iteration.
+/// Shortens the prefetch distance of the copy with the largest multi-stage buffer by one iteration. Copies of the same pipeline
+/// follow while all of them run ahead. Returns false if no copy runs ahead, or if a copy no longer fits its own iteration.
 fn cut_back(function: &Function, planned: &mut [Planned]) -> bool {
     let mut largest: Option<(u32, usize, usize)> = None;
     for (i, Planned { graph, plan, .. }) in planned.iter().enumerate() {

@@ -36,7 +36,7 @@ struct BarrierAccess {
     /// For an op of a pipelined loop: the iteration for which it works, relative to the current one.
     iteration: Option<i32>,
     /// For a pipeline's buffer: a stage was acquired since this access. The next write therefore goes to another stage, or to
-    /// this stage after it was drained. Says nothing about other buffers in the same memory.
+    /// this stage after it was drained. Implies nothing about other buffers in the same memory.
     released: bool,
 }
 

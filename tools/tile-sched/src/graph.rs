@@ -188,7 +188,7 @@ impl Graph {
     }
 }
 
-/// The ops of a loop's body that only the addresses of prefetched copies need. Each such copy recomputes them.
+/// The ops of a loop's body that only the addresses of prefetched copies need. Each prefetched copy recomputes them.
 fn only_for_addresses(function: &Function, block: Block, slices: &[Option<Vec<OpId>>]) -> BTreeSet<OpId> {
     let body = &function.body;
     let addresses: BTreeSet<OpId> = slices.iter().flatten().flatten().copied().collect();
@@ -243,8 +243,8 @@ pub(crate) fn address_slice(function: &Function, for_op: OpId, copy: OpId) -> Re
     slice_ahead(function, block, copy)
 }
 
-/// Returns the ops of a loop's body that the address of a global memory read needs, in order, or the reason the read cannot run
-/// in an earlier iteration.
+/// Returns the ops of a loop's body that the address of a global memory read needs, in order. Otherwise returns the reason the
+/// read cannot run in an earlier iteration.
 pub(crate) fn slice_ahead(function: &Function, block: Block, access: OpId) -> Result<Vec<OpId>, String> {
     let body = &function.body;
     let kind = &body.ops[access].kind;

@@ -119,8 +119,8 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
     Ok(())
 }
 
-/// Writes the scheduled loops and places every other synchronisation. `divided` is set if warp roles will be separated; it then
-/// says whether MMAs may have two warp roles.
+/// Writes the scheduled loops and places every other synchronisation. `divided` is set if warp roles will be separated, and is
+/// then the choice whether MMAs may have two warp roles.
 fn weave(function: &mut Function, schedules: &[LoopSchedule], layouts: &Arena<LayoutId, Layout>, divided: Option<FeatureChoice>) {
     let marks = materialize::run(function, schedules, divided.is_some());
     let alternating_pairs =

@@ -76,7 +76,7 @@ pub(crate) fn schedule(graph: &Graph) -> Option<ModuloSchedule> {
     None
 }
 
-/// The reservation table: what occupies each resource, modulo the interval.
+/// The reservation table: the nodes that occupy each resource, modulo the interval.
 pub(crate) struct ReservationTable {
     interval: i64,
     taken: BTreeMap<Resource, Vec<(i64, i64, usize)>>,

@@ -1,4 +1,4 @@
-//! The resource model: what each op occupies on an SM, for how many cycles, and when its results are ready.
+//! The resource model: which resources of an SM each op occupies, for how many cycles, and when its results are ready.
 //!
 //! `machines/` provides the numbers (`formats/perf-model`). A tile op is one long occupation of each of its resources. If an op
 //! produces its registers one by one, its users start after a latency; otherwise they start when the op has completed.

@@ -1,7 +1,7 @@
 //! Purpose: mark the TMA stores that must wait for earlier TMA stores.
 //! Requires: an assigned warp role for each op.
-//! Establishes: if a token may order a TMA store after another store, it waits for that store, unless an earlier store of its
-//! block already waits on the same token.
+//! Establishes: if a token may order a TMA store after another store, the TMA store waits for it. An earlier store of its block
+//! that waits on the same token suffices.
 //! Preserves: everything except the `waits` attribute.
 //! See also: CUTLASS `tma_store_wait`, PTX `cp.async.bulk.wait_group`.
 

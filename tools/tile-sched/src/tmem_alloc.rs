@@ -4,9 +4,9 @@
 //! Preserves: the ops.
 //! See also: Triton's `TensorMemoryAllocation`, PTX `tcgen05.alloc`.
 //!
-//! Only a buffer's own pipeline orders its MMA accesses, so buffers have columns of their own. As an exception an operand may
-//! occupy the columns of the accumulator from which it is computed, or of another operand of its iteration, if that makes a
-//! further CTA fit.
+//! Only a buffer's own pipeline orders its MMA accesses, so buffers have columns of their own. As an exception, a guest operand
+//! may occupy the columns of the accumulator from which it is computed, or of another operand of its iteration. It does so only
+//! if a further CTA then fits.
 //!
 //! Guest-operand invariant: threads load the accumulator (`tcgen05.ld`) before they store the operand, and the MMAs of one warp
 //! complete in order. Another operand is dead once threads have loaded the accumulator computed from it.

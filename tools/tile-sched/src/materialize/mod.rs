@@ -13,8 +13,8 @@
 //! The number of groups that may be unfinished when an iteration needs its data is therefore a constant.
 //!
 //! A `wgmma` that may stay in flight is waited for after that of the next iteration was issued, and the last one after the
-//! loop. Each warp waits for its own part, so the operands may be overwritten only after the barrier that follows the wait,
-//! which is the one before the next reads. The copies of such a loop therefore come after that barrier.
+//! loop. Each warp waits for its own part, so the operands may be overwritten only after the barrier that follows the wait.
+//! That barrier is the one before the next reads. The copies of such a loop therefore come after that barrier.
 //!
 //! Inner loops come first: the rewritten inner loop is then part of an iteration of the outer one.
 

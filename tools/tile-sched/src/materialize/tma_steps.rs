@@ -1,7 +1,7 @@
 //! Writes the steps of the pipelines that TMA copies fill.
 //!
-//! A stage is filled for a later iteration either at the start of an iteration or during its first `wgmma`, so that the issuing
-//! thread delays no other thread. Copies that do not run ahead are issued at the position of the first copy of their group.
+//! A stage is filled for a later iteration either at the start of an iteration or during its first `wgmma`. The issuing thread
+//! then delays no other thread. Copies that do not run ahead are issued at the position of the first copy of their group.
 //!
 //! A stage is waited for before the first read of one of its buffers. It is released at the end of the iteration, or of the
 //! next iteration if an MMA in flight still reads it. Operands of tensor memory MMAs, and buffers filled in alternation, are

@@ -54,7 +54,7 @@ impl ComputeGroups {
 
     /// Returns the ops of each ping-pong turn in loops, with the compute role that executes them. A turn goes from the
     /// exponentials of full tiles to the store of an operand computed from them. If both roles computed exponentials at once,
-    /// both would finish late and the tensor cores would idle; in alternation each role uses the time of the other one's MMAs.
+    /// both would finish late and the tensor cores would idle. In alternation each role uses the time of the other role's MMAs.
     pub(crate) fn alternating_pairs(&self, function: &Function) -> BTreeMap<OpId, usize> {
         let body = &function.body;
         let is_slow = |op: &OpId| {

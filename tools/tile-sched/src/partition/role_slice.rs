@@ -89,7 +89,7 @@ impl Marker<'_> {
         }
     }
 
-    /// Marks what an op needs independently of which results are used.
+    /// Marks the values and ops that an op needs, whichever of its results are used.
     fn needs(&mut self, op: OpId) {
         let body = &self.function.body;
         let kind = &body.ops[op].kind;
