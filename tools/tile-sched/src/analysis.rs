@@ -43,7 +43,7 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     let requested = options::Scheduling::stages(envelope)?;
     if envelope.options.opt_level() < 2 || requested == Some(1) {
         return match requested {
-            Some(2..) => Err(refuse("loops are pipelined from -O2 on".into())),
+            Some(2..) => Err(refuse("loops are pipelined only at -O2 and above".into())),
             _ => Ok(()),
         };
     }
@@ -89,7 +89,7 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
         module.schedules.extend(schedules);
     }
     if requested.is_some() && module.schedules.is_empty() {
-        let (message, loc) = why.unwrap_or_else(|| ("no loop copies anything asynchronously".into(), Loc::UNKNOWN));
+        let (message, loc) = why.unwrap_or_else(|| ("no loop contains an asynchronous copy".into(), Loc::UNKNOWN));
         return Err(refuse(message).at_loc(&envelope.debug, loc));
     }
     Ok(())
@@ -226,7 +226,7 @@ fn fit(function: &Function, mut planned: Vec<Planned>, target: Target, envelope:
     let Some(schedules) = found else {
         // A copy in its own iteration gains nothing.
         for planned in &planned {
-            let message = "the loop is not pipelined: shared memory holds no second buffer".into();
+            let message = "the loop is not pipelined: shared memory does not fit a second stage".into();
             log(envelope, function, planned.loc, Outcome::Declined, message);
         }
         return Vec::new();

@@ -98,7 +98,7 @@ impl Graph {
         };
         let nodes: Vec<Node> = ops.iter().copied().zip(slices).map(node).collect();
         if !nodes.iter().any(|node| node.ahead) {
-            let reason = reasons.into_iter().next().unwrap_or_else(|| "nothing in it is copied asynchronously".into());
+            let reason = reasons.into_iter().next().unwrap_or_else(|| "it contains no asynchronous copy".into());
             return Err(reason);
         }
         let mut graph = Graph { nodes, edges: Vec::new() };
@@ -219,7 +219,7 @@ pub(crate) fn leaves_at_its_end(function: &Function, block: Block) -> Result<(),
     while let Some((block, in_loop)) = stack.pop() {
         for &op in &body.blocks[block].ops {
             match body.ops[op].kind.core() {
-                Some(Core::Return {}) => return Err("it returns from inside".into()),
+                Some(Core::Return {}) => return Err("it contains a return".into()),
                 Some(Core::Continue { .. }) if !in_loop && Some(op) != end => return Err("an iteration may end early".into()),
                 Some(Core::For { body: region, .. } | Core::Loop { body: region, .. }) => {
                     stack.push((body.block_of(*region), true))
@@ -238,7 +238,7 @@ pub(crate) fn leaves_at_its_end(function: &Function, block: Block) -> Result<(),
 pub(crate) fn address_slice(function: &Function, for_op: OpId, copy: OpId) -> Result<Vec<OpId>, String> {
     let body = &function.body;
     let block = body.block_of(region_of(function, for_op));
-    let buffer = body.ops[copy].kind.effects().copied_to().expect("only copies have a buffer that they fill");
+    let buffer = body.ops[copy].kind.effects().copied_to().expect("the op is a copy");
     alone_in_its_buffer(function, block, copy, buffer)?;
     slice_ahead(function, block, copy)
 }
@@ -248,7 +248,7 @@ pub(crate) fn address_slice(function: &Function, for_op: OpId, copy: OpId) -> Re
 pub(crate) fn slice_ahead(function: &Function, block: Block, access: OpId) -> Result<Vec<OpId>, String> {
     let body = &function.body;
     let kind = &body.ops[access].kind;
-    let Some(GlobalAccess { token, .. }) = kind.effects().global else { unreachable!("only what reads memory runs ahead") };
+    let Some(GlobalAccess { token, .. }) = kind.effects().global else { unreachable!("only global-memory reads run ahead") };
     let address = kind.operands().into_iter().filter(|value| Some(*value) != token).collect::<Vec<Value>>();
     let position: BTreeMap<OpId, usize> = body.blocks[block].ops.iter().enumerate().map(|(i, op)| (*op, i)).collect();
     let mut slice = BTreeSet::new();

@@ -46,7 +46,7 @@ pub(crate) fn run(function: &mut Function, alternating_pairs: BTreeMap<OpId, usi
     let mut pass = TmemPipelinePass { body: &mut function.body, pipelines, alternating_pairs, turn, frames: Vec::new() };
     let entry = pass.body.block_of(region);
     let zero = pass.number(0);
-    let first = pass.body.defining_op(zero).expect("a constant is made by an op");
+    let first = pass.body.defining_op(zero).expect("an op defines the constant");
     pass.body.blocks[entry].ops.insert(0, first);
     let stage = |buffer: &Buffer| function.attrs.placements.get(*buffer).filter(|place| place.depth > 1).map(|_| zero);
     let mut phases: Phases =
@@ -283,7 +283,7 @@ fn pipeline(function: &mut Function, buffer: Buffer, kind: Kind) -> Pipeline {
         Kind::Accumulator => (Fill::Mma, Drain::Threads),
         Kind::Stored => (Fill::Threads, Drain::Threads),
         Kind::Scaled | Kind::Operand { .. } => (Fill::Threads, Drain::Mma),
-        Kind::Turn => unreachable!("it is no buffer's"),
+        Kind::Turn => unreachable!("the ping-pong pipeline has no buffer"),
     };
     let depth = attrs.placements[buffer].depth;
     single_role_pipelines::add(attrs, vec![buffer], depth, fill, drain)
@@ -423,7 +423,7 @@ impl TmemPipelinePass<'_> {
                     Kind::Accumulator => is_mma(kind),
                     Kind::Stored => access.access_kind.writes(),
                     Kind::Scaled | Kind::Operand { .. } => !is_mma(kind),
-                    Kind::Turn => unreachable!("it is no buffer's"),
+                    Kind::Turn => unreachable!("the ping-pong pipeline has no buffer"),
                 };
                 *if fills { &mut used.fills } else { &mut used.drains } = true;
             }
@@ -454,7 +454,7 @@ impl TmemPipelinePass<'_> {
         let stage = stage.map(|stage| other(self, stage, one));
         let made = |op: OpId| self.body.result(op);
         phases.insert(buffer, PipelinePhase { stage: stage.map(made), phase: made(phase) });
-        let one = self.body.defining_op(one).expect("a constant is made by an op");
+        let one = self.body.defining_op(one).expect("an op defines the constant");
         [one, phase].into_iter().chain(stage).collect()
     }
 

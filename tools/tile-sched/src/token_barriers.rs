@@ -60,7 +60,7 @@ impl Ordering {
 
     /// The accesses since the last barrier after which a token orders this access.
     fn ordered_before(&self, function: &Function, op: OpId) -> Vec<Before> {
-        let effects = |op: OpId| function.body.ops[op].kind.effects().global.expect("it is an access");
+        let effects = |op: OpId| function.body.ops[op].kind.effects().global.expect("the op accesses global memory");
         let access = effects(op);
         let all = access.token.and_then(|token| self.orders.in_any_iteration.get(&token)).into_iter().flatten();
         let since = |op: &OpId| {

@@ -112,7 +112,7 @@ fn around(function: &Function, for_op: OpId) -> Vec<OpId> {
     let (mut at, mut around) = (for_op, Vec::new());
     while let Some(block) = blocks[at.0 as usize].filter(|block| *block != function.entry()) {
         let holds = |op: &OpId| body.ops[*op].kind.regions().iter().any(|region| body.block_of(*region) == block);
-        let parent = all.iter().copied().find(holds).expect("a block is an op's");
+        let parent = all.iter().copied().find(holds).expect("every inner block belongs to an op");
         if !matches!(body.ops[parent].kind.core(), Some(Core::For { .. })) {
             return Vec::new();
         }
@@ -335,7 +335,7 @@ impl Weaver<'_> {
         let mut iterations = vec![(lower, exists)];
         let mut distance = None;
         for ahead in 1..=furthest {
-            let (now, _) = *iterations.last().expect("there is a first");
+            let (now, _) = *iterations.last().expect("the list starts with one iteration");
             let left = self.binary(Binary::SubI { overflow: Overflow::None }, frame.upper, now, &frame.index.clone());
             let more = Core::Compare {
                 kind: Compare::Int { predicate: Predicate::LessThan, signedness: Signedness::Unsigned },
@@ -654,7 +654,7 @@ impl Weaver<'_> {
             new_regions.push(self.clone_region(region, map));
         }
         let mut next = new_regions.into_iter();
-        node.kind.for_each_region_mut(&mut |region| *region = next.next().expect("one for each"));
+        node.kind.for_each_region_mut(&mut |region| *region = next.next().expect("each region has a copy"));
         set_stages(&mut node.kind, |buffer, stage| self.read.get(&buffer).copied().or(stage));
         let types: Vec<Type> = node.results.iter().map(|value| self.body.ty(*value).clone()).collect();
         let new = self.body.new_op(node.kind, types, node.loc);

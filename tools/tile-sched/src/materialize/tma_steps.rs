@@ -77,7 +77,7 @@ impl Weaver<'_> {
     pub(super) fn next_lanes(&mut self, lanes: &[StagePhase]) -> Vec<StagePhase> {
         let plan = self.plan;
         let last = |pipeline: Pipeline| {
-            plan.groups.iter().rposition(|group| group.pipeline == pipeline).expect("a pipeline is filled by a group")
+            plan.groups.iter().rposition(|group| group.pipeline == pipeline).expect("each pipeline has a group")
         };
         let ends: Vec<usize> = self.pipelines().into_iter().map(|first| last(plan.groups[first].pipeline)).collect();
         ends.into_iter().map(|at| self.further(lanes[at], 1, plan.groups[at].depth)).collect()
@@ -169,7 +169,7 @@ impl Weaver<'_> {
     ) {
         let plan = self.plan;
         let stage = (group.depth > 1).then_some(stage);
-        let filled = |op| plan.tma_copies.iter().find(|copy| copy.op == op).expect("a group is of the loop's copies");
+        let filled = |op| plan.tma_copies.iter().find(|copy| copy.op == op).expect("a group contains only the loop's copies");
         let copies: Vec<&Copy> = group.copies.iter().map(|(op, _)| filled(*op)).collect();
         // Look up addresses before acquiring the stage, so that the lookups are in flight during the wait.
         let map = self.addresses(frame, &copies, index, map);
@@ -191,7 +191,7 @@ impl Weaver<'_> {
         map: &Map,
     ) {
         let plan = self.plan;
-        let at = plan.groups.iter().position(|group| group.is_filled_by(op)).expect("each copy by tma_copies is in a group");
+        let at = plan.groups.iter().position(|group| group.is_filled_by(op)).expect("each TMA copy is in a group");
         if !filled.insert(at) {
             return;
         }
