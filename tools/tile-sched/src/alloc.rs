@@ -37,7 +37,7 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
             let groups = groups.as_ref();
             let resident = |bytes| resident_of(bytes, budget::shared_memory(target)).min(blocks);
             let (staged_buffers, stored) = match requested {
-                None => beside_stores((function, groups), &own, &level, &resident),
+                None => with_store_buffers((function, groups), &own, &level, &resident),
                 Some(_) => (staged_buffers(function, &own, &[], TmaIssue::AfterSignal), BTreeSet::new()),
             };
             doubled = self::doubled((function, groups), &staged_buffers, &stored, target);
@@ -45,8 +45,8 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
             set(function, groups, &staged_buffers, &doubled, (true, target));
         }
         let most = budget::shared_memory(target);
-        let alone = || !tmem_pipelines::has_mma(function) && !partition::has_warp_assignment(function, target, choice);
-        if !divided || function.attrs.shared_bytes > most || alone() {
+        let stays_in_one_role = || !tmem_pipelines::has_mma(function) && !partition::has_warp_assignment(function, target, choice);
+        if !divided || function.attrs.shared_bytes > most || stays_in_one_role() {
             if function.attrs.shared_bytes > most {
                 doubled.clear();
             }
@@ -55,7 +55,7 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
         level_down(function, schedules, &level);
         // The last word holds the TMEM base address; the cluster launch control responses follow it.
         let end = clc_responses::memory(function).unwrap_or(function.attrs.shared_bytes);
-        function.attrs.tensor = tmem_alloc::taken(function, &doubled, end.saturating_sub(tileas::tensor_memory::WORD));
+        function.attrs.tensor = tmem_alloc::allocation(function, &doubled, end.saturating_sub(tileas::tensor_memory::WORD));
         if function.attrs.shared_bytes > most {
             // ptxas prints this wording, and autotuners match it.
             let used = function.attrs.shared_bytes;
@@ -92,8 +92,8 @@ fn set(
     doubled: &BTreeSet<Buffer>,
     (divided, target): (bool, Target),
 ) {
-    let alone = alone((function, groups), staged_buffers, doubled, (divided, target));
-    function.attrs.placements = place_but((function, groups), staged_buffers, doubled, &alone);
+    let exclusive = exclusive((function, groups), staged_buffers, doubled, (divided, target));
+    function.attrs.placements = place_but((function, groups), staged_buffers, doubled, &exclusive);
     function.attrs.shared_bytes = with_barriers(function, &function.attrs.placements, divided);
 }
 
@@ -102,7 +102,7 @@ const MAX_ALONE: u32 = 16 << 10;
 
 /// The buffers excluded from overlap: smallest first, as many as do not lower occupancy. Reason: a store into reused memory
 /// needs a barrier after the earlier reads.
-fn alone(
+fn exclusive(
     divided_by: Divided<'_>,
     staged_buffers: &[Option<BufferDepth>],
     doubled: &BTreeSet<Buffer>,
@@ -114,8 +114,8 @@ fn alone(
     }
     let function = divided_by.0;
     let (buffers, blocks) = (&function.attrs.program.buffers, partition::blocks(function, target));
-    let resident = |alone: &BTreeSet<Buffer>| {
-        let bytes = with_barriers(function, &place_but(divided_by, staged_buffers, doubled, alone), divided);
+    let resident = |exclusive: &BTreeSet<Buffer>| {
+        let bytes = with_barriers(function, &place_but(divided_by, staged_buffers, doubled, exclusive), divided);
         resident_of(bytes, budget::shared_memory(target)).min(blocks)
     };
     let may = |buffer: &Buffer| staged_buffers[buffer.0 as usize].is_none() && buffers[*buffer].bytes() <= MAX_ALONE;
@@ -169,10 +169,11 @@ fn with_barriers(function: &Function, placements: &Arena<Buffer, Placement>, div
     let end = end(&function.attrs.program.buffers, placements);
     let stages = tmem_pipelines::stages(function);
     let word = if tmem_alloc::place(function, &BTreeSet::new()).1 > 0 { PipelineInfo::BARRIER } else { 0 };
-    let telling = if divided && !tmem_pipelines::has_mma(function) { tma_pipelines::signal_barrier_bytes(function) } else { 0 };
+    let signal_bytes =
+        if divided && !tmem_pipelines::has_mma(function) { tma_pipelines::signal_barrier_bytes(function) } else { 0 };
     let all = match tma_pipelines::barrier_bytes(function, |buffer| placements[buffer].depth)
         + stages * 2 * PipelineInfo::BARRIER
-        + telling
+        + signal_bytes
         + word
     {
         0 => end,
@@ -275,12 +276,12 @@ fn staged_buffers(
                     let depth = of(schedule, entry);
                     let levelled = levelled.unwrap_or(depth);
                     let by_tma = tma_pipelines::filled(&function.body.ops[ops[entry.op as usize]].kind).is_some();
-                    let told = requested == TmaIssue::AfterSignal
+                    let signalled = requested == TmaIssue::AfterSignal
                         && !tma_pipelines::is_nested(function, block)
                         && !tmem_pipelines::has_mma(function);
                     // Tensor memory MMAs may still read it after their loop has ended.
                     let is_read_on = tmem_pipelines::has_mma(function) && kept.contains(&touch.buffer());
-                    let from_start = by_tma && (requested != TmaIssue::ByAll && !told || is_read_on);
+                    let from_start = by_tma && (requested != TmaIssue::ByAll && !signalled || is_read_on);
                     let alternating = alternating.contains(&touch.buffer());
                     let most = latency_hints::stages(function, block).unwrap_or(DEEPEST);
                     staged_buffers[touch.buffer().0 as usize] =
@@ -323,16 +324,16 @@ const ENOUGH: u32 = 3;
 /// Returns the depths for a function with a producer warp, and the TMA store buffers that get two stages. With two stages
 /// threads fill one while TMA stores the other. Store buffers are doubled unless that lowers occupancy or takes stages that
 /// loops need.
-fn beside_stores(
+fn with_store_buffers(
     (function, groups): Divided<'_>,
     schedules: &[LoopSchedule],
     level: &[LoopSchedule],
     resident: &dyn Fn(u32) -> u32,
 ) -> (Vec<Option<BufferDepth>>, BTreeSet<Buffer>) {
     let plans = [tmem_pipelines::stored(function), BTreeSet::new()].map(|stored| {
-        let staged_buffers = of_divided((function, groups), schedules, (level, &stored), resident);
-        let worth = worth((function, groups), &staged_buffers, &stored, resident);
-        (worth, staged_buffers, stored)
+        let staged_buffers = producer_depths((function, groups), schedules, (level, &stored), resident);
+        let plan_value = plan_value((function, groups), &staged_buffers, &stored, resident);
+        (plan_value, staged_buffers, stored)
     });
     let [twice, once] = plans;
     let (_, staged_buffers, stored) = if twice.0 >= once.0 { twice } else { once };
@@ -341,21 +342,21 @@ fn beside_stores(
 
 /// Returns the depths for a function with a producer warp. Buffers of several loops share memory if that gives more stages or a
 /// higher occupancy. `resident` maps bytes per CTA to resident CTAs.
-fn of_divided(
+fn producer_depths(
     (function, groups): Divided<'_>,
     schedules: &[LoopSchedule],
     (level, stored): (&[LoopSchedule], &BTreeSet<Buffer>),
     resident: &dyn Fn(u32) -> u32,
 ) -> Vec<Option<BufferDepth>> {
     let all = [TmaIssue::Ahead, TmaIssue::AfterSignal];
-    let [ahead, told] =
+    let [ahead, signalled] =
         all.map(|requested| deepest((function, groups), staged_buffers(function, schedules, level, requested), stored, resident));
-    let worth = |staged_buffers: &[Option<BufferDepth>]| worth((function, groups), staged_buffers, stored, resident);
-    if worth(&told) > worth(&ahead) { told } else { ahead }
+    let plan_value = |staged_buffers: &[Option<BufferDepth>]| plan_value((function, groups), staged_buffers, stored, resident);
+    if plan_value(&signalled) > plan_value(&ahead) { signalled } else { ahead }
 }
 
 /// The value of a plan: resident CTAs, then the smallest pipeline depth, counted up to [`ENOUGH`].
-fn worth(
+fn plan_value(
     (function, groups): Divided<'_>,
     staged_buffers: &[Option<BufferDepth>],
     stored: &BTreeSet<Buffer>,
@@ -457,12 +458,12 @@ fn place(divided: Divided<'_>, staged_buffers: &[Option<BufferDepth>], doubled: 
     place_but(divided, staged_buffers, doubled, &BTreeSet::new())
 }
 
-/// Computes placements in which the buffers in `alone` share memory with no other buffer.
+/// Computes placements in which the buffers in `exclusive` share memory with no other buffer.
 fn place_but(
     (function, groups): Divided<'_>,
     staged_buffers: &[Option<BufferDepth>],
     doubled: &BTreeSet<Buffer>,
-    alone: &BTreeSet<Buffer>,
+    exclusive: &BTreeSet<Buffer>,
 ) -> Arena<Buffer, Placement> {
     let buffers = &function.attrs.program.buffers;
     let depth = |buffer: Buffer| match staged_buffers[buffer.0 as usize] {
@@ -484,7 +485,7 @@ fn place_but(
         liveness[buffer] = LiveRange { first, last: usize::MAX };
     }
     // The compute role that drains the MMAs of a stored operand knows that those MMAs have read it.
-    let of_it = liveness.clone();
+    let own_liveness = liveness.clone();
     // Tensor memory MMAs may still read the operand while the threads that stored it have moved on.
     let brought = tmem_pipelines::brought_once(function);
     let stored =
@@ -500,11 +501,12 @@ fn place_but(
     let stored_once = if groups.is_some() { stored_once(function) } else { BTreeSet::new() };
     let unknown = |one: Buffer, other: Buffer| groups.is_some_and(|groups| !groups.share(one, other));
     let meets = |one: Buffer, other: Buffer| match [one, other].iter().any(|buffer| stored_once.contains(buffer)) {
-        true => of_it[one].meets(of_it[other]),
+        true => own_liveness[one].meets(own_liveness[other]),
         false => liveness[one].meets(liveness[other]),
     };
-    let is_alone = |one: Buffer, other: Buffer| alone.contains(&one) || alone.contains(&other);
-    let places = liveness::places(buffers, |one, other| is_alone(one, other) || unknown(one, other) || meets(one, other), depth);
+    let is_exclusive = |one: Buffer, other: Buffer| exclusive.contains(&one) || exclusive.contains(&other);
+    let places =
+        liveness::places(buffers, |one, other| is_exclusive(one, other) || unknown(one, other) || meets(one, other), depth);
     let offset = |(buffer, at): (Buffer, &u32)| columns.get(&buffer).copied().unwrap_or(*at);
     places.iter().map(|place| Placement { offset: offset(place), depth: depth(place.0) }).collect()
 }

@@ -338,7 +338,7 @@ fn fit_in(
         if fits(&schedules) {
             return Some(schedules);
         }
-        if !cut_back(function, &mut planned) {
+        if !shorten_prefetch(function, &mut planned) {
             return None;
         }
     }
@@ -352,7 +352,7 @@ fn ahead(start: i64, interval: i64) -> i64 {
 /// Gives all copies that tensor memory MMAs read the same prefetch distance. They then share one pipeline, which halves the
 /// steps of the issuing thread.
 fn level(function: &Function, planned: &mut Planned) {
-    let (copies, interval) = (together(function, planned), i64::from(planned.plan.interval));
+    let (copies, interval) = (mma_operand_copies(function, planned), i64::from(planned.plan.interval));
     let starts = &mut planned.plan.starts;
     let Some(least) = copies.iter().map(|n| ahead(starts[*n], interval)).min().filter(|least| *least > 0) else { return };
     for n in copies {
@@ -361,7 +361,7 @@ fn level(function: &Function, planned: &mut Planned) {
 }
 
 /// The copies of a loop that tensor memory MMAs read.
-fn together(function: &Function, Planned { number, graph, .. }: &Planned) -> Vec<usize> {
+fn mma_operand_copies(function: &Function, Planned { number, graph, .. }: &Planned) -> Vec<usize> {
     let Some(block) = sched::loop_body(function, *number) else { return Vec::new() };
     let operands = tmem_pipelines::operands_in(function, block);
     let fills =
@@ -371,7 +371,7 @@ fn together(function: &Function, Planned { number, graph, .. }: &Planned) -> Vec
 
 /// Shortens the prefetch distance of the copy with the largest multi-stage buffer by one iteration. Copies of the same pipeline
 /// follow while all of them run ahead. Returns false if no copy runs ahead, or if a copy no longer fits its own iteration.
-fn cut_back(function: &Function, planned: &mut [Planned]) -> bool {
+fn shorten_prefetch(function: &Function, planned: &mut [Planned]) -> bool {
     let mut largest: Option<(u32, usize, usize)> = None;
     for (i, Planned { graph, plan, .. }) in planned.iter().enumerate() {
         for (n, node) in graph.nodes.iter().enumerate().filter(|(_, node)| node.ahead) {
@@ -385,7 +385,7 @@ fn cut_back(function: &Function, planned: &mut [Planned]) -> bool {
         }
     }
     let Some((_, i, n)) = largest else { return false };
-    let (level, interval) = (together(function, &planned[i]), i64::from(planned[i].plan.interval));
+    let (level, interval) = (mma_operand_copies(function, &planned[i]), i64::from(planned[i].plan.interval));
     let Planned { graph, plan, .. } = &mut planned[i];
     if level.contains(&n) && level.iter().all(|n| ahead(plan.starts[*n], interval) > 1) {
         level.into_iter().for_each(|n| plan.starts[n] += interval);

@@ -87,7 +87,7 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
                     (*function, *layouts) = (divided, all);
                     overlap
                 });
-                envelope.log.push(partition::told(function, divided.as_ref()));
+                envelope.log.push(partition::remark(function, divided.as_ref()));
                 divided
             }
             false => Err("the function has no TMA copies, or --roles=off".into()),
@@ -102,10 +102,10 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
         }
         let own = match partition::share_pipelines::are_shared(function) {
             // Loops that share a pipeline must fill it in program order, so no copy runs ahead across loops.
-            true => partition::unhurried(function, schedules),
+            true => partition::without_prefetch(function, schedules),
             false => tma_pipelines::schedules(function, schedules),
         };
-        weave(function, &own, layouts, None);
+        materialize_loops(function, &own, layouts, None);
     }
     for function in functions {
         pair_ctas::finish(function, envelope)?;
@@ -121,7 +121,12 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
 
 /// Writes the scheduled loops and places every other synchronisation. `divided` is set if warp roles will be separated, and is
 /// then the choice whether MMAs may have two warp roles.
-fn weave(function: &mut Function, schedules: &[LoopSchedule], layouts: &Arena<LayoutId, Layout>, divided: Option<FeatureChoice>) {
+fn materialize_loops(
+    function: &mut Function,
+    schedules: &[LoopSchedule],
+    layouts: &Arena<LayoutId, Layout>,
+    divided: Option<FeatureChoice>,
+) {
     let marks = materialize::run(function, schedules, divided.is_some());
     let alternating_pairs =
         divided.filter(|overlap| *overlap != FeatureChoice::Never).map(|_| partition::alternating_pairs(function));
@@ -147,7 +152,7 @@ fn divided(
     partition::check(function)?;
     partition::check_memory(function)?;
     let (mut divided, mut layouts) = (function.clone(), layouts.clone());
-    weave(&mut divided, &partition::unhurried(function, schedules), &layouts, Some(choice[1]));
+    materialize_loops(&mut divided, &partition::without_prefetch(function, schedules), &layouts, Some(choice[1]));
     let overlap = partition::run(&mut divided, &mut layouts, target, choice)?;
     Ok((divided, layouts, overlap))
 }

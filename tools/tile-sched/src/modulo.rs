@@ -65,10 +65,10 @@ pub(crate) fn schedule(graph: &Graph) -> Option<ModuloSchedule> {
     let mut interval = resource_bound.max(recurrence_bound);
     for _ in 0..MAX_INTERVALS {
         if let Some(mut starts) = place(graph, interval) {
-            tighten(graph, interval, &mut starts);
+            delay_ops(graph, interval, &mut starts);
             let first = graph.nodes.iter().zip(&starts).filter(|(node, _)| !node.ahead).map(|(_, start)| *start).min()?;
             starts.iter_mut().for_each(|start| *start -= first);
-            hasten(graph, interval, &mut starts);
+            advance_copies(graph, interval, &mut starts);
             return Some(ModuloSchedule { interval, resource_bound, recurrence_bound, starts });
         }
         interval = interval.saturating_add((interval / 16).max(1));
@@ -140,7 +140,7 @@ impl ReservationTable {
 
 /// Delays every op as far as its successors allow, from the last to the first. Iterations become short, and copies occupy their
 /// buffers no longer than needed.
-fn tighten(graph: &Graph, interval: u32, starts: &mut [i64]) {
+fn delay_ops(graph: &Graph, interval: u32, starts: &mut [i64]) {
     let mut rows = ReservationTable::new(interval);
     for (i, node) in graph.nodes.iter().enumerate() {
         rows.take(&node.cost.uses, starts[i], i);
@@ -161,7 +161,7 @@ fn tighten(graph: &Graph, interval: u32, starts: &mut [i64]) {
 
 /// Moves copies as early in their stage as possible, but not before the iteration's first read of copied data: the barrier at
 /// that read releases their stages.
-fn hasten(graph: &Graph, interval: u32, starts: &mut [i64]) {
+fn advance_copies(graph: &Graph, interval: u32, starts: &mut [i64]) {
     let mut rows = ReservationTable::new(interval);
     for (i, node) in graph.nodes.iter().enumerate() {
         rows.take(&node.cost.uses, starts[i], i);

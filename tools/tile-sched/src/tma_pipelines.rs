@@ -208,6 +208,6 @@ pub(crate) fn after_others(function: &Function) -> impl Iterator<Item = Block> {
 }
 
 /// Adds a signal-only pipeline: the compute role signals the producer warp that the memory of a loop's stages is free.
-pub(crate) fn telling(attrs: &mut FunctionAttrs) -> Pipeline {
+pub(crate) fn signal_only_pipeline(attrs: &mut FunctionAttrs) -> Pipeline {
     single_role_pipelines::add(attrs, Vec::new(), 1, Fill::Threads, Drain::Threads)
 }

@@ -56,18 +56,18 @@ fn place_beside(function: &Function, doubled: &BTreeSet<Buffer>, hosts: &BTreeMa
 }
 
 /// The TMEM allocation of a function, if it needs one. `address` is the shared-memory word that receives the base address.
-pub(crate) fn taken(function: &Function, doubled: &BTreeSet<Buffer>, address: u32) -> Option<TensorMemory> {
+pub(crate) fn allocation(function: &Function, doubled: &BTreeSet<Buffer>, address: u32) -> Option<TensorMemory> {
     let (_, end) = place(function, doubled);
-    (end > 0).then(|| TensorMemory { columns: whole(end), address })
+    (end > 0).then(|| TensorMemory { columns: allocatable_columns(end), address })
 }
 
 /// Returns how many CTAs of a function fit the tensor memory of an SM.
 pub(crate) fn resident(function: &Function, target: Target) -> u32 {
-    (target.tmem_columns / whole(place(function, &BTreeSet::new()).1)).max(1)
+    (target.tmem_columns / allocatable_columns(place(function, &BTreeSet::new()).1)).max(1)
 }
 
 /// Rounds up to a size that `tcgen05.alloc` can allocate.
-fn whole(columns: u32) -> u32 {
+fn allocatable_columns(columns: u32) -> u32 {
     columns.next_power_of_two().max(FEWEST)
 }
 

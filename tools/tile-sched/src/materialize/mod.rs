@@ -75,7 +75,7 @@ const MAX_REPEATED: u32 = 128;
 /// `divided` means that a producer warp will issue the TMA copies, separate from the warp roles that compute.
 pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule], divided: bool) -> Marks {
     let mut marks = Marks::default();
-    let (mut woven, mut begins) = (BTreeMap::new(), BTreeMap::new());
+    let (mut rewritten, mut begins) = (BTreeMap::new(), BTreeMap::new());
     let all = loops(function);
     let plan = |schedule: &LoopSchedule| {
         let for_op = all[schedule.index as usize];
@@ -86,11 +86,11 @@ pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule], divided: 
         let threads = function.attrs.program.warps * 32;
         let depths = function.attrs.placements.iter().map(|(buffer, place)| (buffer, place.depth)).collect();
         let (loc, around) = (function.body.ops[for_op].loc, around(function, for_op));
-        let mut weaver = Weaver {
+        let mut rewriter = LoopRewriter {
             body: &mut function.body,
             out: Vec::new(),
             marks: &mut marks,
-            woven: &mut woven,
+            rewritten: &mut rewritten,
             begins: &mut begins,
             plan: &plan,
             around,
@@ -99,7 +99,7 @@ pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule], divided: 
             read: BTreeMap::new(),
             loc,
         };
-        weaver.pipeline(for_op);
+        rewriter.pipeline(for_op);
     }
     marks
 }
@@ -194,7 +194,7 @@ impl PipelinePlan {
         let groups = tma_pipelines::groups(&mut function.attrs, &filled);
         let staged_buffers: Vec<Buffer> = filled.iter().map(|filled| filled.buffer).collect();
         let had_before = tma_pipelines::had_before(function, for_op, &staged_buffers);
-        let signalled_by = (had_before && divided).then(|| tma_pipelines::telling(&mut function.attrs));
+        let signalled_by = (had_before && divided).then(|| tma_pipelines::signal_only_pipeline(&mut function.attrs));
         // A fill late in an iteration must be for a later iteration than the next one.
         let early =
             |entry: &&sched::ScheduleEntry| 2 * entry.cycle <= schedule.interval || tma_copies.iter().all(|copy| copy.ahead != 1);
@@ -223,13 +223,13 @@ impl PipelinePlan {
 
 type Map = BTreeMap<Value, Value>;
 
-struct Weaver<'a> {
+struct LoopRewriter<'a> {
     body: &'a mut Body<Op, Type>,
     /// The ops of the block being written.
     out: Vec<OpId>,
     marks: &'a mut Marks,
     /// The ops that replaced each loop already rewritten.
-    woven: &'a mut BTreeMap<OpId, Vec<OpId>>,
+    rewritten: &'a mut BTreeMap<OpId, Vec<OpId>>,
     /// For each pipeline, the position at which the most recently written loop starts, if that loop is not nested.
     begins: &'a mut BTreeMap<Pipeline, StagePhase>,
     plan: &'a PipelinePlan,
@@ -268,7 +268,7 @@ struct LoopFrame {
     region: Region,
 }
 
-impl Weaver<'_> {
+impl LoopRewriter<'_> {
     fn pipeline(&mut self, for_op: OpId) {
         let Some(Core::For { lower, upper, step, init, unsigned, body: region }) = self.body.ops[for_op].kind.core().cloned()
         else {
@@ -276,7 +276,7 @@ impl Weaver<'_> {
         };
         let index = self.body.ty(lower).clone();
         let mut frame = LoopFrame { index, unsigned, step, upper, distances: BTreeMap::new(), region };
-        self.take_memory();
+        self.acquire_memory();
         let carried = self.carried_lanes();
         let furthest = self.prologue(&mut frame, lower, &carried);
         let staged_buffers = self.staged_buffers();
@@ -312,12 +312,12 @@ impl Weaver<'_> {
             self.body.replace_uses(*old, *new);
         }
         let places = init.len() + 2 * staged_buffers.len()..results.len() - 1;
-        self.hand_on(&results[places.clone()]);
+        self.forward_positions(&results[places.clone()]);
         self.continue_after(&results[places], &lanes);
         let (block, at) = self.place_of(for_op);
         let out = std::mem::take(&mut self.out);
         self.body.blocks[block].ops.splice(at..=at, out.iter().copied());
-        self.woven.insert(for_op, out);
+        self.rewritten.insert(for_op, out);
     }
 
     fn place_of(&self, op: OpId) -> (base::Block, usize) {
@@ -358,9 +358,9 @@ impl Weaver<'_> {
                     let (index, exists) = iterations[iteration as usize];
                     let depth = self.depths[&copy.buffer];
                     let stage = (depth > 1).then(|| iteration % depth);
-                    self.guarded(exists, |weaver| {
-                        let stage = stage.map(|stage| weaver.number(stage));
-                        weaver.copy(frame, copy, index, stage, iteration as i32, &Map::new());
+                    self.guarded(exists, |rewriter| {
+                        let stage = stage.map(|stage| rewriter.number(stage));
+                        rewriter.copy(frame, copy, index, stage, iteration as i32, &Map::new());
                     });
                 }
                 self.commit();
@@ -368,13 +368,13 @@ impl Weaver<'_> {
             for (at, group) in self.plan.groups.iter().enumerate() {
                 if let Some(iteration) = (prologue_step + group.ahead).checked_sub(furthest) {
                     let (index, exists) = iterations[iteration as usize];
-                    self.guarded(exists, |weaver| {
+                    self.guarded(exists, |rewriter| {
                         let place = match lanes.get(at) {
                             Some(lane) if iteration == 0 => *lane,
-                            Some(lane) => weaver.further(*lane, iteration, group.depth),
-                            None => weaver.lane([iteration % group.depth, 0]),
+                            Some(lane) => rewriter.further(*lane, iteration, group.depth),
+                            None => rewriter.lane([iteration % group.depth, 0]),
                         };
-                        weaver.fill(frame, group, index, place, iteration as i32, &Map::new());
+                        rewriter.fill(frame, group, index, place, iteration as i32, &Map::new());
                     });
                 }
             }
@@ -508,7 +508,7 @@ impl Weaver<'_> {
             let read = needed.iter().map(|i| &plan.copies[*i]).filter(|copy| copy.ahead > 0);
             self.read = read.map(|copy| (copy.buffer, self.staged_buffer(staged_buffers, copy).read)).collect();
             self.read_stages(lanes, &filled);
-            for op in self.woven.get(&op).cloned().unwrap_or_else(|| vec![op]) {
+            for op in self.rewritten.get(&op).cloned().unwrap_or_else(|| vec![op]) {
                 self.clone_op(op, map);
             }
             self.leave_after(op, lanes);
@@ -587,13 +587,13 @@ impl Weaver<'_> {
         let staged_buffer = self.staged_buffer(staged_buffers, copy);
         let stage = (self.depths[&copy.buffer] > 1).then_some(staged_buffer.write);
         let distance = frame.distances[&copy.ahead];
-        let fetch = |weaver: &mut Self| {
+        let fetch = |rewriter: &mut Self| {
             let index = if common::fault_injected("sched.distance") {
                 counter
             } else {
-                weaver.add(counter, distance, &frame.index.clone())
+                rewriter.add(counter, distance, &frame.index.clone())
             };
-            weaver.copy(frame, copy, index, stage, copy.ahead as i32, map);
+            rewriter.copy(frame, copy, index, stage, copy.ahead as i32, map);
         };
         if part == LoopPart::Steady {
             fetch(self);

@@ -10,7 +10,7 @@
 //! Data that goes through a pipeline needs no barrier. If the memory of the stages had another use before the loop, a fence and
 //! a CTA barrier end that use. With a producer warp, a fence and a signal-only pipeline that all threads fill end it instead.
 
-use super::{Copy, LoopFrame, Map, StagePhase, Weaver, scalar};
+use super::{Copy, LoopFrame, LoopRewriter, Map, StagePhase, scalar};
 use crate::tma_pipelines::Group;
 use base::Value;
 use base::ir::{Def, Op as OpId, Operation, ValueNode};
@@ -22,10 +22,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileas::Buffer;
 use tileas::effects::Proxy;
 
-impl Weaver<'_> {
+impl LoopRewriter<'_> {
     /// Ends earlier uses of the stages' memory and makes them visible to the async proxy. Signals the producer warp, if there
     /// is one.
-    pub(super) fn take_memory(&mut self) {
+    pub(super) fn acquire_memory(&mut self) {
         if self.plan.had_before {
             self.append(Op::AsyncFence {}, []);
             // With a signal the producer itself waits for all threads.
@@ -110,7 +110,7 @@ impl Weaver<'_> {
     }
 
     /// Makes the outer loops continue with the positions at which this loop ends.
-    pub(super) fn hand_on(&mut self, places: &[Value]) {
+    pub(super) fn forward_positions(&mut self, places: &[Value]) {
         let mut places = places.to_vec();
         for op in self.around.clone().into_iter().rev() {
             let Some(Core::For { body: region, .. }) = self.body.ops[op].kind.core() else {
@@ -201,10 +201,10 @@ impl Weaver<'_> {
         }
         let distance = frame.distances[&group.ahead];
         let exists = self.more_than(frame, distance, counter);
-        self.guarded(exists, |weaver| {
-            let index = weaver.add(counter, distance, &frame.index.clone());
-            let place = weaver.further(lane, group.ahead, group.depth);
-            weaver.fill(frame, group, index, place, group.ahead as i32, map);
+        self.guarded(exists, |rewriter| {
+            let index = rewriter.add(counter, distance, &frame.index.clone());
+            let place = rewriter.further(lane, group.ahead, group.depth);
+            rewriter.fill(frame, group, index, place, group.ahead as i32, map);
         });
     }
 
@@ -302,9 +302,9 @@ impl Weaver<'_> {
                 continue;
             }
             let later = self.less(frame, lower, counter);
-            self.guarded(later, |weaver| {
-                let before = weaver.stage_before(lane.stage, group.depth);
-                weaver.release(group, before);
+            self.guarded(later, |rewriter| {
+                let before = rewriter.stage_before(lane.stage, group.depth);
+                rewriter.release(group, before);
             });
         }
     }
@@ -319,9 +319,9 @@ impl Weaver<'_> {
                 continue;
             }
             let ran = self.less(frame, lower, frame.upper);
-            self.guarded(ran, |weaver| {
-                let before = weaver.stage_before(place[0], group.depth);
-                weaver.release(group, before);
+            self.guarded(ran, |rewriter| {
+                let before = rewriter.stage_before(place[0], group.depth);
+                rewriter.release(group, before);
             });
         }
     }

@@ -26,15 +26,15 @@ pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, en
     if choice == "off" || function.attrs.program.cluster.is_none() && !requested {
         return Ok(());
     }
-    match joined(function, layouts, envelope.target()?) {
-        Ok((joined, told)) => {
+    match with_multicast(function, layouts, envelope.target()?) {
+        Ok((joined, message)) => {
             *function = joined;
             if common::fault_injected("sched.multicast") {
                 let blocks = function.attrs.program.cluster.unwrap_or(1);
                 let pipelines = function.attrs.pipelines.values_mut();
                 pipelines.filter(|info| info.multicast.is_some()).for_each(|info| info.empty /= blocks);
             }
-            envelope.log.push(entry(function, Outcome::Passed, told));
+            envelope.log.push(entry(function, Outcome::Passed, message));
             Ok(())
         }
         Err(_) if function.attrs.program.cta_pair && !requested => Ok(()),
@@ -56,7 +56,7 @@ fn entry(function: &Function, outcome: Outcome, message: String) -> LogEntry {
 }
 
 /// Returns the function with every legal copy multicast and the remark's text, or the reason no copy can be multicast.
-fn joined(
+fn with_multicast(
     function: &Function,
     layouts: &Arena<LayoutId, Layout>,
     target: Target,
@@ -68,7 +68,7 @@ fn joined(
     let (mut brought, mut others): (Vec<Buffer>, Vec<String>) = Default::default();
     for pipeline in function.attrs.pipelines.ids() {
         for buffer in function.attrs.pipelines[pipeline].buffers.clone() {
-            match join(&mut joined, pipeline, buffer, target) {
+            match make_multicast(&mut joined, pipeline, buffer, target) {
                 Ok(()) => brought.push(buffer),
                 Err(why) if joined.attrs.pipelines[pipeline].fill == Fill::Tma => others.push(format!("{buffer}: {why}")),
                 Err(_) => {}
@@ -99,7 +99,12 @@ fn joined(
 
 /// Makes the CTAs of a cluster fill one buffer together. If a tile has fewer TMA copies than there are CTAs, the copies are
 /// split first.
-fn join(function: &mut Function, pipeline: Pipeline, buffer: Buffer, target: Target) -> std::result::Result<(), &'static str> {
+fn make_multicast(
+    function: &mut Function,
+    pipeline: Pipeline,
+    buffer: Buffer,
+    target: Target,
+) -> std::result::Result<(), &'static str> {
     multicast::is_shared(function, &function.attrs.pipelines[pipeline], buffer, target)?;
     let ranks = function.attrs.program.cluster.unwrap_or(1);
     let copies = multicast::copies(function, buffer).map(|(op, view, _, map)| (op, view, map));
@@ -109,7 +114,7 @@ fn join(function: &mut Function, pipeline: Pipeline, buffer: Buffer, target: Tar
         .collect();
     let parts: Vec<(OpId, Map)> = single
         .into_iter()
-        .map(|(op, map)| Some((op, parted(function, op, map, ranks)?)))
+        .map(|(op, map)| Some((op, split_map(function, op, map, ranks)?)))
         .collect::<Option<_>>()
         .ok_or("a part of a TMA tile is too small")?;
     for (op, part) in parts {
@@ -132,7 +137,7 @@ fn join(function: &mut Function, pipeline: Pipeline, buffer: Buffer, target: Tar
 
 /// Returns the tensor map of a copy with smaller TMA tiles: a multiple of the number of CTAs, filling the buffer in the same
 /// layout.
-fn parted(function: &Function, op: OpId, map: MapId, ranks: u32) -> Option<Map> {
+fn split_map(function: &Function, op: OpId, map: MapId, ranks: u32) -> Option<Map> {
     let Op::Core(tileas::Op::TmaLoad { view: copied, buffer, .. }) = &function.body.ops[op].kind else { return None };
     let Type::View(view) = function.body.ty(*copied) else { return None };
     let whole = &function.attrs.program.maps[map];

@@ -1,7 +1,7 @@
 //! Purpose: split a function into warp roles. A producer warp issues the TMA copies and runs ahead as far as there are free
 //! stages. An MMA warp issues the tensor memory MMAs as soon as their operands are ready.
 //! Requires: a function of one role, complete with waits, barriers and fences, that fills every stage in the iteration that
-//! reads it ([`unhurried`]).
+//! reads it ([`without_prefetch`]).
 //! Establishes: a body per warp role with its ops and everything they need. Scalars and views that several roles need are
 //! computed before the bodies.
 //! Preserves: the order of ops within a role, and the order between roles that the pipelines enforce.
@@ -84,7 +84,7 @@ pub(crate) fn alternating_pairs(function: &Function) -> BTreeMap<Op, usize> {
 }
 
 /// The remark about a function, already split if possible.
-pub(crate) fn told(function: &Function, divided: Result<&Overlap, &Why>) -> LogEntry {
+pub(crate) fn remark(function: &Function, divided: Result<&Overlap, &Why>) -> LogEntry {
     let has = |role: RoleKind| function.attrs.warp_roles.values().any(|info| info.name == role.name());
     let mmas = match divided {
         _ if !has(RoleKind::Mma(0)) => String::new(),
@@ -105,7 +105,7 @@ pub(crate) fn told(function: &Function, divided: Result<&Overlap, &Why>) -> LogE
 
 /// Returns schedules that issue each TMA copy at the start of the iteration that needs it: a producer warp runs ahead by
 /// itself. Copies that fill a buffer in alternation keep their place.
-pub(crate) fn unhurried(function: &Function, schedules: &[LoopSchedule]) -> Vec<LoopSchedule> {
+pub(crate) fn without_prefetch(function: &Function, schedules: &[LoopSchedule]) -> Vec<LoopSchedule> {
     let mut all = tma_pipelines::schedules(function, schedules);
     for schedule in &mut all {
         let Some(block) = sched::loop_body(function, schedule.index) else { continue };

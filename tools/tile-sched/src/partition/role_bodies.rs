@@ -18,7 +18,7 @@ pub(super) fn write(function: &mut Function, slices: &[Slice], layouts: &mut Are
     let end = ops.pop().expect("a function returns at its end");
     let shared = shared(function, &ops, slices);
     let (top, own) = ops.into_iter().partition(|op| shared.contains(op));
-    let (mut top, own) = put_off(function, top, own);
+    let (mut top, own) = sink_past_loops(function, top, own);
     for (warp_role, slice) in function.attrs.warp_roles.ids().zip(slices).collect::<Vec<_>>() {
         let region = function.body.new_region();
         let block = function.body.new_block(region);
@@ -57,7 +57,7 @@ fn shared(function: &Function, ops: &[OpId], slices: &[Slice]) -> BTreeSet<OpId>
 /// Moves shared ops whose results are first needed after a loop to their first use, in each role that needs them. Reason: the
 /// result would occupy a register throughout the loop, and MMA loops are short of registers. Takes and returns the shared ops
 /// and the others.
-fn put_off(function: &Function, shared: Vec<OpId>, own: Vec<OpId>) -> (Vec<OpId>, Vec<OpId>) {
+fn sink_past_loops(function: &Function, shared: Vec<OpId>, own: Vec<OpId>) -> (Vec<OpId>, Vec<OpId>) {
     let body = &function.body;
     let is_loop = |op: &OpId| matches!(body.ops[*op].kind.core(), Some(Core::For { .. } | Core::Loop { .. }));
     let Some(first_loop) = own.iter().position(is_loop) else { return (shared, own) };
@@ -166,7 +166,7 @@ impl BodyWriter<'_> {
         let args: Vec<usize> = (0..first).chain(carried.iter().map(|i| first + i)).collect();
         node.kind.for_each_region_mut(&mut |region| *region = self.region(*region, Some(&args)));
         node.results = results.iter().map(|i| node.results[*i]).collect();
-        self.made(node)
+        self.insert(node)
     }
 
     /// Copies an op with all ops in its regions.
@@ -175,10 +175,10 @@ impl BodyWriter<'_> {
         change(&mut node.kind);
         node.kind.for_each_operand_mut(&mut |value| *value = self.mapped(*value));
         node.kind.for_each_region_mut(&mut |region| *region = self.region(*region, None));
-        self.made(node)
+        self.insert(node)
     }
 
-    fn made(&mut self, node: base::ir::OpNode<Op>) -> OpId {
+    fn insert(&mut self, node: base::ir::OpNode<Op>) -> OpId {
         let body = &mut self.function.body;
         let mut types: Vec<Type> = node.results.iter().map(|value| body.ty(*value).clone()).collect();
         for ty in &mut types {
