@@ -5,7 +5,7 @@
 //! See also: Triton's `AssignLatencies` and `ScheduleLoops`, LLVM's `MachinePipeliner`.
 //!
 //! A copy's prefetch distance follows from its latency and the loop's initiation interval. If shared memory is too small, the
-//! copy with the largest buffer is shortened first.
+//! copy with the largest buffer first loses prefetch distance.
 
 use crate::alloc;
 use crate::buffer_accesses::touches;

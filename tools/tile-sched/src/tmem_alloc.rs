@@ -204,7 +204,8 @@ impl Uses {
         uses
     }
 
-    /// Returns whether every store of the guest is computed from all loads of the host in its block.
+    /// Returns whether every store of the guest is computed from all loads of the host in its block, as the guest-operand
+    /// invariant requires.
     fn may_host(&self, function: &Function, host: Buffer, guest: Buffer) -> bool {
         self.stored[&guest].iter().all(|(block, store)| {
             let mut loads = self.loaded[&host].iter().filter(|(at, _)| at == block).peekable();

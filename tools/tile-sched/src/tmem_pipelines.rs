@@ -11,10 +11,10 @@
 //! If two compute roles need the same units, another pipeline implements the ping-pong order: one role fills it by using the
 //! units, and the other role drains it by using them.
 //!
-//! A buffer is acquired before the first op of a block that fills it, and committed after the last. Accumulators are waited for
-//! at once, which also frees everything their MMAs have read; operands are waited for before their first reader. A buffer is
-//! released after the last op that drains it. Loops carry the phase if they repeat these steps, and conditions yield it; the
-//! same holds for the stage of a two-stage buffer.
+//! A buffer is acquired before the first op of a block that fills it, and committed after the last. Threads wait for an
+//! accumulator at once, which also frees everything its MMAs have read. The wait for an operand precedes its first reader. A
+//! buffer is released after the last op that drains it. Loops carry the phase if they repeat these steps, and conditions yield
+//! it; the same holds for the stage of a two-stage buffer.
 
 use crate::partition::{ComputeGroups, Order};
 use crate::{single_role_pipelines, tma_pipelines};

@@ -12,9 +12,9 @@
 //! Constant group count: every copy ends a copy group each time control passes its position, whether a copy was issued or not.
 //! The number of groups that may be unfinished when an iteration needs its data is therefore a constant.
 //!
-//! A `wgmma` that may stay in flight is waited for after that of the next iteration was issued, and the last one after the
-//! loop. Each warp waits for its own part, so the operands may be overwritten only after the barrier that follows the wait.
-//! That barrier is the one before the next reads. The copies of such a loop therefore come after that barrier.
+//! Warps wait for an in-flight `wgmma` after they have issued that of the next iteration, and for the last one after the loop.
+//! Each warp waits for its own part, so the operands may be overwritten only after the barrier that follows the wait. That
+//! barrier is the one before the next reads. The copies of such a loop therefore come after that barrier.
 //!
 //! Inner loops come first: the rewritten inner loop is then part of an iteration of the outer one.
 
@@ -57,9 +57,9 @@ impl Marks {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LoopPart {
     Steady,
-    Rest,
+    Epilogue,
     /// The full loop, with a test before each copy whether its iteration exists.
-    Whole,
+    Full,
 }
 
 impl LoopPart {
@@ -215,6 +215,7 @@ impl PipelinePlan {
     }
 
     /// Returns how many copy groups may be unfinished when a copy's data is needed after `issued` groups of the same iteration.
+    /// Relies on the constant group count.
     fn pending(&self, copy: usize, issued: usize) -> u32 {
         let groups = self.copies[copy].ahead as usize * self.copies.len() + issued;
         (groups - copy - 1) as u32 + u32::from(common::fault_injected("sched.wait"))
@@ -293,11 +294,11 @@ impl LoopRewriter<'_> {
         let places = lanes.iter().flat_map(|lane| [lane.stage, lane.phase]);
         let carried: Vec<Value> = init.iter().copied().chain(stages).chain(places).chain([lower]).collect();
         let all_in_one = self.plan.once || self.plan.furthest() == 0;
-        let first = if all_in_one { LoopPart::Whole } else { LoopPart::Steady };
+        let first = if all_in_one { LoopPart::Full } else { LoopPart::Steady };
         let mut results = self.part(&frame, first, [lower, steady_end], &carried, &staged_buffers);
         if !all_in_one {
             let next = *results.last().expect("the next index is carried");
-            results = self.part(&frame, LoopPart::Rest, [next, upper], &results, &staged_buffers);
+            results = self.part(&frame, LoopPart::Epilogue, [next, upper], &results, &staged_buffers);
         }
         let left: Vec<Value> = self.plan.in_flight.iter().map(|mma| results[mma.carried]).collect();
         if !left.is_empty() {
@@ -581,7 +582,7 @@ impl LoopRewriter<'_> {
             self.copy(frame, copy, counter, None, 0, map);
             return;
         }
-        if part == LoopPart::Rest && copy.ahead == self.plan.furthest() {
+        if part == LoopPart::Epilogue && copy.ahead == self.plan.furthest() {
             return;
         }
         let staged_buffer = self.staged_buffer(staged_buffers, copy);
