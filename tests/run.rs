@@ -330,7 +330,7 @@ fn loads_ahead_of_their_iteration_are_the_same() {
     let runs: Vec<(PathBuf, &str)> =
         cases.flat_map(|case| ["sm_80", "sm_90", "sm_120"].map(|target| (case.clone(), target))).collect();
     assert_eq!(runs.len(), 3 * ahead.len());
-    for says in ["the tile is copied to shared memory", "loads are made an iteration ahead"] {
+    for says in ["the tile is copied to shared memory", "loads are issued an iteration ahead"] {
         for_each(&runs, |(case, target)| as_reported(case, target, "--prefetch=on", says));
     }
 }

@@ -1,9 +1,10 @@
-//! Machines as data: `machines/*.toml` has a file for each architecture and one for each chip, which inherits from it.
+//! Performance numbers of GPUs, as data: `machines/*.toml` has one file per architecture and one per chip, which inherits from
+//! it.
 //!
-//! A number is `name = [value, "trust", "source"]`. Trust is `A` when two measurements agree, or one with a rate of the hardware; `B`
-//! for one good microbenchmark; `C` for one source or what is inferred from one. A file of a user's own inherits from any of these
-//! and overrides what it knows better; every number is known by `section.name`, which `Machine::set` takes, too. Cycles are those of
-//! a multiprocessor.
+//! A number is `name = [value, "trust", "source"]`. Trust `A` means two agreeing measurements, or one that agrees with a
+//! documented hardware rate; `B` one good microbenchmark; `C` a single source or an inference from one. A user's file inherits
+//! from any of these files and overrides numbers. [`Machine::set`] overrides one by its name `section.name`. Cycles are SM
+//! cycles.
 
 use base::diag::{Diagnostic, Result};
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ pub use mma_rate::MmaRate;
 pub use numbers::Machine;
 pub use rates::{ColumnRate, Rates, rates};
 
-/// A number with where it comes from.
+/// A number with its provenance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Number {
     pub value: f64,
@@ -26,7 +27,7 @@ pub struct Number {
 
 pub(crate) type Numbers = BTreeMap<String, Number>;
 
-/// Files that come with the project: name, aliases, text.
+/// The built-in files: name, aliases, text.
 const FILES: &[(&str, &[&str], &str)] = &[
     ("sm_80", &[], include_str!("../../../machines/sm_80.toml")),
     ("sm_86", &[], include_str!("../../../machines/sm_86.toml")),
@@ -48,20 +49,20 @@ const FILES: &[(&str, &[&str], &str)] = &[
     ("rtxpro6000", &["rtx-pro-6000"], include_str!("../../../machines/rtxpro6000.toml")),
 ];
 
-/// The chips that are known, without the architectures they inherit from.
+/// The built-in chips, without the architectures from which they inherit.
 pub fn names() -> impl Iterator<Item = &'static str> {
     FILES.iter().map(|(name, ..)| *name).filter(|name| !name.starts_with("sm_"))
 }
 
-/// The chips that stand for a target.
+/// The chips that represent a target.
 pub struct Chips {
-    /// The most common chip, for predictions.
+    /// The most common chip, which predictions use.
     pub typical: &'static str,
-    /// The chip that the stages plan for: if devices of a target differ, the one of data centres or workstations.
+    /// The chip for which the compiler optimizes: the data-centre or workstation chip if chips of a target differ.
     pub planned: &'static str,
 }
 
-/// A row for each target of PTX that a chip of `machines/` stands for.
+/// One row per PTX target that a chip of `machines/` represents.
 const CHIPS: &[(&str, Chips)] = &[
     ("sm_80", Chips { typical: "a100", planned: "a100" }),
     ("sm_86", Chips { typical: "rtx3090", planned: "rtx3090" }),
@@ -78,29 +79,29 @@ const CHIPS: &[(&str, Chips)] = &[
     ("sm_121", Chips { typical: "rtx5090", planned: "rtxpro6000" }),
 ];
 
-/// The chips of a target of PTX, whose name may end in the letter of specific features.
+/// Returns the chips of a PTX target. The name may end in the suffix of architecture- or family-specific features.
 pub fn chips(target: &str) -> Option<&'static Chips> {
     let name = target.trim_end_matches(['a', 'f']);
     CHIPS.iter().find(|(known, _)| *known == name).map(|(_, chips)| chips)
 }
 
-/// The chip whose times are predicted for a target of PTX.
+/// Returns the chip for which times are predicted for a PTX target.
 pub fn of_target(target: &str) -> Option<&'static str> {
     chips(target).map(|chips| chips.typical)
 }
 
 impl Machine {
-    /// A chip of the project's files.
+    /// Loads a built-in chip.
     pub fn named(name: &str) -> Result<Machine> {
         let unknown = || {
             let names: Vec<&str> = names().collect();
-            Diagnostic::invalid("MCH001", format!("no machine is called '{name}'; there are {}", names.join(", ")))
+            Diagnostic::invalid("MCH001", format!("there is no machine '{name}'; known machines: {}", names.join(", ")))
         };
         let (name, _, text) = find(name).ok_or_else(unknown)?;
         Machine::parse(name, text)
     }
 
-    /// A chip from the text of a file.
+    /// Parses a chip from the text of a file.
     pub fn parse(name: &str, text: &str) -> Result<Machine> {
         let mut numbers = Numbers::new();
         merge(name, text, &mut numbers, 0)?;
@@ -110,8 +111,8 @@ impl Machine {
     /// Overrides a number: `section.name=value`.
     pub fn set(&self, assignment: &str) -> Result<Machine> {
         let wrong = |why: &str| Diagnostic::invalid("MCH002", format!("'{assignment}': {why}"));
-        let (key, value) = assignment.split_once('=').ok_or_else(|| wrong("it is not of the form section.name=value"))?;
-        let value: f64 = value.trim().parse().map_err(|_| wrong("the value is no number"))?;
+        let (key, value) = assignment.split_once('=').ok_or_else(|| wrong("expected the form section.name=value"))?;
+        let value: f64 = value.trim().parse().map_err(|_| wrong("the value is not a number"))?;
         let mut numbers = self.numbers.clone();
         let Some(number) = numbers.get_mut(key.trim()) else { return Err(wrong("there is no such number")) };
         *number = Number { value, trust: "-".into(), source: "given by the user".into() };
@@ -123,20 +124,20 @@ fn find(name: &str) -> Option<(&'static str, &'static [&'static str], &'static s
     FILES.iter().copied().find(|(other, aliases, _)| *other == name || aliases.contains(&name))
 }
 
-/// Puts the numbers of a file, and before them those it inherits, into `numbers`.
+/// Merges the numbers of a file into `numbers`, after those that it inherits.
 fn merge(name: &str, text: &str, numbers: &mut Numbers, depth: usize) -> Result<()> {
     let wrong = |why: String| Diagnostic::invalid("MCH003", format!("machine '{name}': {why}"));
     let table: toml::Table = text.parse().map_err(|error| wrong(format!("{error}")))?;
     if let Some(parent) = table.get("inherits") {
-        let parent = parent.as_str().ok_or_else(|| wrong("'inherits' is no text".into()))?;
-        let (parent, _, text) = find(parent).ok_or_else(|| wrong(format!("it inherits from '{parent}', which is unknown")))?;
+        let parent = parent.as_str().ok_or_else(|| wrong("'inherits' is not a string".into()))?;
+        let (parent, _, text) = find(parent).ok_or_else(|| wrong(format!("it inherits from the unknown machine '{parent}'")))?;
         if depth > 4 {
             return Err(wrong("it inherits from itself".into()));
         }
         merge(parent, text, numbers, depth + 1)?;
     }
     for (section, rows) in table.iter().filter(|(key, _)| !matches!(key.as_str(), "inherits" | "about")) {
-        let rows = rows.as_table().ok_or_else(|| wrong(format!("'{section}' is no section")))?;
+        let rows = rows.as_table().ok_or_else(|| wrong(format!("'{section}' is not a section")))?;
         for (key, row) in rows {
             let place = format!("{section}.{key}");
             numbers.insert(
@@ -160,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_is_a_machine() {
+    fn every_file_parses_as_a_machine() {
         for (name, ..) in FILES {
             if !name.starts_with("sm_") {
                 let machine = Machine::named(name).unwrap_or_else(|error| panic!("{name}: {}", error.message));

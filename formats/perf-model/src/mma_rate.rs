@@ -1,6 +1,6 @@
-//! The classes of `mma.sync` that a machine has a measured rate for.
+//! The classes of `mma.sync` for which a machine has a measured rate.
 
-/// Which number of a machine's `[mma]` section is the rate of an instruction.
+/// The number in a machine's `[mma]` section that is the rate of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MmaRate {
     /// f16 and bf16 operands, f32 accumulator.
@@ -10,9 +10,9 @@ pub enum MmaRate {
     Tf32,
     F64,
     I8,
-    /// Operands of eight bits without block scales.
+    /// 8-bit float operands without block scales.
     F8,
-    /// Operands with block scales, of eight or four bits.
+    /// 8-bit or 4-bit operands with block scales.
     BlockScaled,
 }
 

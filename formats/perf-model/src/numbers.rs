@@ -1,4 +1,4 @@
-//! Which numbers a machine has, in which unit. A machine file has exactly these.
+//! The numbers of a machine and their units. A machine file has exactly these numbers.
 
 use crate::{Number, Numbers};
 use base::diag::{Diagnostic, Result};
@@ -11,7 +11,7 @@ macro_rules! sections {
         #[derive(Clone, Debug, PartialEq)]
         pub struct Machine {
             pub name: String,
-            /// All numbers by `section.name`, with trust and source.
+            /// All numbers with trust and source, by `section.name`.
             pub numbers: std::collections::BTreeMap<String, Number>,
             $( pub $section: $kind, )*
         }
@@ -20,7 +20,7 @@ macro_rules! sections {
             pub(crate) fn from_numbers(name: &str, numbers: Numbers) -> Result<Machine> {
                 let known = [$( $( concat!(stringify!($section), ".", stringify!($field)), )* )*];
                 if let Some(key) = numbers.keys().find(|key| !known.contains(&key.as_str())) {
-                    return Err(Diagnostic::invalid("MCH004", format!("machine '{name}': no number is called '{key}'")));
+                    return Err(Diagnostic::invalid("MCH004", format!("machine '{name}': there is no number '{key}'")));
                 }
                 let get = |key: &str| match numbers.get(key) {
                     Some(number) => Ok(number.value),
@@ -37,31 +37,31 @@ macro_rules! sections {
 }
 
 sections! {
-    /// What a chip consists of.
+    /// The chip's resources.
     chip: Chip {
         /// 80 for sm_80.
         compute_capability,
         sms,
-        /// MHz that it keeps under a heavy load.
+        /// Clock in MHz that the chip sustains under heavy load.
         clock,
-        /// Warps and blocks of a multiprocessor, and its registers.
+        /// Maximum resident warps and CTAs of an SM, and its registers.
         warps,
         ctas,
         registers,
-        /// KiB of shared memory of a multiprocessor, and what a block may have of it.
+        /// Shared memory of an SM in KiB, and the part that one CTA can have.
         shared,
         shared_cta,
-        /// KiB of shared memory and first-level cache together.
+        /// Shared memory and L1 cache together, in KiB.
         l1,
-        /// MB of the second-level cache that all sms can count on.
+        /// L2 cache in MB that every SM can use.
         l2,
-        /// GB/s of memory at its peak.
+        /// Peak memory bandwidth in GB/s.
         memory,
     }
-    /// Results of a multiprocessor in a clock, by class of instruction.
+    /// Results per cycle of an SM, by instruction class.
     rate: Rate {
         f32,
-        /// Instructions on pairs, counted as one result a lane.
+        /// Packed `f32x2` instructions, counted as one result per lane.
         f32x2,
         half2,
         f64,
@@ -81,7 +81,7 @@ sections! {
         vote,
         redux,
     }
-    /// Clocks from the issue of an instruction to that of one that needs its result.
+    /// Cycles from the issue of an instruction to that of an instruction that needs its result.
     latency: Latency {
         f32,
         integer,
@@ -95,116 +95,120 @@ sections! {
         redux,
         convert,
         special_register,
-        /// Clocks that a warp issues nothing after a branch that is taken.
+        /// Cycles in which a warp issues nothing after a taken branch.
         branch,
     }
-    /// `mma.sync`: cycles between two on one of the four parts of a multiprocessor, for 32 bytes of K; and to the result.
+    /// `mma.sync`: cycles between two instructions on one of the four SM sub-partitions for 32 bytes of K, and cycles to the
+    /// result.
     mma: Mma {
         f16,
-        /// With an accumulator of 16 bits.
+        /// With a 16-bit accumulator.
         f16_accumulator,
         tf32,
         i8,
         f8,
-        /// With scales for blocks.
+        /// With block scales.
         scaled,
         f64,
         latency,
     }
-    /// `wgmma`, for m64nNk(32 bytes): cycles for each column of N, and for the port of shared memory.
+    /// `wgmma` m64nNk(32 bytes): cycles per column of N, and cycles of the shared-memory port.
     wgmma: Wgmma {
         column,
         a_shared,
         b_column,
-        /// The least when A is in registers.
+        /// Minimum with A in registers.
         registers_min,
-        /// From the end of the last product to the return of the wait.
+        /// From the end of the last MMA to the return of `wgmma.wait_group`.
         drain,
     }
-    /// `tcgen05`, for 32 bytes of K.
+    /// `tcgen05.mma`, for 32 bytes of K.
     tcgen05: Tcgen05 {
         column,
-        /// A from shared memory with 128 rows: `shared_base + shared_column * N` at least.
+        /// A in shared memory, 128 rows: at least `shared_base + shared_column * N`.
         shared_base,
         shared_column,
-        /// The same for a pair with 256 rows, and with 128.
+        /// The same for a CTA pair with 256 rows, and with 128 rows.
         pair_base,
         pair_small_base,
         pair_small_column,
-        /// From the end of the last product to the mbarrier, waiters awake: A in shared memory, in tensor memory, a pair, a pair
-        /// with A in tensor memory, 64 rows.
+        /// Cycles from the end of the last MMA until threads waiting on the mbarrier run: A in shared memory, A in tensor
+        /// memory, a CTA pair, a CTA pair with A in tensor memory, 64 rows.
         commit,
         commit_tensor,
         commit_pair,
         commit_pair_tensor,
         commit_half,
         allocate,
-        /// Clocks of the port of a part for each column of 32 lanes, and the latency before.
+        /// `tcgen05.ld`: cycles of an SM sub-partition's port per column of 32 lanes, and the latency before the first.
         load_column,
         load_latency,
         wait,
-        /// A copy of 32 bytes in 128 rows.
+        /// `tcgen05.cp` of 32 bytes in 128 rows.
         copy,
     }
     /// Shared memory.
     shared: SharedMemory {
-        /// Bytes in a clock.
+        /// Bytes per cycle.
         bytes,
         latency,
-        /// What 64 and 128 bits a lane take longer.
+        /// Additional latency of 64-bit and 128-bit accesses per lane.
         wide64,
         wide128,
         matrix,
         atomic,
-        /// Another block's, in a cluster: latency, and bytes in a clock.
+        /// Distributed shared memory of another CTA in the cluster: latency, and bytes per cycle.
         remote_latency,
         remote_bytes,
     }
-    /// Global memory and the caches before it.
+    /// Global memory and its caches.
     global: GlobalMemory {
         l1_latency,
         l2_latency,
         memory_latency,
-        /// What far lines take longer than the mean and near ones shorter, and bytes of an address that lie on one side.
+        /// How much longer than the mean a line in the far L2 partition takes, and a near line shorter; and the bytes of
+        /// consecutive addresses in one partition.
         far,
         slice_interleave,
-        /// Bytes in a clock from the second-level cache to one multiprocessor, and to all.
+        /// Bytes per cycle from L2 to one SM, and to all SMs.
         l2_bytes,
         l2_chip_bytes,
-        /// Parts of the peak that reading, and reading with writing, reach.
+        /// Fractions of the peak bandwidth that reads reach, and reads mixed with writes.
         read,
         mixed,
-        /// How much of its latency an access of threads waits longer when memory is fully used.
+        /// Additional latency of thread accesses when memory bandwidth is saturated, as a fraction of the latency.
         queue,
     }
-    /// Instructions on their way to a multiprocessor.
+    /// Instruction fetch.
     code: CodeCache {
-        /// KiB of code that a multiprocessor keeps, bytes of a line, and lines that are asked for ahead.
+        /// Instruction cache of an SM in KiB, bytes per line, and prefetched lines.
         cache,
         line,
         prefetch_lines,
     }
     /// Copies to and from shared memory.
     copy: Copy {
-        /// What a copy by the copy engine takes longer than a load.
+        /// Additional latency of a TMA copy over a load.
         tma_latency,
-        /// Clocks between two copies of one thread, for each row of up to 128 bytes of a tensor map's box, and bytes in a clock.
+        /// TMA copies: cycles between two copies of one thread, cycles per row of up to 128 bytes of a TMA tile, and bytes per
+        /// cycle.
         tma_issue,
         tma_row,
         tma_bytes,
-        /// The first use of a tensor map.
+        /// Additional latency of the first use of a tensor map.
         tensor_map,
-        /// Until a store's shared memory is read, and until it is done.
+        /// TMA stores: cycles until shared memory has been read, and until the store is complete.
         store_read,
         store_done,
-        /// What `cp.async` takes longer than a load.
+        /// Additional latency of `cp.async` over a load.
         async_latency,
     }
     /// Barriers and fences.
     sync: Sync {
         barrier,
         barrier_warp,
-        /// From an arrival to the phase's end, from there to the first instruction of who waits, and when nobody has to wait.
+        /// Cycles: from an arrival to the phase flip, from the flip to a blocked waiter's first instruction, and of a wait that
+        /// does not block.
         arrive,
         wake,
         ready,
@@ -219,15 +223,15 @@ sections! {
     }
     /// The grid.
     launch: Launch {
-        /// Microseconds that the launch of a kernel takes.
+        /// Microseconds of a kernel launch, without and with tensor maps.
         fixed,
         fixed_maps,
-        /// Clocks until the first instruction of a block, and from the end of one to the next in its place.
+        /// Cycles until a CTA's first instruction, and from the end of a CTA to the start of its successor.
         start,
         next,
     }
-    /// What the stages reckon with beyond single instructions: cycles of an op of a tile, and until a tile is there while all
-    /// sms load, at first and for each KiB.
+    /// Planning constants of the compiler beyond single instructions: cycles of an op on a tile, and the latency of a tile copy
+    /// while all SMs load, for the first byte and per KiB.
     plan: Plan {
         arithmetic,
         copy,

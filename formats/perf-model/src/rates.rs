@@ -1,40 +1,40 @@
-//! What the stages reckon with: the numbers of a target's chip, as whole results in a clock.
+//! Rates that the compiler's cost models use: the numbers of a target's chip, as integral results per cycle.
 //!
-//! A stage compares ways to do the same by a closed form, so a product is a rate and a copy a latency that grows with its bytes. What
-//! is one number of `machines/` is that number; nothing is said twice.
+//! A cost model compares alternatives by a closed form. An MMA is therefore a rate, and a copy is a latency that grows with its
+//! bytes. Every rate comes from a number in `machines/`; none is defined here.
 
 use crate::{Machine, MmaRate, chips};
 use base::Target;
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, OnceLock};
 
-/// What a multiprocessor does in a clock, and after how many cycles results are there.
+/// Throughput per cycle of an SM, and latencies in cycles.
 #[derive(Clone, Debug)]
 pub struct Rates {
-    /// Clocks of `mma.sync` for 16 rows, 8 columns and 32 bytes of K, but of f64 for 8 rows, 8 columns and 4 elements of K.
+    /// Cycles of `mma.sync` for 16 rows, 8 columns and 32 bytes of K; for f64, 8 rows, 8 columns and 4 elements of K.
     mma: [(MmaRate, f64); MmaRate::ALL.len()],
-    /// `wgmma`, and `tcgen05.mma` for tiles of 128 rows, on targets that have the instruction.
+    /// `wgmma`, and `tcgen05.mma` with 128 rows, on targets that have the instruction.
     pub wgmma: Option<ColumnRate>,
     pub tcgen05: Option<ColumnRate>,
-    /// Additions, products and multiply-adds of floats.
+    /// Additions, multiplications and multiply-adds of floats.
     pub multiply_add: u32,
-    /// Everything else that is plain: integers, logic, comparisons, minima, conversions.
+    /// Other simple operations: integer, logic, comparisons, minima, conversions.
     pub integer: u32,
-    /// Transcendental operations, and among them exponentials.
+    /// Transcendental operations, and separately exponentials.
     pub special: u32,
     pub exponential: u32,
-    /// Bytes to and from shared memory, and from global memory as one of all sms gets it from the second-level cache.
+    /// Bytes per cycle to and from shared memory, and from L2 to one SM while all SMs read.
     pub shared: u32,
     pub copy: u32,
     pub mma_latency: u32,
     pub arithmetic_latency: u32,
     pub shared_latency: u32,
-    /// Of global memory: for the first byte, and for each KiB that is on its way.
+    /// Global memory latency: for the first byte, and per KiB in flight.
     copy_latency: u32,
     copy_latency_per_kib: u32,
 }
 
-/// A rate that is measured for so many rows, one column and 32 bytes of K.
+/// A rate measured for a number of rows, one column and 32 bytes of K.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ColumnRate {
     rows: f64,
@@ -42,27 +42,27 @@ pub struct ColumnRate {
 }
 
 impl ColumnRate {
-    /// Multiply-adds in a clock of an SM, for operands of so many bits.
+    /// Multiply-adds per cycle of an SM, for operands of `bits` bits.
     pub fn of(self, bits: u32) -> u32 {
-        whole(self.rows * 256.0 / f64::from(bits) / self.cycles)
+        rounded(self.rows * 256.0 / f64::from(bits) / self.cycles)
     }
 }
 
-fn whole(number: f64) -> u32 {
+fn rounded(number: f64) -> u32 {
     number.round() as u32
 }
 
 impl Rates {
-    /// Multiply-adds of `mma.sync` in a clock of an SM, for operands of so many bits.
+    /// Multiply-adds of `mma.sync` per cycle of an SM, for operands of `bits` bits.
     pub fn mma(&self, class: MmaRate, bits: u32) -> u32 {
         let (_, cycles) = self.mma.iter().find(|(known, _)| *known == class).expect("`MmaRate::ALL` has all classes");
         // Each of the four SM sub-partitions issues one instruction in this time.
         match class {
-            MmaRate::F64 => whole(4.0 * 8.0 * 8.0 * 4.0 / cycles),
+            MmaRate::F64 => rounded(4.0 * 8.0 * 8.0 * 4.0 / cycles),
             _ => ColumnRate { rows: 4.0 * 16.0 * 8.0, cycles: *cycles }.of(bits),
         }
     }
-    /// Clocks until a tile of so many bytes is there from global memory, while all sms read.
+    /// Cycles until a tile of `bytes` bytes from global memory has arrived while all SMs read.
     pub fn copy_latency(&self, bytes: u32) -> u32 {
         self.copy_latency + u32::try_from(u64::from(bytes) * u64::from(self.copy_latency_per_kib) / 1024).unwrap_or(u32::MAX / 2)
     }
@@ -83,22 +83,22 @@ impl Rates {
             mma: MmaRate::ALL.map(|class| (class, cycles(class))),
             wgmma: column(64.0, machine.wgmma.column),
             tcgen05: column(128.0, machine.tcgen05.column),
-            multiply_add: whole(machine.rate.f32),
-            integer: whole(machine.rate.logic),
-            special: whole(machine.rate.special),
-            exponential: whole(machine.rate.ex2),
-            shared: whole(machine.shared.bytes),
-            copy: whole(machine.global.l2_bytes),
-            mma_latency: whole(mma.latency),
-            arithmetic_latency: whole(machine.plan.arithmetic),
-            shared_latency: whole(machine.shared.latency),
-            copy_latency: whole(machine.plan.copy),
-            copy_latency_per_kib: whole(machine.plan.copy_kib),
+            multiply_add: rounded(machine.rate.f32),
+            integer: rounded(machine.rate.logic),
+            special: rounded(machine.rate.special),
+            exponential: rounded(machine.rate.ex2),
+            shared: rounded(machine.shared.bytes),
+            copy: rounded(machine.global.l2_bytes),
+            mma_latency: rounded(mma.latency),
+            arithmetic_latency: rounded(machine.plan.arithmetic),
+            shared_latency: rounded(machine.shared.latency),
+            copy_latency: rounded(machine.plan.copy),
+            copy_latency_per_kib: rounded(machine.plan.copy_kib),
         }
     }
 }
 
-/// Of each target, once somebody asks: reading the machines of all takes longer than scheduling a small kernel.
+/// The rates of each target, computed on first use: parsing all machines takes longer than scheduling a small kernel.
 static RATES: LazyLock<BTreeMap<&'static str, OnceLock<Rates>>> =
     LazyLock::new(|| Target::all().map(|target| (target.name, OnceLock::new())).collect());
 
@@ -106,9 +106,10 @@ fn planned_chip(target: Target) -> &'static str {
     chips(target.name).expect("the test `every_target_has_rates` checks that each target has a chip").planned
 }
 
-/// The rates of a target.
+/// Returns the rates of a target.
 pub fn rates(target: Target) -> &'static Rates {
-    RATES[target.name].get_or_init(|| Rates::new(&Machine::named(planned_chip(target)).expect("the project's files are whole")))
+    RATES[target.name]
+        .get_or_init(|| Rates::new(&Machine::named(planned_chip(target)).expect("the built-in machine files are complete")))
 }
 
 #[cfg(test)]
@@ -132,7 +133,7 @@ mod tests {
         }
     }
 
-    /// Multiply-adds in a clock, as data sheets have them.
+    /// Multiply-adds per cycle, from data sheets.
     #[test]
     fn rates_are_those_of_data_sheets() {
         let by_warps = |target, class, bits| of(target).mma(class, bits);

@@ -1,7 +1,7 @@
-//! The GPU targets, as `--gpu-name` spells them, and what each has: [`table`] is the one place that says it.
+//! The GPU targets, as `--gpu-name` spells them, and their capabilities. [`table`] is their only definition.
 //!
-//! A [`Target`] is a row of the table and has no number, so a stage can only ask for what it needs: a [`Feature`] or a
-//! limit. To add a target, add its row.
+//! A [`Target`] is a row of the table and exposes no architecture number, so a pass can query only a [`Feature`] or a limit. To
+//! add a target, add its row.
 
 mod table;
 
@@ -10,26 +10,26 @@ use std::hash::{Hash, Hasher};
 
 pub use table::{Capabilities, Feature, Generation};
 
-/// A GPU architecture that code is made for. Its columns are read through it: `target.shared_memory`.
+/// A GPU architecture to compile for. It dereferences to its row: `target.shared_memory`.
 #[derive(Clone, Copy)]
 pub struct Target(&'static Capabilities);
 
 impl Target {
-    /// All targets, in the order of the table.
+    /// Returns all targets, in table order.
     pub fn all() -> impl ExactSizeIterator<Item = Target> {
         table::TARGETS.iter().map(Target)
     }
-    /// The target of this name, with or without one of its architecture suffixes: `sm_90` and `sm_90a` are one target.
+    /// Finds a target by name, with or without an architecture suffix: `sm_90` and `sm_90a` are one target.
     pub fn parse(name: &str) -> Option<Target> {
         let suffix = |target: &Target| name.strip_prefix(target.name).map(|suffix| (*target, suffix));
         let known = |(target, suffix): &(Target, &str)| suffix.is_empty() || target.suffixes.contains(suffix);
         Target::all().filter_map(|target| suffix(&target)).find(known).map(|(target, _)| target)
     }
-    /// The names of all targets, for messages.
+    /// Returns the names of all targets, for messages.
     pub fn names() -> String {
         Target::all().map(|target| target.name).collect::<Vec<_>>().join(", ")
     }
-    /// This target and those before it of its generation, nearest first.
+    /// Returns this target and the earlier targets of its generation, nearest first.
     pub fn and_before(self) -> impl Iterator<Item = Target> {
         let before = table::TARGETS.iter().rev().map(Target).filter(move |other| *other <= self);
         before.take_while(move |other| other.generation == self.generation)
@@ -39,7 +39,7 @@ impl Target {
     }
 }
 
-/// Name and title of every target, for tables of choices that are made when the program is compiled.
+/// The name and title of every target, for option tables built at compile time.
 pub const CHOICES: [(&str, &str); table::TARGETS.len()] = {
     let mut choices = [("", ""); table::TARGETS.len()];
     let mut i = 0;
@@ -64,7 +64,7 @@ impl PartialEq for Target {
 }
 impl Eq for Target {}
 
-/// In the order of the table.
+/// Orders targets as in the table.
 impl Ord for Target {
     fn cmp(&self, other: &Target) -> std::cmp::Ordering {
         let place = |target: &Target| Target::all().position(|row| row == *target);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn generations_stand_together() {
+    fn targets_of_a_generation_are_adjacent() {
         let names = |name: &str| Target::parse(name).unwrap().and_before().map(|target| target.name).collect::<Vec<_>>();
         assert_eq!(names("sm_87"), ["sm_87", "sm_86", "sm_80"]);
         assert_eq!(names("sm_90"), ["sm_90"]);
@@ -147,9 +147,9 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_whole() {
+    fn rows_are_consistent() {
         for target in Target::all() {
-            assert_eq!(Target::all().filter(|other| *other == target).count(), 1, "{target} is there twice");
+            assert_eq!(Target::all().filter(|other| *other == target).count(), 1, "{target} occurs twice");
             assert_eq!(target.has(Feature::TensorMemory), target.tmem_columns > 0, "{target}");
             assert!(target.ptx_target.starts_with(target.name), "{target}");
         }

@@ -1,50 +1,50 @@
-//! One row a target: what it has, and its limits. What its multiprocessors do in a clock is in `machines/`.
+//! The target table: one row per target with its features and limits. `machines/` has the throughput of its SMs.
 //!
-//! Rows that are alike share a generation, and name what differs.
+//! Similar rows share a generation's constant and override the differences.
 
-/// What only some targets have. Each is asked for where a stage chooses between ways to do the same.
+/// A capability that only some targets have. Passes query it to choose between instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feature {
-    /// Clusters of blocks, a grid that starts before the one before it has ended.
+    /// Thread block clusters, and programmatic dependent launch.
     Clusters,
-    /// Copies of boxes by tensor maps (TMA), and waits for `mbarrier` that sleep (`try_wait`).
+    /// Tensor Memory Accelerator copies (TMA), and `mbarrier` waits that suspend the thread (`try_wait`).
     Tma,
-    /// Such a copy goes to several blocks of a cluster at once.
+    /// TMA multicast to several CTAs of a cluster.
     TmaMulticast,
-    /// A block takes over another one of the launch that has not begun (`clusterlaunchcontrol`).
+    /// Cluster launch control (`clusterlaunchcontrol`): a CTA cancels one that has not started, and does its work.
     ClusterLaunchControl,
-    /// Warps store matrices of 16-bit elements to shared memory (`stmatrix`).
+    /// Warp-wide stores of matrices of 16-bit elements to shared memory (`stmatrix`).
     StMatrix,
-    /// Warps load matrices of bytes transposed from shared memory (`ldmatrix` of `m16n16`).
+    /// Transposed warp-wide loads of byte matrices from shared memory (`ldmatrix` of `m16n16`).
     LdMatrixTransB8,
-    /// Warps give registers to others while a block runs (`setmaxnreg`).
+    /// Moving registers between warps of a running CTA (`setmaxnreg`).
     SetMaxNReg,
-    /// `mma.sync` of 8-bit floats. Targets between those that have it have such products in `wgmma` and `tcgen05` only: there
-    /// ptxas makes each of conversions, two products and separate additions.
+    /// `mma.sync` of 8-bit floats. Some later targets have such MMAs only in `wgmma` and `tcgen05`; for their `mma.sync` ptxas
+    /// emits conversions, two MMAs and separate additions.
     MmaFp8,
-    /// `mma.sync` whose operands have a scale for each block of elements.
+    /// `mma.sync` with block scales.
     MmaBlockScaled,
-    /// Products of warp groups, `wgmma`.
+    /// Warpgroup MMAs (`wgmma`).
     Wgmma,
-    /// Tensor memory, and products that have their sums there (`tcgen05`).
+    /// Tensor memory, and MMAs with accumulators in it (`tcgen05`).
     TensorMemory,
-    /// Those of 8-bit integers.
+    /// `tcgen05` MMAs of 8-bit integers.
     Tcgen05Int8,
     /// `redux.sync` of f32.
     ReduxF32,
-    /// The largest and the smallest of three f32.
+    /// Three-input minimum and maximum of f32.
     MinMax3,
-    /// Arithmetic on pairs of f32.
+    /// Packed f32 arithmetic (`f32x2`).
     PackedF32,
-    /// `red` and `atom` that add bf16.
+    /// `red` and `atom` additions of bf16.
     AtomicAddBf16,
     /// Conversions of pairs of 8-bit floats.
     ConvertFp8,
     /// Conversions of pairs of 4-bit floats.
     ConvertFp4,
-    /// Conversion to tf32 that rounds to nearest even or to zero; all targets have ties away from zero.
+    /// Conversion to tf32 with rounding to nearest even or to zero; all targets round to nearest, ties away from zero.
     ConvertTf32,
-    /// Pointers that a program calls unicast or multicast, and `multimem` instructions on what the latter lead to.
+    /// Pointers that a program declares unicast or multicast, and `multimem` instructions on multicast pointers.
     MultimemPointers,
 }
 
@@ -56,30 +56,30 @@ pub enum Generation {
     BlackwellSm120,
 }
 
-/// A row.
+/// A row of the table.
 pub struct Capabilities {
-    /// As `--gpu-name` spells it, and as people write it.
+    /// The name as `--gpu-name` spells it, and as documents print it.
     pub name: &'static str,
     pub title: &'static str,
-    /// The suffixes that its name may have: `a` for architecture-specific features, `f` for those of its family.
+    /// Suffixes of the name: `a` for architecture-specific features, `f` for family-specific ones.
     pub suffixes: &'static [&'static str],
-    /// Targets whose kernels are launched alike; those of a generation stand together.
+    /// Targets with the same launch interface. A generation's rows are adjacent.
     pub generation: Generation,
-    /// In PTX: the name after `.target`, with the letter of architecture-specific features where there are any, and `.version`.
-    /// `.language` came with PTX 9.2; `tile-link` lowers the version for an older assembler.
+    /// PTX `.target`, with the suffix of architecture-specific features where they exist, and `.version`. `.language` needs PTX
+    /// 9.2; `tile-link` lowers the version for an older assembler.
     pub ptx_target: &'static str,
     pub ptx_version: &'static str,
-    /// The nearest processor that LLVM knows.
+    /// The nearest processor that LLVM supports.
     pub llvm_processor: &'static str,
     pub features: &'static [Feature],
-    /// Bytes of shared memory that one block can have.
+    /// Largest shared memory of one CTA, in bytes.
     pub shared_memory: u32,
-    /// Columns of tensor memory that a multiprocessor has, each of a 32-bit word in 128 lanes.
+    /// TMEM columns of an SM, each of one 32-bit word in 128 lanes.
     pub tmem_columns: u32,
-    /// 32-bit registers of a multiprocessor, and those that one thread can have.
+    /// 32-bit registers of an SM, and the most that one thread can have.
     pub registers: u32,
     pub thread_registers: u32,
-    /// Where a kernel's parameters start in the constant bank.
+    /// Offset of a kernel's parameters in the constant bank.
     pub parameter_offset: u32,
 }
 
@@ -103,7 +103,7 @@ const AMPERE: Capabilities = Capabilities {
     parameter_offset: 0x160,
 };
 
-/// Small multiprocessors of the same generation, with less memory.
+/// Smaller SMs of the same generation, with less shared memory.
 const AMPERE_SM86: Capabilities = Capabilities { shared_memory: 99 * KIB, ..AMPERE };
 
 const HOPPER: Capabilities = Capabilities {
@@ -143,7 +143,7 @@ const BLACKWELL: Capabilities = Capabilities {
     ..AMPERE
 };
 
-/// What those of that generation have that multiply no integers in tensor memory.
+/// The features of Blackwell targets without `tcgen05` MMAs of integers.
 const BLACKWELL_NO_INT8: &[Feature] = &[
     Clusters,
     ClusterLaunchControl,

@@ -1,4 +1,4 @@
-// RUN: tile-read % | tile-lower-aa | tile-lower-as --gpu-name sm_90 --prefetch=on | tile-sched - --format=text -o - | grep -oE 'loads are made[^"]*'
+// RUN: tile-read % | tile-lower-aa | tile-lower-as --gpu-name sm_90 --prefetch=on | tile-sched - --format=text -o - | grep -oE 'loads are issued[^"]*'
 // The second load's address comes from the first one's value: only the first is loaded an iteration ahead.
 entry @looked_up_address(%p: tile<ptr<i32>>, %q: tile<ptr<i32>>, %r: tile<ptr<i32>>, %n: tile<i32>) {
   %zero = constant <i32: 0> : tile<i32>

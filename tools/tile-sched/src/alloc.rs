@@ -1,6 +1,9 @@
-//! Gives every buffer an address. Buffers whose liveness do not overlap share memory.
-//!
-//! Requires: nothing. Establishes: one placement per buffer, and the function's bytes of shared memory, which fit the target.
+//! Purpose: give every buffer a shared-memory address or TMEM columns, and choose the depth of every multi-stage buffer.
+//! Requires: valid loop schedules, or none.
+//! Establishes: one placement per buffer, and the function's shared-memory bytes, which fit the target. Buffers share memory
+//! only if their live ranges do not overlap.
+//! Preserves: the ops. A loop schedule may be replaced by its levelled form (see [`levelled`]).
+//! See also: Triton's `AllocateSharedMemory`.
 
 use crate::buffer_accesses::{Touch, touches};
 use crate::check_schedule;
@@ -34,7 +37,7 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
             let groups = groups.as_ref();
             let resident = |bytes| resident_of(bytes, budget::shared_memory(target)).min(blocks);
             let (staged_buffers, stored) = match requested {
-                None => beside_stores((function, groups), &own, &level, &resident),
+                None => with_store_buffers((function, groups), &own, &level, &resident),
                 Some(_) => (staged_buffers(function, &own, &[], TmaIssue::AfterSignal), BTreeSet::new()),
             };
             doubled = self::doubled((function, groups), &staged_buffers, &stored, target);
@@ -42,19 +45,19 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
             set(function, groups, &staged_buffers, &doubled, (true, target));
         }
         let most = budget::shared_memory(target);
-        let alone = || !tmem_pipelines::has_mma(function) && !partition::has_warp_assignment(function, target, choice);
-        if !divided || function.attrs.shared_bytes > most || alone() {
+        let stays_in_one_role = || !tmem_pipelines::has_mma(function) && !partition::has_warp_assignment(function, target, choice);
+        if !divided || function.attrs.shared_bytes > most || stays_in_one_role() {
             if function.attrs.shared_bytes > most {
                 doubled.clear();
             }
             set(function, None, &staged_buffers(function, &own, &[], TmaIssue::ByAll), &doubled, (divided, target));
         }
         level_down(function, schedules, &level);
-        // The last word is for the address of its columns, before the clc_responses of launch control.
+        // The last word holds the TMEM base address; the cluster launch control responses follow it.
         let end = clc_responses::memory(function).unwrap_or(function.attrs.shared_bytes);
-        function.attrs.tensor = tmem_alloc::taken(function, &doubled, end.saturating_sub(tileas::tensor_memory::WORD));
+        function.attrs.tensor = tmem_alloc::allocation(function, &doubled, end.saturating_sub(tileas::tensor_memory::WORD));
         if function.attrs.shared_bytes > most {
-            // ptxas words it so, and tuners look for these words.
+            // ptxas prints this wording, and autotuners match it.
             let used = function.attrs.shared_bytes;
             let message = format!("'{}' uses too much shared data (0x{used:x} bytes, 0x{most:x} max)", function.name);
             let error = Diagnostic::unsupported("SC100", message);
@@ -64,9 +67,9 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     Ok(())
 }
 
-/// The buffers in tensor memory that have two stages, so that an warp_role of their own makes the accumulators of the next iteration while others take up
-/// these, and threads store operands while mmas read those before: where there are columns for it in all blocks that have shared
-/// memory, the accumulators first.
+/// The TMEM buffers that get two stages. An MMA warp then computes the next accumulator while threads load the current one.
+/// Threads likewise store the next operand while an MMA reads the current one. A buffer is doubled only while TMEM has columns
+/// for every CTA that fits in shared memory. Accumulators are doubled before operands.
 fn doubled(
     (function, groups): Divided<'_>,
     staged_buffers: &[Option<BufferDepth>],
@@ -89,30 +92,30 @@ fn set(
     doubled: &BTreeSet<Buffer>,
     (divided, target): (bool, Target),
 ) {
-    let alone = alone((function, groups), staged_buffers, doubled, (divided, target));
-    function.attrs.placements = place_but((function, groups), staged_buffers, doubled, &alone);
+    let exclusive = exclusive((function, groups), staged_buffers, doubled, (divided, target));
+    function.attrs.placements = place_but((function, groups), staged_buffers, doubled, &exclusive);
     function.attrs.shared_bytes = with_barriers(function, &function.attrs.placements, divided);
 }
 
-/// Bytes of a buffer at most that gets memory of its own.
+/// Largest buffer, in bytes, that may be excluded from overlap.
 const MAX_ALONE: u32 = 16 << 10;
 
-/// The buffers that get memory of their own, since what is stored in shared memory needs a barrier behind what was read there before:
-/// as many of the smallest as take no block its place.
-fn alone(
+/// The buffers excluded from overlap: smallest first, as many as do not lower occupancy. Reason: a store into reused memory
+/// needs a barrier after the earlier reads.
+fn exclusive(
     divided_by: Divided<'_>,
     staged_buffers: &[Option<BufferDepth>],
     doubled: &BTreeSet<Buffer>,
     (divided, target): (bool, Target),
 ) -> BTreeSet<Buffer> {
-    // That buffers overlap which are in use together is seen only where they may overlap.
+    // The fault lets buffers overlap that are live together, which shows only if no buffer is excluded from overlap.
     if common::fault_injected("sched.liveness") {
         return BTreeSet::new();
     }
     let function = divided_by.0;
     let (buffers, blocks) = (&function.attrs.program.buffers, partition::blocks(function, target));
-    let resident = |alone: &BTreeSet<Buffer>| {
-        let bytes = with_barriers(function, &place_but(divided_by, staged_buffers, doubled, alone), divided);
+    let resident = |exclusive: &BTreeSet<Buffer>| {
+        let bytes = with_barriers(function, &place_but(divided_by, staged_buffers, doubled, exclusive), divided);
         resident_of(bytes, budget::shared_memory(target)).min(blocks)
     };
     let may = |buffer: &Buffer| staged_buffers[buffer.0 as usize].is_none() && buffers[*buffer].bytes() <= MAX_ALONE;
@@ -128,7 +131,7 @@ fn alone(
     first(&counts.partition_point(|count| resident(&first(count)) >= before))
 }
 
-/// The first op that touches the largest buffer, which is the place to make it smaller.
+/// The first op that accesses the largest buffer: a diagnostic points at it, because a smaller buffer there helps most.
 fn where_the_largest_is_used(function: &Function) -> Loc {
     let buffers = &function.attrs.program.buffers;
     let largest = buffers.ids().max_by_key(|buffer| buffers[*buffer].bytes());
@@ -137,7 +140,7 @@ fn where_the_largest_is_used(function: &Function) -> Loc {
     user.map_or(Loc::UNKNOWN, |op| op.loc)
 }
 
-/// The shared memory that a function would take with these schedules of its loops.
+/// Returns the shared memory that a function takes with these schedules of its loops.
 pub(crate) fn bytes(function: &Function, schedules: &[LoopSchedule], divided: bool) -> u32 {
     let requested = if divided { TmaIssue::AfterSignal } else { TmaIssue::ByAll };
     with_barriers(
@@ -151,7 +154,7 @@ pub(crate) fn bytes(function: &Function, schedules: &[LoopSchedule], divided: bo
     )
 }
 
-/// Where the last buffer ends.
+/// Returns the end of the last buffer.
 pub(crate) fn end_of_buffers(attrs: &FunctionAttrs) -> u32 {
     end(&attrs.program.buffers, &attrs.placements)
 }
@@ -160,16 +163,17 @@ fn end(buffers: &Arena<Buffer, BufferInfo>, placements: &Arena<Buffer, Placement
     placements.iter().map(|(buffer, place)| place.offset.saturating_add(buffers[buffer].bytes() * place.depth)).max().unwrap_or(0)
 }
 
-/// The memory of the buffers, and behind them of the barriers of pipelines that there will be, of the address of tensor memory, and of the
-/// clc_responses of launch control.
+/// Returns the bytes of the buffers and of everything after them: the mbarriers of all future pipelines, the TMEM base address,
+/// and the cluster launch control responses.
 fn with_barriers(function: &Function, placements: &Arena<Buffer, Placement>, divided: bool) -> u32 {
     let end = end(&function.attrs.program.buffers, placements);
     let stages = tmem_pipelines::stages(function);
     let word = if tmem_alloc::place(function, &BTreeSet::new()).1 > 0 { PipelineInfo::BARRIER } else { 0 };
-    let telling = if divided && !tmem_pipelines::has_mma(function) { tma_pipelines::signal_barrier_bytes(function) } else { 0 };
+    let signal_bytes =
+        if divided && !tmem_pipelines::has_mma(function) { tma_pipelines::signal_barrier_bytes(function) } else { 0 };
     let all = match tma_pipelines::barrier_bytes(function, |buffer| placements[buffer].depth)
         + stages * 2 * PipelineInfo::BARRIER
-        + telling
+        + signal_bytes
         + word
     {
         0 => end,
@@ -185,7 +189,8 @@ fn with_barriers(function: &Function, placements: &Arena<Buffer, Placement>, div
     }
 }
 
-/// The schedule in which all copies by tma_copies of a loop run as far ahead as the one that does least, where that keeps everything.
+/// The levelled schedule: every TMA copy of the loop runs as far ahead as the one that runs least far ahead. Returns `None` if
+/// the schedule is level already or the levelled one breaks a dependence.
 fn levelled(module: &Module, schedule: &LoopSchedule, machine: &Machine) -> Option<LoopSchedule> {
     let function = module.functions.iter().find(|function| function.name == schedule.function)?;
     let ops = &function.body.blocks[sched::loop_body(function, schedule.index)?].ops;
@@ -198,7 +203,7 @@ fn levelled(module: &Module, schedule: &LoopSchedule, machine: &Machine) -> Opti
     (level != *schedule && check_schedule::keeps(module, &level, machine).is_ok()).then_some(level)
 }
 
-/// Takes the levelled schedules of the loops whose staged_buffers are as deep as those need and no deeper.
+/// Replaces a schedule by its levelled form if the buffers got only the depth that the levelled form needs.
 fn level_down(function: &Function, schedules: &mut [LoopSchedule], level: &[LoopSchedule]) {
     for own in schedules.iter_mut().filter(|own| own.function == function.name) {
         let needed = staged_buffers(function, std::slice::from_ref(own), &[], TmaIssue::ByAll);
@@ -212,37 +217,38 @@ fn level_down(function: &Function, schedules: &mut [LoopSchedule], level: &[Loop
     }
 }
 
-/// A buffer that a scheduled copy in a loop fills.
+/// A multi-stage buffer: a scheduled copy in a loop fills it.
 #[derive(Clone, Copy)]
 struct BufferDepth {
     /// The loop's body.
     block: Block,
-    /// Slots: one, one more for each iteration that the copy runs ahead, and one for what a mma in flight still reads.
+    /// Stages: one, plus one for each iteration that the copy runs ahead, plus one for the stage that an MMA in flight still
+    /// reads.
     depth: u32,
-    /// As many as it needs where all copies of its loop run as far ahead as the one that does least.
+    /// The depth that the levelled schedule of its loop needs.
     levelled: u32,
     by_tma: bool,
-    /// Slots at most: what more would bring, or what its author wants.
+    /// Largest useful depth, or the depth that the author's latency hint allows.
     most: u32,
-    /// Whether several copies of a iteration fill it.
+    /// Whether several copies of an iteration fill it in alternation.
     alternating: bool,
-    /// Whether it is filled when nothing says that what others do with the same memory before its loop is over.
+    /// Whether a producer fills it without waiting for earlier uses of the same memory to end.
     from_start: bool,
 }
 
-/// Who asks for tma_copies, and when.
+/// Which warp role issues TMA copies, and when.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TmaIssue {
-    /// Who computes, when its memory is free.
+    /// The warps that compute, as soon as the stage's memory is free.
     ByAll,
-    /// An warp_role of their own, as soon as it can.
+    /// A producer warp, as soon as a stage is free.
     Ahead,
-    /// The same, which is told when the memory of a loop is free, if that is in no other loop, and mmas in tensor memory are not
-    /// an warp_role's of their own.
+    /// As `Ahead`, but the producer waits for a "buffers free" signal before each loop. Applies to outermost loops only, and
+    /// only without an MMA warp.
     AfterSignal,
 }
 
-/// The staged_buffers of a function.
+/// The multi-stage buffers of a function, by buffer.
 fn staged_buffers(
     function: &Function,
     schedules: &[LoopSchedule],
@@ -259,7 +265,7 @@ fn staged_buffers(
         for entry in &schedule.entries {
             for touch in ops.get(entry.op as usize).into_iter().flat_map(|op| touches(&function.body.ops[*op].kind)) {
                 if matches!(touch, Touch::Copy(_)) {
-                    // Loops that follow each other may fill the same staged_buffer.
+                    // Consecutive loops may fill the same multi-stage buffer.
                     let other = staged_buffers[touch.buffer().0 as usize].map_or(1, |staged_buffer| staged_buffer.depth);
                     let of =
                         |schedule: &LoopSchedule, entry: &ScheduleEntry| depth(schedule, entry, touch.buffer(), &kept).max(other);
@@ -270,12 +276,12 @@ fn staged_buffers(
                     let depth = of(schedule, entry);
                     let levelled = levelled.unwrap_or(depth);
                     let by_tma = tma_pipelines::filled(&function.body.ops[ops[entry.op as usize]].kind).is_some();
-                    let told = requested == TmaIssue::AfterSignal
+                    let signalled = requested == TmaIssue::AfterSignal
                         && !tma_pipelines::is_nested(function, block)
                         && !tmem_pipelines::has_mma(function);
-                    // Mma in tensor memory may read on when their loop is over.
+                    // Tensor memory MMAs may still read it after their loop has ended.
                     let is_read_on = tmem_pipelines::has_mma(function) && kept.contains(&touch.buffer());
-                    let from_start = by_tma && (requested != TmaIssue::ByAll && !told || is_read_on);
+                    let from_start = by_tma && (requested != TmaIssue::ByAll && !signalled || is_read_on);
                     let alternating = alternating.contains(&touch.buffer());
                     let most = latency_hints::stages(function, block).unwrap_or(DEEPEST);
                     staged_buffers[touch.buffer().0 as usize] =
@@ -287,69 +293,70 @@ fn staged_buffers(
     staged_buffers
 }
 
-/// The stages of a buffer that an op of the schedule copies to; `kept` are those that mmas in flight read.
+/// Returns the stages of a buffer that a scheduled op copies to. MMAs in flight read the buffers in `kept`.
 pub(crate) fn depth(schedule: &LoopSchedule, entry: &ScheduleEntry, buffer: Buffer, kept: &BTreeSet<Buffer>) -> u32 {
     let ahead = schedule.last_stage() - entry.stage;
     ahead + u32::from(ahead == 0 || !common::fault_injected("sched.depth")) + u32::from(ahead > 0 && kept.contains(&buffer))
 }
 
-/// Slots of a staged_buffer at most: more hide nothing more.
+/// Largest depth of a multi-stage buffer: more stages hide no further latency.
 const DEEPEST: u32 = 8;
-/// Bytes that the system takes of each block.
+/// Shared-memory bytes that the CUDA driver reserves for each CTA.
 const OF_SYSTEM: u32 = 1024;
 
 fn resident_of(bytes: u32, most: u32) -> u32 {
     (most + OF_SYSTEM) / bytes.saturating_add(OF_SYSTEM)
 }
 
-/// The shared memory that a block may take when so many of them have capacity.
+/// Returns the shared memory available to each CTA if this many CTAs share an SM.
 pub(crate) fn share(most: u32, blocks: u32) -> u32 {
     ((most + OF_SYSTEM) / blocks.max(1)).saturating_sub(OF_SYSTEM)
 }
 
-/// The blocks of a function for which a multiprocessor has shared memory.
+/// Returns how many CTAs of a function fit the shared memory of an SM.
 pub(crate) fn resident(attrs: &FunctionAttrs, target: Target) -> u32 {
     resident_of(attrs.shared_bytes, budget::shared_memory(target)).max(1)
 }
 
-/// Slots of a staged_buffer that are worth more than being filled before its loop begins.
+/// Depth from which a further stage is worth less than starting to fill before the loop begins.
 const ENOUGH: u32 = 3;
 
-/// The staged_buffers of a function whose tma_copies have an warp_role of their own, and which of the buffers that tma_copies store from have two stages, so
-/// that threads fill one while the other is stored: all, unless that takes a block its place, or loops a entry that they need.
-fn beside_stores(
+/// Returns the depths for a function with a producer warp, and the TMA store buffers that get two stages. With two stages
+/// threads fill one while TMA stores the other. Store buffers are doubled unless that lowers occupancy or takes stages that
+/// loops need.
+fn with_store_buffers(
     (function, groups): Divided<'_>,
     schedules: &[LoopSchedule],
     level: &[LoopSchedule],
     resident: &dyn Fn(u32) -> u32,
 ) -> (Vec<Option<BufferDepth>>, BTreeSet<Buffer>) {
     let plans = [tmem_pipelines::stored(function), BTreeSet::new()].map(|stored| {
-        let staged_buffers = of_divided((function, groups), schedules, (level, &stored), resident);
-        let worth = worth((function, groups), &staged_buffers, &stored, resident);
-        (worth, staged_buffers, stored)
+        let staged_buffers = producer_depths((function, groups), schedules, (level, &stored), resident);
+        let plan_value = plan_value((function, groups), &staged_buffers, &stored, resident);
+        (plan_value, staged_buffers, stored)
     });
     let [twice, once] = plans;
     let (_, staged_buffers, stored) = if twice.0 >= once.0 { twice } else { once };
     (staged_buffers, stored)
 }
 
-/// The staged_buffers of a function whose tma_copies have an warp_role of their own: those of several loops share memory where they have more stages so,
-/// or more blocks their place; `resident` says how many have capacity that take so many bytes each.
-fn of_divided(
+/// Returns the depths for a function with a producer warp. Buffers of several loops share memory if that gives more stages or a
+/// higher occupancy. `resident` maps bytes per CTA to resident CTAs.
+fn producer_depths(
     (function, groups): Divided<'_>,
     schedules: &[LoopSchedule],
     (level, stored): (&[LoopSchedule], &BTreeSet<Buffer>),
     resident: &dyn Fn(u32) -> u32,
 ) -> Vec<Option<BufferDepth>> {
     let all = [TmaIssue::Ahead, TmaIssue::AfterSignal];
-    let [ahead, told] =
+    let [ahead, signalled] =
         all.map(|requested| deepest((function, groups), staged_buffers(function, schedules, level, requested), stored, resident));
-    let worth = |staged_buffers: &[Option<BufferDepth>]| worth((function, groups), staged_buffers, stored, resident);
-    if worth(&told) > worth(&ahead) { told } else { ahead }
+    let plan_value = |staged_buffers: &[Option<BufferDepth>]| plan_value((function, groups), staged_buffers, stored, resident);
+    if plan_value(&signalled) > plan_value(&ahead) { signalled } else { ahead }
 }
 
-/// How many blocks have capacity, and how many stages the staged_buffer has that has fewest, as far as more are worth something.
-fn worth(
+/// The value of a plan: resident CTAs, then the smallest pipeline depth, counted up to [`ENOUGH`].
+fn plan_value(
     (function, groups): Divided<'_>,
     staged_buffers: &[Option<BufferDepth>],
     stored: &BTreeSet<Buffer>,
@@ -361,9 +368,9 @@ fn worth(
     (resident, least.map(|depth| depth.min(ENOUGH)))
 }
 
-/// An warp_role of their own lets copies run ahead as far as there are stages, so there are as many as take no block its place; where
-/// that can be, as many for all copies of a loop, which then fill stages of one pipeline,
-/// if need be no more than those have that run least ahead.
+/// Deepens the multi-stage buffers of a function with a producer warp. The prefetch distance is then the pipeline depth, so
+/// take the largest depth that keeps occupancy. Prefer one depth for all copies of a loop so that they share a pipeline, at
+/// worst the smallest depth that any of them needs.
 fn deepest(
     (function, groups): Divided<'_>,
     mut staged_buffers: Vec<Option<BufferDepth>>,
@@ -372,7 +379,8 @@ fn deepest(
 ) -> Vec<Option<BufferDepth>> {
     let bytes =
         |staged_buffers: &[Option<BufferDepth>]| with_barriers(function, &place((function, groups), staged_buffers, stored), true);
-    // With one entry each copy would wait for what reads the one before: no other block hides as much.
+    // With a single stage each alternating copy would wait for the readers of the previous one. No additional CTA hides that
+    // much latency.
     let second =
         |staged_buffer: &BufferDepth| if staged_buffer.alternating { staged_buffer.depth.max(2) } else { staged_buffer.depth };
     let with_second: Vec<Option<BufferDepth>> = staged_buffers
@@ -395,7 +403,7 @@ fn deepest(
         let depth = furthest.entry(staged_buffer.block).or_default();
         *depth = staged_buffer.depth.max(*depth);
     }
-    // An operand that runs further ahead than another waits for that.
+    // An operand that runs further ahead than another one still waits for it, so it can give up the additional stages.
     let by_tma = staged_buffers.iter().flatten().filter(|staged_buffer| staged_buffer.by_tma);
     let spare =
         by_tma.map(|staged_buffer| furthest[&staged_buffer.block].saturating_sub(staged_buffer.levelled)).max().unwrap_or(0);
@@ -409,7 +417,7 @@ fn deepest(
             None => break,
         }
     }
-    // What several copies of a iteration fill has a pipeline of its own, and a entry more is worth as much to each of them.
+    // An alternating buffer has a pipeline of its own, and one more stage helps each of its copies.
     let alternating = (0..staged_buffers.len())
         .filter(|at| staged_buffers[*at].is_some_and(|staged_buffer| staged_buffer.by_tma && staged_buffer.alternating));
     for at in alternating.collect::<Vec<_>>() {
@@ -428,10 +436,10 @@ fn deepest(
     staged_buffers
 }
 
-/// A function, and the two warp_roles that will compute it, if one is not enough.
+/// A function and its two compute groups, if it has two.
 type Divided<'a> = (&'a Function, Option<&'a ComputeGroups>);
 
-/// Two warp_roles that compute, if a multiprocessor has shared memory for what is each one's and two stages of all that both need.
+/// Returns the two compute groups if shared memory holds the private buffers of each group and two stages of the shared ones.
 fn groups_that_fit(function: &Function, schedules: &[LoopSchedule], target: Target) -> Option<ComputeGroups> {
     let groups = ComputeGroups::find(function).ok()?;
     let second = |staged_buffer: BufferDepth| BufferDepth {
@@ -450,12 +458,12 @@ fn place(divided: Divided<'_>, staged_buffers: &[Option<BufferDepth>], doubled: 
     place_but(divided, staged_buffers, doubled, &BTreeSet::new())
 }
 
-/// Places in which those `alone` share memory with no other.
+/// Computes placements in which the buffers in `exclusive` share memory with no other buffer.
 fn place_but(
     (function, groups): Divided<'_>,
     staged_buffers: &[Option<BufferDepth>],
     doubled: &BTreeSet<Buffer>,
-    alone: &BTreeSet<Buffer>,
+    exclusive: &BTreeSet<Buffer>,
 ) -> Arena<Buffer, Placement> {
     let buffers = &function.attrs.program.buffers;
     let depth = |buffer: Buffer| match staged_buffers[buffer.0 as usize] {
@@ -470,15 +478,15 @@ fn place_but(
     for (buffer, accumulators) in tmem_pipelines::read_on(function) {
         liveness[buffer].last = liveness[buffer].last.max(liveness[accumulators].last);
     }
-    // An warp_role of their own may still read them when all others are done, or in the next iteration.
+    // A TMA store warp may still read the buffer when all other roles have finished, or in the next iteration.
     let apart = staged_buffers.iter().flatten().any(|staged_buffer| staged_buffer.from_start);
     for buffer in tmem_pipelines::stored(function).into_iter().filter(|_| apart) {
         let first = if tmem_pipelines::is_in_iterations(function, buffer) { 0 } else { liveness[buffer].first };
         liveness[buffer] = LiveRange { first, last: usize::MAX };
     }
-    // The warp_role that computes from all that such mmas give, and stores then, knows that they have.
-    let of_it = liveness.clone();
-    // Mma may still read them when those who stored them are elsewhere.
+    // The compute role that drains the MMAs of a stored operand knows that those MMAs have read it.
+    let own_liveness = liveness.clone();
+    // Tensor memory MMAs may still read the operand while the threads that stored it have moved on.
     let brought = tmem_pipelines::brought_once(function);
     let stored =
         tmem_pipelines::stored_operands(function).into_iter().filter(|buffer| tmem_pipelines::is_in_iterations(function, *buffer));
@@ -489,20 +497,21 @@ fn place_but(
         liveness.values_mut().for_each(|live_range| *live_range = LiveRange::NEVER_LIVE);
     }
     let (columns, _) = tmem_alloc::place(function, doubled);
-    // One of two warp_roles that compute does not know what is over for the other one.
+    // One compute group does not know whether the other group's live range has ended.
     let stored_once = if groups.is_some() { stored_once(function) } else { BTreeSet::new() };
     let unknown = |one: Buffer, other: Buffer| groups.is_some_and(|groups| !groups.share(one, other));
     let meets = |one: Buffer, other: Buffer| match [one, other].iter().any(|buffer| stored_once.contains(buffer)) {
-        true => of_it[one].meets(of_it[other]),
+        true => own_liveness[one].meets(own_liveness[other]),
         false => liveness[one].meets(liveness[other]),
     };
-    let is_alone = |one: Buffer, other: Buffer| alone.contains(&one) || alone.contains(&other);
-    let places = liveness::places(buffers, |one, other| is_alone(one, other) || unknown(one, other) || meets(one, other), depth);
+    let is_exclusive = |one: Buffer, other: Buffer| exclusive.contains(&one) || exclusive.contains(&other);
+    let places =
+        liveness::places(buffers, |one, other| is_exclusive(one, other) || unknown(one, other) || meets(one, other), depth);
     let offset = |(buffer, at): (Buffer, &u32)| columns.get(&buffer).copied().unwrap_or(*at);
     places.iter().map(|place| Placement { offset: offset(place), depth: depth(place.0) }).collect()
 }
 
-/// The operands of mmas that threads store before all loops.
+/// The MMA operands that threads store only before all loops.
 fn stored_once(function: &Function) -> BTreeSet<Buffer> {
     let (body, entry) = (&function.body, function.entry());
     let blocks = body.op_blocks();

@@ -1,7 +1,11 @@
-//! Gives every loop that can be pipelined its schedule; changes nothing else.
+//! Purpose: give every loop that can be pipelined a schedule.
+//! Requires: a function without schedules.
+//! Establishes: schedules whose multi-stage buffers together fit shared memory.
+//! Preserves: the ops, except for three enabling steps: pipeline sharing, occupancy and register prefetching.
+//! See also: Triton's `AssignLatencies` and `ScheduleLoops`, LLVM's `MachinePipeliner`.
 //!
-//! How far a copy runs ahead follows from its latency and the loop's interval, and is cut back, the most expensive first, until
-//! the staged_buffers of all loops fit shared memory.
+//! A copy's prefetch distance follows from its latency and the loop's initiation interval. If shared memory is too small, the
+//! copy with the largest buffer first loses prefetch distance.
 
 use crate::alloc;
 use crate::buffer_accesses::touches;
@@ -22,15 +26,16 @@ use base::{Envelope, File, Loc, Target};
 use common::options;
 use sched::{Function, LoopSchedule, Module, ScheduleEntry};
 
-/// Iterations that a copy runs ahead at most; more need longer prologues and memory, and hide nothing more.
+/// Largest prefetch distance in iterations. A longer one costs prologue and memory and hides no further latency.
 const FURTHEST: i64 = 3;
-/// The same where mmas into tensor memory read what is copied: they are short, and nothing else keeps their threads busy.
+/// The same for loops whose tensor memory MMAs read the copies: their iterations are short, and no other work hides the
+/// latency.
 const FURTHEST_FOR_TENSOR_MEMORY: i64 = 7;
-/// Of an iteration the part for which its busiest resource is in use at most, where another block would find it free.
+/// Largest share of an iteration for which its busiest resource is in use so that another CTA would still find it free.
 const BUSY: (u32, u32) = (3, 4);
-/// From how many blocks of a multiprocessor on, and up to how many, copies run but one iteration ahead for more of them.
+/// Range of CTAs per SM for which the prefetch distance is reduced to gain occupancy.
 const SEVERAL: (u32, u32) = (3, 4);
-/// Ops of a loop's body that are scheduled at most.
+/// Largest number of ops in a scheduled loop body.
 const MAX_OPS: usize = 4096;
 
 pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
@@ -38,7 +43,7 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     let requested = options::Scheduling::stages(envelope)?;
     if envelope.options.opt_level() < 2 || requested == Some(1) {
         return match requested {
-            Some(2..) => Err(refuse("loops are pipelined from -O2 on".into())),
+            Some(2..) => Err(refuse("loops are pipelined only at -O2 and above".into())),
             _ => Ok(()),
         };
     }
@@ -56,7 +61,7 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
         if prefetch != Some("off") {
             let moved = register_prefetch::run(&mut module.functions[index], &module.layouts, target, prefetch == Some("on"));
             for (loc, registers) in moved {
-                let message = format!("loads are made an iteration ahead, in {registers} registers of each thread");
+                let message = format!("loads are issued an iteration ahead, in {registers} registers per thread");
                 log(envelope, &module.functions[index], loc, Outcome::Passed, message);
             }
         }
@@ -84,13 +89,13 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
         module.schedules.extend(schedules);
     }
     if requested.is_some() && module.schedules.is_empty() {
-        let (message, loc) = why.unwrap_or_else(|| ("no loop copies anything asynchronously".into(), Loc::UNKNOWN));
+        let (message, loc) = why.unwrap_or_else(|| ("no loop contains an asynchronous copy".into(), Loc::UNKNOWN));
         return Err(refuse(message).at_loc(&envelope.debug, loc));
     }
     Ok(())
 }
 
-/// That what the user requested for cannot be.
+/// Reports that `--stages` cannot be honoured.
 fn refuse(why: String) -> Box<Diagnostic> {
     Diagnostic::unsupported("SC101", format!("--stages: {why}"))
 }
@@ -104,7 +109,7 @@ struct Planned {
 }
 
 impl Planned {
-    /// Lets each copy run as many iterations ahead as is said of those that it does.
+    /// Maps each copy's prefetch distance, in iterations, through `to`.
     fn move_copies(&mut self, to: impl Fn(i64) -> i64) {
         let interval = i64::from(self.plan.interval);
         for (node, start) in self.graph.nodes.iter().zip(&mut self.plan.starts) {
@@ -116,7 +121,7 @@ impl Planned {
     }
 }
 
-/// Whether anything directly in a loop's body is copied asynchronously.
+/// Returns whether a loop's body has an asynchronous copy at its top level.
 fn copies(function: &Function, for_op: base::ir::Op) -> bool {
     let block = function.body.block_of(crate::graph::region_of(function, for_op));
     function.body.blocks[block].ops.iter().any(|op| function.body.ops[*op].kind.effects().copied_to().is_some())
@@ -132,20 +137,21 @@ fn plan(
     let inner = body.ops[for_op].kind.regions().into_iter().flat_map(|region| body.walk(region));
     let mut inner_loops = inner.filter(|op| matches!(body.ops[*op].kind.core(), Some(core_dialect::core_ops::Core::For { .. })));
     if inner_loops.any(|inner| copies(function, inner)) {
-        return Err("a loop inside it is".into());
+        return Err("a loop inside it is pipelined".into());
     }
     if !tma_pipelines::filled_alternately(function, body.block_of(crate::graph::region_of(function, for_op))).is_empty() {
-        return Err("its copies fill a staged_buffer in turn".into());
+        return Err("several of its copies fill the same multi-stage buffer".into());
     }
     let graph = Graph::of(module, function, for_op, machine)?;
     if graph.nodes.len() > MAX_OPS {
         return Err(format!("its body has more than {MAX_OPS} ops"));
     }
-    let plan = modulo::schedule(&graph).ok_or("no interval was found at which its iterations can overlap")?;
+    let plan = modulo::schedule(&graph).ok_or("the modulo scheduler found no interval at which its iterations can overlap")?;
     Ok((graph, plan))
 }
 
-/// The schedules of a function's loops with so many stages each, which must have capacity; mmas are left in flight where they can be.
+/// Schedules a function's loops with exactly `stages` stages. Reports an error if they do not fit. MMAs stay in flight where
+/// possible.
 fn exactly(
     function: &Function,
     mut planned: Vec<Planned>,
@@ -162,7 +168,7 @@ fn exactly(
     let schedules = Some(tables(true)).filter(is_good).unwrap_or_else(|| tables(false));
     let needed = bytes(&schedules);
     if let Some(first) = planned.first().filter(|_| needed > memory) {
-        let message = format!("{stages} stages take {needed} bytes of shared memory, and a block has {memory}");
+        let message = format!("{stages} stages need {needed} bytes of shared memory, and a CTA has {memory}");
         return Err(refuse(message).at_loc(&envelope.debug, first.loc));
     }
     for (planned, schedule) in planned.iter().zip(&schedules) {
@@ -171,14 +177,14 @@ fn exactly(
     Ok(schedules)
 }
 
-/// Whether mmas that are left in flight have ended when a copy fills what they read.
+/// Returns whether an MMA in flight has completed when a copy fills a stage that the MMA reads.
 fn leaves_time(function: &Function, schedule: &LoopSchedule) -> bool {
     !schedule.in_flight || schedule.last_stage() >= 2 && wgmma_in_flight::is_possible(function, schedule)
 }
 
-/// The schedules of a function's loops, with copies that run no further ahead than shared memory allows.
+/// Schedules a function's loops with the largest prefetch distances that fit shared memory.
 ///
-/// A mma of warp groups is left in flight where its operands' copies run at least two iterations ahead nevertheless.
+/// A `wgmma` stays in flight only if the copies of its operands still run at least two iterations ahead.
 fn fit(function: &Function, mut planned: Vec<Planned>, target: Target, envelope: &mut Envelope) -> Vec<LoopSchedule> {
     let memory = tileas::budget::shared_memory(target);
     for planned in &mut planned {
@@ -199,7 +205,7 @@ fn fit(function: &Function, mut planned: Vec<Planned>, target: Target, envelope:
         .or_else(|| share_of_two(function, &planned, target).and_then(|share| fit_in(false, share)).filter(runs_ahead))
         .or_else(|| {
             let share = share_of_waiting(function, &planned, target)?;
-            // Where copies that run ahead have no capacity in it, none does.
+            // If no prefetching schedule fits in the share, the loops stay serial.
             fit_in(false, share).or_else(|| (bytes(&[]) <= share).then(Vec::new))
         })
         .or_else(|| {
@@ -218,29 +224,29 @@ fn fit(function: &Function, mut planned: Vec<Planned>, target: Target, envelope:
         .or_else(|| fit_in(true, memory).filter(far_enough))
         .or_else(|| fit_in(false, memory));
     let Some(schedules) = found else {
-        // With every copy in its own iteration nothing is gained.
+        // A copy in its own iteration gains nothing.
         for planned in &planned {
-            let message = "the loop is not pipelined: shared memory holds no second buffer".into();
+            let message = "the loop is not pipelined: shared memory does not fit a second stage".into();
             log(envelope, function, planned.loc, Outcome::Declined, message);
         }
         return Vec::new();
     };
     for planned in planned.iter().filter(|_| schedules.is_empty()) {
-        let message = "the loop is not pipelined: two blocks, for which shared memory has capacity then, hide more".into();
+        let message = "the loop is not pipelined: shared memory then fits two CTAs, which hide more latency".into();
         log(envelope, function, planned.loc, Outcome::Declined, message);
     }
     for (planned, schedule) in planned.iter().zip(&schedules) {
         log(envelope, function, planned.loc, Outcome::Passed, summary(schedule));
         if for_several > 1 {
-            let message = format!("its copies run no further ahead than leaves capacity for {for_several} blocks, which hide more");
+            let message = format!("its prefetch distance is limited so that {for_several} CTAs fit, which hide more latency");
             log(envelope, function, planned.loc, Outcome::Passed, message);
         }
     }
     schedules
 }
 
-/// With mmas into tensor memory, which run by themselves, several blocks hide more than copies that run further ahead, and so they
-/// do without any mma: where the author asks for several, the memory that each of them may take.
+/// Returns the shared memory per CTA for the author's occupancy hint. Applies to functions without MMAs, and to functions with
+/// asynchronous tensor memory MMAs: there, several CTAs hide more latency than a longer prefetch distance.
 fn share(function: &Function, planned: &[Planned], memory: u32) -> Option<u32> {
     let by_themselves = planned.iter().any(|planned| has_mma(function, planned)) || !has_mmas(function);
     Some(alloc::share(memory, function.attrs.program.occupancy.filter(|_| by_themselves)?))
@@ -251,8 +257,8 @@ fn has_mmas(function: &Function) -> bool {
     ops.into_iter().any(|op| matches!(function.body.ops[op].kind, sched::Op::Core(tileas::Op::Mma { .. })))
 }
 
-/// The memory that each of two blocks may take, where there are columns and registers for both: while one begins or ends, the other
-/// one's mmas go on. Blocks that go iteration tiles by themselves begin and end but once.
+/// Returns the shared memory per CTA for two CTAs, if TMEM and registers suffice for both. While one CTA starts or ends, the
+/// other one's MMAs continue. Persistent CTAs start and end only once, so they are excluded.
 fn share_of_two(function: &Function, planned: &[Planned], target: Target) -> Option<u32> {
     let is_first = |planned: &Planned| {
         has_mma(function, planned)
@@ -263,8 +269,8 @@ fn share_of_two(function: &Function, planned: &[Planned], target: Target) -> Opt
     has_capacity.then(|| alloc::share(tileas::budget::shared_memory(target), 2))
 }
 
-/// The memory that each of two blocks may take, where an iteration mostly waits for its own results, so that another block computes
-/// meanwhile, which is worth more than copies that run ahead. Threads have as many registers in either case.
+/// Returns the shared memory per CTA for two CTAs, if an iteration mostly waits for its own results. A second CTA then computes
+/// meanwhile, which is worth more than prefetching. The register limit per thread must be the same either way.
 fn share_of_waiting(function: &Function, planned: &[Planned], target: Target) -> Option<u32> {
     let warps = function.attrs.program.warps;
     let registers = |blocks| tileas::budget::registers(target, warps, blocks);
@@ -276,10 +282,11 @@ fn share_of_waiting(function: &Function, planned: &[Planned], target: Target) ->
     (alone && planned.iter().all(waits)).then(|| alloc::share(tileas::budget::shared_memory(target), 2))
 }
 
-/// For how many blocks there are registers whose warp groups multiply and whose tma_copies another warp_role may ask for: more of them hide more
-/// than copies that run further ahead, or mmas in flight. Measured on an H200, where three are faster than one with all the memory,
-/// and two where threads that multiply copy, too. None where the author or the user says how far copies run ahead, or who makes them, in
-/// loops inside others, whose blocks are often as many as run at a time, and in clusters, whose blocks wait for each other.
+/// Returns for how many CTAs of a `wgmma` function with a producer warp registers suffice, or 0 if more CTAs do not pay. More
+/// CTAs hide more latency than longer prefetch distances or MMAs in flight. Measured on an H200: three CTAs beat one with all
+/// the shared memory, and so do two if the computing threads also copy. Returns 0 if the author or an option sets the depth or
+/// the roles. Nested loops are excluded because their grid often has only as many CTAs as run at a time, and clusters because
+/// their CTAs wait for each other.
 fn ctas_of_groups(function: &Function, planned: &[Planned], target: Target, choice: partition::FeatureChoice) -> u32 {
     let is_free = |planned: &Planned| {
         let block = sched::loop_body(function, planned.number);
@@ -295,7 +302,7 @@ fn ctas_of_groups(function: &Function, planned: &[Planned], target: Target, choi
     if pays { partition::blocks(function, target) } else { 0 }
 }
 
-/// Whether threads fill a staged_buffer of a loop, beside those that tma_copies fill.
+/// Returns whether threads fill a multi-stage buffer of a loop in addition to TMA.
 fn threads_copy(function: &Function, planned: &[Planned]) -> bool {
     planned.iter().filter_map(|planned| sched::loop_body(function, planned.number)).any(|block| {
         let mut ops = function.body.blocks[block].ops.iter().map(|op| &function.body.ops[*op].kind);
@@ -303,12 +310,12 @@ fn threads_copy(function: &Function, planned: &[Planned]) -> bool {
     })
 }
 
-/// Whether mmas into tensor memory read what a loop copies.
+/// Returns whether tensor memory MMAs read the buffers that a loop's copies fill.
 fn has_mma(function: &Function, planned: &Planned) -> bool {
     sched::loop_body(function, planned.number).is_some_and(|block| !tmem_pipelines::operands_in(function, block).is_empty())
 }
 
-/// Whether all copies of a loop are made before the iteration that needs them.
+/// Returns whether all copies of a loop are issued before the iteration that needs them.
 fn runs_ahead(function: &Function, schedule: &LoopSchedule) -> bool {
     let Some(block) = sched::loop_body(function, schedule.index) else { return false };
     let ops = &function.body.blocks[block].ops;
@@ -331,20 +338,21 @@ fn fit_in(
         if fits(&schedules) {
             return Some(schedules);
         }
-        if !cut_back(function, &mut planned) {
+        if !shorten_prefetch(function, &mut planned) {
             return None;
         }
     }
 }
 
-/// Iterations between a copy and its use.
+/// The prefetch distance: iterations between a copy and its use.
 fn ahead(start: i64, interval: i64) -> i64 {
     -start.div_euclid(interval)
 }
 
-/// Lets the copies that mmas in tensor memory read run equally far ahead: they then have one pipeline, and one thread half the steps.
+/// Gives all copies that tensor memory MMAs read the same prefetch distance. They then share one pipeline, which halves the
+/// steps of the issuing thread.
 fn level(function: &Function, planned: &mut Planned) {
-    let (copies, interval) = (together(function, planned), i64::from(planned.plan.interval));
+    let (copies, interval) = (mma_operand_copies(function, planned), i64::from(planned.plan.interval));
     let starts = &mut planned.plan.starts;
     let Some(least) = copies.iter().map(|n| ahead(starts[*n], interval)).min().filter(|least| *least > 0) else { return };
     for n in copies {
@@ -352,8 +360,8 @@ fn level(function: &Function, planned: &mut Planned) {
     }
 }
 
-/// The copies of a loop that mmas in tensor memory read.
-fn together(function: &Function, Planned { number, graph, .. }: &Planned) -> Vec<usize> {
+/// The copies of a loop that tensor memory MMAs read.
+fn mma_operand_copies(function: &Function, Planned { number, graph, .. }: &Planned) -> Vec<usize> {
     let Some(block) = sched::loop_body(function, *number) else { return Vec::new() };
     let operands = tmem_pipelines::operands_in(function, block);
     let fills =
@@ -361,9 +369,9 @@ fn together(function: &Function, Planned { number, graph, .. }: &Planned) -> Vec
     (0..graph.nodes.len()).filter(|n| graph.nodes[*n].ahead && fills(graph.nodes[*n].op)).collect()
 }
 
-/// Lets the copy whose staged_buffer is largest run one iteration less ahead, and with it those that have one pipeline with it, as long as any does;
-/// false when none runs ahead, or one has no place left.
-fn cut_back(function: &Function, planned: &mut [Planned]) -> bool {
+/// Shortens the prefetch distance of the copy with the largest multi-stage buffer by one iteration. Copies of the same pipeline
+/// follow while all of them run ahead. Returns false if no copy runs ahead, or if a copy no longer fits its own iteration.
+fn shorten_prefetch(function: &Function, planned: &mut [Planned]) -> bool {
     let mut largest: Option<(u32, usize, usize)> = None;
     for (i, Planned { graph, plan, .. }) in planned.iter().enumerate() {
         for (n, node) in graph.nodes.iter().enumerate().filter(|(_, node)| node.ahead) {
@@ -377,7 +385,7 @@ fn cut_back(function: &Function, planned: &mut [Planned]) -> bool {
         }
     }
     let Some((_, i, n)) = largest else { return false };
-    let (level, interval) = (together(function, &planned[i]), i64::from(planned[i].plan.interval));
+    let (level, interval) = (mma_operand_copies(function, &planned[i]), i64::from(planned[i].plan.interval));
     let Planned { graph, plan, .. } = &mut planned[i];
     if level.contains(&n) && level.iter().all(|n| ahead(plan.starts[*n], interval) > 1) {
         level.into_iter().for_each(|n| plan.starts[n] += interval);
@@ -387,7 +395,7 @@ fn cut_back(function: &Function, planned: &mut [Planned]) -> bool {
     if plan.starts[n] < 0 {
         return true;
     }
-    // In its own iteration it must still come before its readers, where its resources are free.
+    // A copy in its own iteration must still precede its readers, at a cycle at which its resources are free.
     let latest = graph.edges.iter().filter(|edge| edge.from == n && edge.distance == 0).map(|edge| plan.starts[edge.to]).min();
     let mut rows = ReservationTable::new(plan.interval);
     for (other, node) in graph.nodes.iter().enumerate().filter(|(other, _)| *other != n) {

@@ -1,10 +1,14 @@
-//! Places barriers: between two accesses of different threads to the same shared memory, of which one is a write, and between
-//! such accesses to global memory that a token orders ([`crate::token_barriers`]).
+//! Purpose: place CTA barriers between conflicting accesses of different threads: to shared memory, and to global memory if a
+//! token orders them ([`crate::token_barriers`]).
+//! Requires: placements, materialized loops with their [`Marks`], and pipeline steps.
+//! Establishes: on every path a barrier separates two conflicting accesses, and a wait precedes it for copies that no pipelined
+//! loop waits for.
+//! Preserves: the order of all existing ops.
+//! See also: Triton's `Membar` analysis.
 //!
-//! Requires: placements. Establishes: on every path, a barrier stands between such accesses, and before it a wait for the copies
-//! that no pipelined loop waits for itself. Every op is taken to be executed by all threads of the block; a barrier is put as
-//! late as possible, directly before the second access. A mma in flight reads until each warp has waited for it. Accesses to
-//! different stages of a staged_buffer do not meet: which iteration an op of a pipelined loop works for is known from [`Marks`].
+//! Every op counts as executed by all threads of the CTA. A barrier goes as late as possible, directly before the second
+//! access. An MMA in flight reads until each warp has waited for it. Accesses to different stages of a multi-stage buffer do
+//! not conflict: [`Marks`] gives the iteration for which an op of a pipelined loop works.
 
 use crate::buffer_accesses::{Touch, touches};
 use crate::materialize::{LoopPart, Marks};
@@ -29,15 +33,15 @@ pub(crate) fn run(function: &mut Function, marks: &Marks, layouts: &Arena<Layout
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct BarrierAccess {
     touch: Touch,
-    /// Of an op of a pipelined loop: the iteration it works for, counted from the current one.
+    /// For an op of a pipelined loop: the iteration for which it works, relative to the current one.
     iteration: Option<i32>,
-    /// Of a buffer of a pipeline: a stage was acquired since, so what is written next is in another stage, or where this was drained. Of
-    /// what lies in the same place in other buffers that says nothing.
+    /// For a pipeline's buffer: a stage was acquired since this access. The next write therefore goes to another stage, or to
+    /// this stage after it was drained. Implies nothing about other buffers in the same memory.
     released: bool,
 }
 
 impl BarrierAccess {
-    /// The access as the next iteration sees it.
+    /// The access as seen from the next iteration.
     fn before(self) -> BarrierAccess {
         BarrierAccess { iteration: self.iteration.map(|iteration| iteration - 1), ..self }
     }
@@ -54,11 +58,11 @@ impl BarrierPass<'_> {
     fn accesses(&self, op: OpId) -> Vec<BarrierAccess> {
         let (kind, iteration) = (&self.function.body.ops[op].kind, self.marks.iterations.get(&op).copied());
         if tma_pipelines::filled(kind).is_some() {
-            // The steps of its pipeline order it: all threads wait for it before they go on.
+            // The pipeline orders it: all threads wait for the pipeline before they continue.
             return Vec::new();
         }
-        // What mmas in tensor memory touch, and what threads do there, pipelines order; but for operands in the place of accumulators that
-        // other warps reach, too.
+        // Pipelines order the accesses of tensor memory MMAs and of threads to the same buffers. The exception is an operand
+        // that overlaps an accumulator which other warps access too.
         if tmem_pipelines::is_mma(kind) {
             return Vec::new();
         }
@@ -67,8 +71,8 @@ impl BarrierPass<'_> {
         ordered.map(|touch| BarrierAccess { touch, iteration, released: false }).collect()
     }
 
-    /// The accesses before which a barrier would stand in front of an op. What a loop does before the first barrier of a iteration it
-    /// does in every iteration, so one barrier in front of it is for all of them.
+    /// The accesses that need a barrier in front of this op. A loop repeats its accesses before its first barrier in every
+    /// iteration, so they count for the loop itself: one barrier in front of the loop covers all iterations.
     fn met(&self, op: OpId) -> Vec<BarrierAccess> {
         let body = &self.function.body;
         let is_staged = |access: &BarrierAccess| self.function.attrs.placements[access.touch.buffer()].depth > 1;
@@ -83,14 +87,16 @@ impl BarrierPass<'_> {
         met
     }
 
-    /// What other warps may do until the next barrier, because of an op: its accesses, and the reads of mmas it has waited for.
+    /// The accesses that other warps may still perform until the next barrier: those of the op, and the reads of MMAs for which
+    /// it waited.
     fn left_by(&self, op: OpId) -> Vec<BarrierAccess> {
         let iteration = self.marks.iterations.get(&op).copied();
         let freed = self.marks.freed.get(&op).into_iter().flatten().map(|buffer| Touch::Read(*buffer));
         self.accesses(op).into_iter().chain(freed.map(|touch| BarrierAccess { touch, iteration, released: false })).collect()
     }
 
-    /// Places the barriers of a region that starts with `pending` accesses since the last barrier; returns those at its end.
+    /// Places the barriers of a region that starts with `pending` accesses since the last barrier. Returns the accesses pending
+    /// at its end.
     fn region(&mut self, region: Region, mut pending: Vec<BarrierAccess>) -> Vec<BarrierAccess> {
         let block = self.function.body.block_of(region);
         let ops = std::mem::take(&mut self.function.body.blocks[block].ops);
@@ -141,12 +147,13 @@ impl BarrierPass<'_> {
         let part = self.marks.loops.get(&op).copied();
         let mut start = pending.clone();
         if is_loop {
-            // A iteration starts with what the iteration before left; without its barriers that is all its accesses.
+            // An iteration starts with the accesses that the previous iteration left; without barriers those are all its
+            // accesses.
             let all: Vec<OpId> = regions.iter().flat_map(|region| body.walk(*region)).collect();
             start.extend(all.into_iter().flat_map(|op| self.left_by(op)).map(BarrierAccess::before));
         }
         let mut end = if is_loop { pending } else { Vec::new() };
-        // A barrier inside may not have been met when the op ends: what is known before it holds after it.
+        // Control may skip a barrier inside the op, so only the ordering known before the op holds after it.
         let outside = self.ordering.clone();
         self.ordering.enter(self.function, op);
         let entered = self.ordering.clone();
@@ -168,7 +175,7 @@ impl BarrierPass<'_> {
         self.function.attrs.program.buffers[touch.buffer()].space
     }
 
-    /// Whether threads fill a buffer stage by stage.
+    /// Returns whether threads fill a buffer through a pipeline.
     fn has_pipeline(&self, buffer: Buffer) -> bool {
         self.function.attrs.pipeline_of(buffer).is_some_and(|(_, info)| info.fill == Fill::Threads)
     }
@@ -176,7 +183,7 @@ impl BarrierPass<'_> {
     fn conflict(&self, a: BarrierAccess, b: BarrierAccess) -> bool {
         let attrs = &self.function.attrs;
         match [a, b].map(|access| self.space(access.touch)) {
-            // The steps of its pipeline order what fills it and what drains it, but not what fills the same stage twice.
+            // The pipeline orders its fills and drains, but not two fills of one stage.
             [Space::Shared, Space::Shared] if a.touch.buffer() == b.touch.buffer() && self.has_pipeline(a.touch.buffer()) => {
                 let fills = |access: BarrierAccess| !matches!(access.touch, Touch::Read(_));
                 return fills(a) && fills(b) && !a.released;

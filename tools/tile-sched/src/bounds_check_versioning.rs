@@ -1,8 +1,9 @@
-//! Marks the accesses to tiles of views that are written twice: with a check of each piece, and without any for a tile that lies
+//! Purpose: mark the view accesses that are emitted twice: with a bounds check per vector, and without checks for tiles fully
 //! inside.
-//!
-//! Requires: everything else about the function decided. Establishes: which accesses have two ways; those of which that spares the
-//! checks of more than a few pieces.
+//! Requires: all other decisions about the function.
+//! Establishes: `versioned` on every eligible access for which the unchecked version saves more than a few checks.
+//! Preserves: the op order and every other attribute.
+//! See also: LLVM's loop versioning (`LoopVersioning`), here applied to single accesses.
 
 use base::Arena;
 use base::ir::{Op as OpId, OpNode};
@@ -12,11 +13,11 @@ use std::collections::BTreeSet;
 use tileas::layout::{Layout, LayoutId};
 use tileas::{Buffer, CopyAtom};
 
-/// From how many checked pieces on it pays to have an access a second time.
+/// Number of checked vectors from which a second version pays.
 const VERSIONING_LIMIT: usize = 4;
-/// The same of copies to shared memory, whose checks are no branches.
+/// The same limit for copies to shared memory, which use predicates instead of branches.
 const COPY_VERSIONING_LIMIT: usize = 8;
-/// And of copies among mmas, that are made while those are: a branch parts them.
+/// The same limit for copies that overlap MMAs: a branch would separate the copies from the MMAs.
 const MIN_MMAS_TO_SPLIT: usize = 16;
 
 pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>) {

@@ -1,4 +1,4 @@
-//! Accesses to shared memory as the passes compare them.
+//! Shared-memory accesses in the form in which the passes compare them.
 
 use sched::Op;
 use tileas::Buffer;
@@ -8,7 +8,7 @@ use tileas::effects::{AccessKind, BufferAccess, Proxy};
 pub(crate) enum Touch {
     Read(Buffer),
     Write(Buffer),
-    /// A write that is only done when it was waited for.
+    /// An asynchronous write, which completes only when a thread waits for it.
     Copy(Buffer),
 }
 

@@ -1,6 +1,8 @@
-//! Whether a schedule, ours or a person's, can be carried out: its stages, the dependences of its loop, and the machine's resources.
-//! It shares the dependence graph with the scheduler, and nothing else. That its table is whole, and that placements, waits and
-//! barriers are right, every reader of `.sched` asks for (`sched::hazard_checker`).
+//! Checks that a schedule, generated or edited by hand, can be carried out: its stages, its loop's dependences and the
+//! machine's resources.
+//!
+//! The check shares only the dependence graph with the scheduler. `sched::hazard_checker` verifies the table's completeness,
+//! the placements, the waits and the barriers whenever a `.sched` file is read.
 
 use crate::graph::{Graph, loops};
 use crate::resource_model::Machine;
@@ -9,21 +11,21 @@ use base::diag::{Diagnostic, Place, Result};
 use base::ir::Operation;
 use sched::{Function, LoopSchedule, Module, Phase, ScheduleEntry};
 
-/// Every schedule: only copies run ahead, dependences are kept, and no resource is needed twice at a time.
+/// Checks every schedule: only copies run ahead, dependences hold, and no two ops occupy one resource at the same time.
 pub(crate) fn schedules(file: &File<Module>) -> Result<()> {
     let machine = Machine::of(file.envelope.target()?);
     let placed = Phase::of(&file.envelope).is_some_and(|phase| phase >= Phase::Alloc);
     for schedule in &file.payload.schedules {
         let function = keeps(&file.payload, schedule, &machine)?;
         if placed && schedule.in_flight && !crate::wgmma_in_flight::is_possible(function, schedule) {
-            let message = "a mma stays in flight while a copy of the same iteration fills what it reads";
+            let message = "an MMA stays in flight while a copy of the same iteration fills its operands";
             return Err(refuse(schedule, message.into()));
         }
     }
     Ok(())
 }
 
-/// A schedule that keeps all dependences and meets no resource twice; the function that it is of.
+/// Checks one schedule's dependences and resources. Returns its function.
 pub(crate) fn keeps<'m>(module: &'m Module, schedule: &LoopSchedule, machine: &Machine) -> Result<&'m Function> {
     let function = module.functions.iter().find(|function| function.name == schedule.function);
     let function = function.ok_or_else(|| refuse(schedule, "there is no such function".into()))?;
@@ -79,13 +81,14 @@ impl Check<'_> {
             if self.start(edge.to) < earliest {
                 let (from, to) = (self.name(edge.from), self.name(edge.to));
                 let late = earliest - self.start(edge.to);
-                return self.refuse(format!("{to} starts {late} cycles before what it needs of {from} is there"));
+                return self.refuse(format!("{to} starts {late} cycles before the result of {from} that it needs is ready"));
             }
         }
         Ok(())
     }
 
-    /// Counted afresh: what each op occupies, cycle by cycle modulo the interval, as intervals that are sorted and compared.
+    /// Recomputes resource use independently of the scheduler: it sorts the intervals that ops occupy modulo the interval and
+    /// compares neighbours.
     fn resources(&self) -> Result<()> {
         let interval = i64::from(self.schedule.interval);
         for resource in crate::resource_model::Resource::ALL {
@@ -96,7 +99,7 @@ impl Check<'_> {
                 if cycles > interval {
                     return self.refuse(format!("{} needs {} for {cycles} of {interval} cycles", self.name(i), resource.name()));
                 }
-                // What reaches past the end of the interval goes on at its start.
+                // An occupation that reaches past the end of the interval wraps around to its start.
                 pieces.push((from, (from + cycles).min(interval), i));
                 pieces.extend((from + cycles > interval).then(|| (0, from + cycles - interval, i)));
             }

@@ -1,7 +1,7 @@
-//! The dependence graph of one loop: which op must wait for which, how long, and over how many iterations.
+//! Builds the dependence graph of one loop: which op waits for which, for how many cycles, and across how many iterations.
 //!
-//! Ops that compute are issued in program order, one iteration after the other, because a warp is; so only copies that need
-//! nothing but the loop's counter, and what is looked up by it, can run ahead of their iteration.
+//! A warp issues in order, so ops that compute stay in program order, one iteration after the other. Only copies whose
+//! addresses depend on nothing but the loop counter, and on lookups by it, can run ahead of their iteration.
 
 use crate::buffer_accesses::{Touch, touches};
 use crate::partition::share_pipelines;
@@ -22,7 +22,7 @@ use tileas::{Buffer, Type};
 pub(crate) struct Node {
     pub(crate) op: OpId,
     pub(crate) cost: Cost,
-    /// A copy that can run ahead.
+    /// Whether it is a copy that can run ahead.
     pub(crate) ahead: bool,
 }
 
@@ -30,10 +30,10 @@ pub(crate) struct Node {
 pub(crate) struct Edge {
     pub(crate) from: usize,
     pub(crate) to: usize,
-    /// Cycles that `to` should start after `from`, and those that it must.
+    /// Cycles by which `to` should follow `from`, and the cycles by which it must.
     pub(crate) latency: u32,
     pub(crate) least: u32,
-    /// Iterations between them.
+    /// Iterations from `from` to `to`.
     pub(crate) distance: u32,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Edge {
 #[derive(Clone)]
 pub(crate) struct Graph {
     pub(crate) nodes: Vec<Node>,
-    /// By the node they start from.
+    /// Sorted by source node.
     pub(crate) edges: Vec<Edge>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn region_of(function: &Function, op: OpId) -> Region {
     }
 }
 
-/// What an op and all ops in its regions do to buffers.
+/// The buffer accesses of an op and of all ops in its regions.
 pub(crate) fn all_touches(function: &Function, op: OpId) -> Vec<Touch> {
     let body = &function.body;
     let kind = &body.ops[op].kind;
@@ -67,14 +67,14 @@ pub(crate) fn all_touches(function: &Function, op: OpId) -> Vec<Touch> {
 }
 
 impl Graph {
-    /// The graph, or why the loop runs as it stands.
+    /// Builds the graph, or returns the reason the loop stays serial.
     pub(crate) fn of(module: &Module, function: &Function, for_op: OpId, machine: &Machine) -> Result<Graph, String> {
         let body = &function.body;
         let region = region_of(function, for_op);
         let block = body.block_of(region);
         leaves_at_its_end(function, block)?;
         if is_clc_loop(body, body.ops[for_op].kind.core(), Op::core) {
-            return Err("which tile block comes next is known when this one is done".into());
+            return Err("cluster launch control decides the next tile block only at the end of this one".into());
         }
         let ops = &body.blocks[block].ops[..body.blocks[block].ops.len() - 1];
         let mut reasons = Vec::new();
@@ -84,13 +84,13 @@ impl Graph {
         };
         let slices: Vec<Option<Vec<OpId>>> = ops.iter().map(|op| slice(*op)).collect();
         let alone = only_for_addresses(function, block, &slices);
-        // The copies of an iteration are on their proxy together, and each waits for all.
+        // The copies of an iteration are in flight together, and each waits for the bytes of all of them.
         let buffers = ops.iter().filter_map(|op| body.ops[*op].kind.effects().copied_to());
         let bytes = buffers.map(|buffer| function.attrs.program.buffers[buffer].bytes()).fold(0, u32::saturating_add);
         let node = |(op, slice): (OpId, Option<Vec<OpId>>)| {
             let mut cost = if alone.contains(&op) { Cost::default() } else { machine.cost(module, function, op) };
             if let Some(slice) = &slice {
-                // What they are looked up by comes from memory too, before.
+                // A lookup that the address depends on adds its own memory latency.
                 let looked_up = slice.iter().any(|op| is_lookup(function, *op));
                 cost.first = machine.copy_latency(bytes) + if looked_up { machine.copy_latency(0) } else { 0 };
             }
@@ -98,14 +98,14 @@ impl Graph {
         };
         let nodes: Vec<Node> = ops.iter().copied().zip(slices).map(node).collect();
         if !nodes.iter().any(|node| node.ahead) {
-            let reason = reasons.into_iter().next().unwrap_or_else(|| "nothing in it is copied asynchronously".into());
+            let reason = reasons.into_iter().next().unwrap_or_else(|| "it contains no asynchronous copy".into());
             return Err(reason);
         }
         let mut graph = Graph { nodes, edges: Vec::new() };
         graph.values(function, block);
         graph.buffers(function);
         graph.issue_order();
-        // One walk from the last edge to the first then carries a length over any proxy within an iteration.
+        // With sorted edges one backward walk propagates a length over every path within an iteration.
         graph.edges.sort_by_key(|edge| (edge.from, edge.to));
         Ok(graph)
     }
@@ -114,7 +114,7 @@ impl Graph {
         self.edges.push(Edge { from, to, latency, least: latency, distance });
     }
 
-    /// Uses of values: those of this iteration, and those that an iteration leaves to the next.
+    /// Adds the edges of values: uses in the same iteration, and loop-carried uses in the next.
     fn values(&mut self, function: &Function, block: Block) {
         let body = &function.body;
         let made: BTreeMap<Value, usize> = self
@@ -149,14 +149,14 @@ impl Graph {
         };
         let cost = &self.nodes[from].cost;
         match (mma(from), mma(to)) {
-            // Accumulator go iteration piece by piece.
+            // Accumulators pass from MMA to MMA fragment by fragment.
             (true, true) => cost.uses.values().copied().max().unwrap_or(0),
             (true, false) => cost.all,
             _ => cost.first,
         }
     }
 
-    /// Copies come before what reads them. Other uses of buffers are kept in order by the order of issue.
+    /// Adds the edges from copies to their readers. Issue order keeps all other buffer accesses in order.
     fn buffers(&mut self, function: &Function) {
         let touched: Vec<Vec<Touch>> = self.nodes.iter().map(|node| all_touches(function, node.op)).collect();
         for from in (0..self.nodes.len()).filter(|from| self.nodes[*from].ahead).collect::<Vec<_>>() {
@@ -169,7 +169,8 @@ impl Graph {
         }
     }
 
-    /// What computes is issued in order; arithmetic keeps the warps busy while it is.
+    /// Adds the edges between consecutive computing ops: they issue in order, and arithmetic occupies the warps while it
+    /// issues.
     fn issue_order(&mut self) {
         let computes: Vec<usize> = (0..self.nodes.len()).filter(|i| !self.nodes[*i].ahead).collect();
         let issue = |node: &Node| {
@@ -187,7 +188,7 @@ impl Graph {
     }
 }
 
-/// The ops of a loop's body that are for nothing but the addresses of copies that run ahead: each copy has its own of them.
+/// The ops of a loop's body that only the addresses of prefetched copies need. Each prefetched copy recomputes them.
 fn only_for_addresses(function: &Function, block: Block, slices: &[Option<Vec<OpId>>]) -> BTreeSet<OpId> {
     let body = &function.body;
     let addresses: BTreeSet<OpId> = slices.iter().flatten().flatten().copied().collect();
@@ -210,7 +211,7 @@ fn deep_operands(function: &Function, op: OpId) -> Vec<Value> {
     std::iter::once(op).chain(inner).flat_map(|op| body.ops[op].kind.operands()).collect()
 }
 
-/// Nothing leaves the loop or an iteration early.
+/// Checks that no op leaves the loop or an iteration early.
 pub(crate) fn leaves_at_its_end(function: &Function, block: Block) -> Result<(), String> {
     let body = &function.body;
     let end = body.terminator(block);
@@ -218,8 +219,8 @@ pub(crate) fn leaves_at_its_end(function: &Function, block: Block) -> Result<(),
     while let Some((block, in_loop)) = stack.pop() {
         for &op in &body.blocks[block].ops {
             match body.ops[op].kind.core() {
-                Some(Core::Return {}) => return Err("it returns from inside".into()),
-                Some(Core::Continue { .. }) if !in_loop && Some(op) != end => return Err("an iteration ends early".into()),
+                Some(Core::Return {}) => return Err("it contains a return".into()),
+                Some(Core::Continue { .. }) if !in_loop && Some(op) != end => return Err("an iteration may end early".into()),
                 Some(Core::For { body: region, .. } | Core::Loop { body: region, .. }) => {
                     stack.push((body.block_of(*region), true))
                 }
@@ -233,21 +234,21 @@ pub(crate) fn leaves_at_its_end(function: &Function, block: Block) -> Result<(),
     Ok(())
 }
 
-/// The ops of the loop's body that a copy's address needs, in order; or why the copy cannot run ahead.
+/// Returns the ops of the loop's body that a copy's address needs, in order, or the reason the copy cannot run ahead.
 pub(crate) fn address_slice(function: &Function, for_op: OpId, copy: OpId) -> Result<Vec<OpId>, String> {
     let body = &function.body;
     let block = body.block_of(region_of(function, for_op));
-    let buffer = body.ops[copy].kind.effects().copied_to().expect("only copies have a buffer that they fill");
+    let buffer = body.ops[copy].kind.effects().copied_to().expect("the op is a copy");
     alone_in_its_buffer(function, block, copy, buffer)?;
     slice_ahead(function, block, copy)
 }
 
-/// The ops of a loop's body that the address of an access needs which reads global memory, in order; or why it cannot be made in an
-/// iteration before its own.
+/// Returns the ops of a loop's body that the address of a global memory read needs, in order. Otherwise returns the reason the
+/// read cannot run in an earlier iteration.
 pub(crate) fn slice_ahead(function: &Function, block: Block, access: OpId) -> Result<Vec<OpId>, String> {
     let body = &function.body;
     let kind = &body.ops[access].kind;
-    let Some(GlobalAccess { token, .. }) = kind.effects().global else { unreachable!("only what reads memory runs ahead") };
+    let Some(GlobalAccess { token, .. }) = kind.effects().global else { unreachable!("only global-memory reads run ahead") };
     let address = kind.operands().into_iter().filter(|value| Some(*value) != token).collect::<Vec<Value>>();
     let position: BTreeMap<OpId, usize> = body.blocks[block].ops.iter().enumerate().map(|(i, op)| (*op, i)).collect();
     let mut slice = BTreeSet::new();
@@ -255,7 +256,7 @@ pub(crate) fn slice_ahead(function: &Function, block: Block, access: OpId) -> Re
     while let Some(value) = work.pop() {
         let Some(op) = body.defining_op(value) else {
             if body.blocks[block].args.iter().skip(1).any(|arg| *arg == value) {
-                return Err("a copy's address comes from the iteration before".into());
+                return Err("a copy's address comes from the previous iteration".into());
             }
             continue;
         };
@@ -263,10 +264,10 @@ pub(crate) fn slice_ahead(function: &Function, block: Block, access: OpId) -> Re
             let kind = &body.ops[op].kind;
             let lookup = is_lookup(function, op);
             if !kind.is_pure() && !lookup {
-                return Err(format!("a copy's address is made by '{}'", kind.mnemonic()));
+                return Err(format!("'{}' computes a copy's address", kind.mnemonic()));
             }
             if slice.insert(at) {
-                // What a lookup is ordered after is nothing that it must wait for.
+                // A lookup does not have to wait for the accesses that its token orders it after.
                 let counts = |value: &Value| !lookup || *body.ty(*value) != Type::Token;
                 work.extend(kind.operands().into_iter().filter(counts));
             }
@@ -280,8 +281,8 @@ pub(crate) fn slice_ahead(function: &Function, block: Block, access: OpId) -> Re
     Ok(slice.into_iter().map(|at| body.blocks[block].ops[at]).collect())
 }
 
-/// The buffer is written by this copy only, and read only after it in the same iteration; but for copies by tma_copies, or loops, that fill
-/// it in turn.
+/// Checks that only this copy writes the buffer, and that reads follow it in the same iteration. Other TMA copies, or other
+/// loops, may fill the buffer in alternation.
 fn alone_in_its_buffer(function: &Function, block: Block, copy: OpId, buffer: Buffer) -> Result<(), String> {
     let body = &function.body;
     let by_tma = |op: OpId| tma_pipelines::filled(&body.ops[op].kind) == Some(buffer);
@@ -293,7 +294,7 @@ fn alone_in_its_buffer(function: &Function, block: Block, copy: OpId, buffer: Bu
             inside += 1;
             copied |= fills(op);
             if !fills(op) && (!copied || touch != Touch::Read(buffer)) {
-                return Err(format!("{buffer} is used for something else"));
+                return Err(format!("another op of the loop uses {buffer}"));
             }
         }
     }
@@ -308,7 +309,7 @@ fn alone_in_its_buffer(function: &Function, block: Block, copy: OpId, buffer: Bu
     Ok(())
 }
 
-/// No store or atomic of the loop comes before an access with this token.
+/// Checks that no store or atomic of the loop precedes an access with this token.
 fn only_after_loads(function: &Function, block: Block, token: Value) -> Result<(), String> {
     let body = &function.body;
     let terminator = body.terminator(block).expect("a loop's body ends in continue");
@@ -339,7 +340,7 @@ fn only_after_loads(function: &Function, block: Block, token: Value) -> Result<(
     Ok(())
 }
 
-/// Nothing in the same iteration but loads is ordered after a copy with this token.
+/// Checks that a copy's token orders only loads after it in the same iteration.
 fn only_before_loads(function: &Function, block: Block, token: Value) -> Result<(), String> {
     let body = &function.body;
     let mut after = BTreeSet::from([token]);

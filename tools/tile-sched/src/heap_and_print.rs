@@ -1,8 +1,9 @@
-//! Writes what stands around ops that call into the system: where memory of the heap is given back, and how the tiles of a print get to
-//! where they are printed from.
-//!
-//! Requires: barriers. Establishes: memory is given back behind a barrier, right before the op that leaves its region; a print of tiles
-//! follows on the lock, a barrier, the tiles put in place, and a barrier.
+//! Purpose: free device-heap memory where its region ends, and stage the tiles of a print in the print buffer.
+//! Requires: barriers.
+//! Establishes: a barrier and a `free` directly before each op that leaves an allocation's region; a lock, a barrier, the
+//! staged tiles and a second barrier before each print of tiles.
+//! Preserves: the order of all existing ops.
+//! See also: CUDA device-side `malloc`, `free` and `printf`.
 
 use base::Loc;
 use base::ir::Op as OpId;

@@ -1,11 +1,11 @@
-//! The steps of the pipelines that copies by tma_copies fill which a function makes once, before its loops.
+//! Purpose: write the pipeline steps of TMA copies that a function issues once, before its loops.
+//! Requires: final loops, accumulator pipeline steps, and placements in which no earlier use has the memory of these buffers.
+//! Establishes: for each such copy a one-stage pipeline (see [`single_role_pipelines`]), so that its data needs no barrier.
+//! Preserves: the order of all existing ops.
+//! See also: FlashAttention-3, which loads Q once through a pipeline of its own.
 //!
-//! Such a copy fills the one stage of its pipeline where it stands. Who reads it waits for that before the first op of the function in which it
-//! is read, and leaves it behind the last: mmas before they say that their accumulators are complete, so that nothing is told any more
-//! when a block is at its end.
-//!
-//! Requires: loops as they will be, steps of the pipelines of accumulators, and placements in which nothing has the memory of these buffers before.
-//! Establishes: the steps of their single_role_pipelines, so that what they bring needs no barrier.
+//! Consumers wait before the first reader and release after the last. MMAs release before they commit their accumulator, so no
+//! arrival is pending when the CTA exits.
 
 use crate::buffer_accesses::touches;
 use crate::materialize::forget_order;
@@ -22,7 +22,7 @@ pub(crate) fn run(function: &mut Function) {
     let ops = &function.body.blocks[function.entry()].ops;
     let copies: Vec<(OpId, Buffer)> =
         ops.iter().filter_map(|op| Some((*op, tma_pipelines::filled(&function.body.ops[*op].kind)?))).collect();
-    // The steps of the loops' copies stand there, too, and have their pipelines.
+    // Loop prologues put their copies here too, but those copies already have pipelines.
     let copies = copies.into_iter().filter(|(_, buffer)| function.attrs.pipeline_of(*buffer).is_none());
     copies.collect::<Vec<_>>().into_iter().for_each(|(copy, buffer)| steps(function, copy, buffer));
 }
@@ -39,14 +39,14 @@ fn steps(function: &mut Function, copy: OpId, buffer: Buffer) {
     let (Some(&first), Some(&last)) = (readers.first(), readers.last()) else { return };
     let begin = ops.iter().position(|op| *op == copy).expect("the copy is in the function's block");
     if begin > first || ops[begin..=last].iter().flat_map(|op| with_inner(*op)).any(|op| overtakes(&body.ops[op].kind)) {
-        // The hazard_checker says that nobody waits for it.
+        // This pass leaves the copy alone, and the hazard checker reports that no op waits for it.
         return;
     }
     let by_mma = readers
         .iter()
         .flat_map(|at| with_inner(ops[*at]))
         .any(|op| tmem_pipelines::operands(&body.ops[op].kind).contains(&Some(buffer)));
-    // Mma in flight have read it when they were waited for.
+    // An MMA in flight has read its operands only once a thread has waited for it.
     let waits = ops[last + 1..].iter().take_while(|op| matches!(body.ops[**op].kind, Op::GroupWait { .. })).count();
     let (first, last) = (ops[first], ops[last + waits]);
 
@@ -63,7 +63,7 @@ fn steps(function: &mut Function, copy: OpId, buffer: Buffer) {
     put(false, copy, Op::PipelineCommit { pipeline, stage: None });
     put(true, first, Op::PipelineWait { pipeline, stage: None, phase });
     put(false, last, Op::PipelineRelease { pipeline, stage: None });
-    // What comes after its token comes after nothing: nothing is written before it was waited for.
+    // Ops ordered after the copy's token get a new token: no op writes global memory before the pipeline wait.
     let token = function.body.ops[copy].results[0];
     let zero_init = function.body.new_op(Op::Core(tileas::Op::Core(Core::MakeToken {})), [Type::Token], loc);
     let made = function.body.result(zero_init);
@@ -72,7 +72,7 @@ fn steps(function: &mut Function, copy: OpId, buffer: Buffer) {
     function.body.blocks[entry].ops.splice(0..0, [constant, zero_init]);
 }
 
-/// Whether an op would be wrong before a copy that program order has before it has come.
+/// Returns whether an op must not run before an earlier copy has completed.
 fn overtakes(op: &Op) -> bool {
     let writes = op.effects().global.is_some_and(|access| access.access_kind.writes());
     writes || matches!(op.core(), Some(Core::Return {}))
@@ -84,7 +84,7 @@ fn number(function: &mut Function, loc: Loc) -> (Value, OpId) {
     (function.body.result(made), made)
 }
 
-/// Puts an op right before or behind another one of the function's block.
+/// Inserts an op directly before or after another op of the function's entry block.
 fn place(function: &mut Function, before: bool, op: OpId, new: OpId) {
     let entry = function.entry();
     let ops = &mut function.body.blocks[entry].ops;

@@ -1,19 +1,20 @@
-//! How far ahead of its iterations the author of a loop wants what it loads.
+//! Interprets the latency hints that the author of a kernel puts on loads.
 //!
-//! A hint of 1 or 2 says that memory clc_responses soon, and leaves capacity for other blocks; higher ones ask for what is done without any.
+//! A hint of 1 or 2 means that memory answers quickly, so a shallow pipeline suffices and leaves capacity for other CTAs. A
+//! higher hint requests the depth that the scheduler chooses without a hint.
 
 use crate::tmem_pipelines;
 use base::Block;
 use base::ir::Op as OpId;
 use sched::{Function, Op};
 
-/// The highest hint that says so.
+/// The highest hint that requests a shallow pipeline.
 const SOON: u32 = 2;
-/// Slots that let a copy run ahead at all, and one more where a mma in tensor memory may still read the one before.
+/// Stages that let a copy run ahead at all. A tensor memory MMA that may still read the previous stage adds one.
 const FEWEST: u32 = 2;
 
-/// Slots at most of the staged_buffers that a loop's copies fill, where all that have a hint about latency say that it is low. Copies that go
-/// together share stages, so it is one number for all of them.
+/// Returns the largest pipeline depth for a loop whose latency hints are all low. Copies that are issued together share stages,
+/// so the limit applies to all of them.
 pub(crate) fn stages(function: &Function, block: Block) -> Option<u32> {
     use tileas::Op::{Copy, CopyView, TmaLoad};
     let hinted = |op: &OpId| match &function.body.ops[*op].kind {

@@ -1,5 +1,7 @@
-//! The passes from `.as` to `.sched`. `analysis` only decides, `materialize` only rewrites; a file that already has a phase
-//! behind it, perhaps edited by hand, goes on from there.
+//! Passes from `.as` (TileAS, the assembler-near dialect) to `.sched`, in three phases: analysis, alloc, materialize.
+//!
+//! Analysis chooses loop schedules, alloc places buffers, and materialize rewrites the program. A `.sched` file that has
+//! already completed a phase, perhaps edited by hand, resumes at the next phase.
 
 mod alloc;
 mod analysis;
@@ -49,23 +51,23 @@ pub const PASSES: &[Pass<File<Module>>] = &[
     Pass { name: "materialize", run: |file| phase(file, Phase::Materialize, materialize) },
 ];
 
-/// What can be said against a file in the phase that it is in.
+/// Checks the schedules of a file that has not been materialized yet.
 pub fn check(file: &File<Module>) -> Result<()> {
     match Phase::of(&file.envelope) {
-        // Its loops are no more, and the rest was hazard_checked when it was read.
+        // A materialized file has no scheduled loops left, and the hazard checker verified it when it was read.
         Some(Phase::Materialize) => Ok(()),
         _ => check_schedule::schedules(file),
     }
 }
 
-/// Whether blocks are pairs decides what lies in memory, and so all that follows.
+/// Decides CTA pairing first: it halves the right operands, so every later decision about shared memory depends on it.
 fn analyse(file: &mut File<Module>) -> Result<()> {
     let carry_out = |file: &mut File<Module>| analysis::run(file).and_then(|()| alloc(file)).and_then(|()| materialize(file));
     pair_ctas::run(file, carry_out)?;
     analysis::run(file)
 }
 
-/// Schedules come from here or from a person: they are checked before anything is built on them.
+/// Places buffers. A schedule may have been edited by hand, so its check comes first.
 fn alloc(file: &mut File<Module>) -> Result<()> {
     check_schedule::schedules(file)?;
     alloc::run(file)?;
@@ -85,24 +87,25 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
                     (*function, *layouts) = (divided, all);
                     overlap
                 });
-                envelope.log.push(partition::told(function, divided.as_ref()));
+                envelope.log.push(partition::remark(function, divided.as_ref()));
                 divided
             }
-            false => Err("nothing has an warp_role of its own".into()),
+            false => Err("the function has no TMA copies, or --roles=off".into()),
         };
         if let (FeatureChoice::WherePossible, Err(why) | Ok(Err(why))) = (overlap, &divided) {
-            let refused = Diagnostic::unsupported("SC104", format!("--overlap: mmas have no two warp_roles: {why}"));
+            let refused =
+                Diagnostic::unsupported("SC104", format!("--overlap: MMAs cannot be split between two warp roles: {why}"));
             return Err(refused.at_loc(&envelope.debug, function.loc));
         }
         if divided.is_ok() {
             continue;
         }
         let own = match partition::share_pipelines::are_shared(function) {
-            // Of one pipeline nothing may run ahead of the loop before.
-            true => partition::unhurried(function, schedules),
+            // Loops that share a pipeline must fill it in program order, so no copy runs ahead across loops.
+            true => partition::without_prefetch(function, schedules),
             false => tma_pipelines::schedules(function, schedules),
         };
-        weave(function, &own, layouts, None);
+        materialize_loops(function, &own, layouts, None);
     }
     for function in functions {
         pair_ctas::finish(function, envelope)?;
@@ -116,8 +119,14 @@ fn materialize(file: &mut File<Module>) -> Result<()> {
     Ok(())
 }
 
-/// Writes the scheduled loops, and places what else synchronises; for warp_roles, of which mmas may have two, where they are `divided`.
-fn weave(function: &mut Function, schedules: &[LoopSchedule], layouts: &Arena<LayoutId, Layout>, divided: Option<FeatureChoice>) {
+/// Writes the scheduled loops and places every other synchronisation. `divided` is set if warp roles will be separated, and is
+/// then the choice whether MMAs may have two warp roles.
+fn materialize_loops(
+    function: &mut Function,
+    schedules: &[LoopSchedule],
+    layouts: &Arena<LayoutId, Layout>,
+    divided: Option<FeatureChoice>,
+) {
     let marks = materialize::run(function, schedules, divided.is_some());
     let alternating_pairs =
         divided.filter(|overlap| *overlap != FeatureChoice::Never).map(|_| partition::alternating_pairs(function));
@@ -133,7 +142,7 @@ fn weave(function: &mut Function, schedules: &[LoopSchedule], layouts: &Arena<La
     proxy_fences::run(function);
 }
 
-/// The function with warp_roles for its copies and mmas, or why it has none.
+/// Returns the function split into warp roles for its TMA copies and MMAs, or the reason it stays in one role.
 fn divided(
     function: &Function,
     schedules: &[LoopSchedule],
@@ -143,12 +152,12 @@ fn divided(
     partition::check(function)?;
     partition::check_memory(function)?;
     let (mut divided, mut layouts) = (function.clone(), layouts.clone());
-    weave(&mut divided, &partition::unhurried(function, schedules), &layouts, Some(choice[1]));
+    materialize_loops(&mut divided, &partition::without_prefetch(function, schedules), &layouts, Some(choice[1]));
     let overlap = partition::run(&mut divided, &mut layouts, target, choice)?;
     Ok((divided, layouts, overlap))
 }
 
-/// The program as `tile-sched` finds it: nothing decided.
+/// Converts a `.as` module to `.sched` before any decision has been taken.
 pub fn start(input: &File<tileas::Module>, producer: &str) -> File<Module> {
     let envelope = input.envelope.next::<Module>("start", producer);
     let tileas::Module { layouts, globals, functions } = input.payload.clone();
@@ -160,7 +169,7 @@ pub fn start(input: &File<tileas::Module>, producer: &str) -> File<Module> {
     File { envelope, payload: Module { layouts, globals, schedules: Vec::new(), functions: functions.collect() } }
 }
 
-/// Runs a phase unless the file has it behind it.
+/// Runs a phase unless the file has already completed it.
 fn phase(file: &mut File<Module>, phase: Phase, run: fn(&mut File<Module>) -> Result<()>) -> Result<()> {
     let reached = Phase::of(&file.envelope);
     if reached.is_some_and(|reached| reached >= phase) {

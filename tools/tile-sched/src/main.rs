@@ -1,4 +1,4 @@
-//! `tile-sched`: schedules loops, gives buffers addresses, and places barriers.
+//! `tile-sched`: schedules loops, allocates buffers and TMEM columns, splits warp roles, and places barriers.
 
 use base::envelope::{Form, Sniffed, sniff};
 use common::{About, options};
@@ -6,12 +6,12 @@ use tile_sched::{PASSES, check, start, trace};
 
 const ABOUT: About = About {
     name: "tile-sched",
-    summary: "Schedules loops, places buffers and barriers: .as to .sched",
+    summary: "Schedules loops and places buffers and barriers: .as to .sched",
     examples: &[
         ("tile-sched k.as -o k.sched", "one file to another"),
-        ("tile-sched --stop-after=alloc --format=text k.as -o k.sched", "the schedule before it is applied, to edit"),
-        ("tile-sched k.sched -o done.sched", "go on from an edited schedule"),
-        ("tile-sched --schedule-trace=k.json k.as -o k.sched", "when each op runs, for a trace viewer"),
+        ("tile-sched --stop-after=alloc --format=text k.as -o k.sched", "write the schedule for editing before it is applied"),
+        ("tile-sched k.sched -o done.sched", "continue from an edited schedule"),
+        ("tile-sched --schedule-trace=k.json k.as -o k.sched", "write op timings for a trace viewer"),
     ],
     passes: &common::pass_names::<_, { PASSES.len() }>(&[], PASSES, &[]),
     forms: true,
@@ -25,7 +25,7 @@ struct Options {
     gpu: options::GpuName,
     #[command(flatten)]
     decisions: options::Scheduling,
-    /// Write the schedules of loops as a Chrome trace
+    /// Write the loop schedules as a Chrome trace
     #[arg(long, value_name = "FILE")]
     schedule_trace: Option<std::path::PathBuf>,
 }
@@ -46,7 +46,7 @@ fn main() -> std::process::ExitCode {
         if session.verify_only() {
             return check(&file);
         }
-        // Once materialized, the loops of the schedules are no more.
+        // The trace needs the scheduled loops, which materialization replaces.
         let (schedule, materialize) = PASSES.split_at(2);
         session.run(schedule, &mut file)?;
         if let Some(path) = &options.schedule_trace {

@@ -1,7 +1,8 @@
-//! Marks the loads of fragments that are made piece by piece, as their mma comes to each.
-//!
-//! Requires: waits and barriers, and warp_roles as they will be: what no warp_role needs is not among their ops. Establishes: which loads are
-//! made in pieces; those are all that can be.
+//! Purpose: mark shared-memory loads whose fragments are loaded one K step at a time, just before the MMA that reads them.
+//! Requires: final waits, barriers and warp roles; ops that a role does not need are already gone from its body.
+//! Establishes: `per_k_step` on every load for which `lazy_fragments::refused` finds no obstacle.
+//! Preserves: the op order and every other attribute.
+//! See also: CUTLASS mainloops, which call `copy(smem_tiled_copy_A, ...)` once per k block.
 
 use base::Arena;
 use base::ir::Op as OpId;

@@ -1,13 +1,13 @@
-//! Iterative modulo scheduling after Rau: an interval, and a start for every op such that all iterations can follow each other
-//! at that interval without needing a resource twice or a result too early.
+//! Iterative modulo scheduling after Rau: finds an initiation interval and a start cycle for every op. At that interval
+//! consecutive iterations never need one resource twice in a cycle, or a result before it is ready.
 
 use crate::graph::Graph;
 use crate::resource_model::Resource;
 use std::collections::BTreeMap;
 
-/// Attempts with a longer interval before the loop is left as it is.
+/// Intervals to try before the loop stays serial.
 const MAX_INTERVALS: u32 = 64;
-/// Placements per op before an interval is given up.
+/// Placements per op before the scheduler gives up an interval.
 const PATIENCE: usize = 6;
 
 #[derive(Clone)]
@@ -15,11 +15,11 @@ pub(crate) struct ModuloSchedule {
     pub(crate) interval: u32,
     pub(crate) resource_bound: u32,
     pub(crate) recurrence_bound: u32,
-    /// The start of each node, the first computing op's at 0; copies that run ahead start before.
+    /// The start of each node. The first computing op starts at 0; prefetched copies start before it.
     pub(crate) starts: Vec<i64>,
 }
 
-/// The interval that the busiest resource needs.
+/// Returns the interval that the busiest resource needs.
 pub(crate) fn resource_bound(graph: &Graph) -> u32 {
     let total = |resource: Resource| {
         let uses = graph.nodes.iter().map(|node| node.cost.uses.get(&resource).copied().unwrap_or(0));
@@ -28,7 +28,7 @@ pub(crate) fn resource_bound(graph: &Graph) -> u32 {
     Resource::ALL.into_iter().map(total).max().unwrap_or(0).max(1)
 }
 
-/// The shortest interval at which no cycle of dependences is longer than the iterations it spans.
+/// Returns the shortest interval at which no dependence cycle is longer than the iterations it spans.
 pub(crate) fn recurrence_bound(graph: &Graph) -> u32 {
     let mut low = 1;
     let mut high = graph.edges.iter().fold(1u32, |sum, edge| sum.saturating_add(edge.latency));
@@ -39,10 +39,10 @@ pub(crate) fn recurrence_bound(graph: &Graph) -> u32 {
     low
 }
 
-/// The longest proxy from each node to the end; none when a cycle makes it endless.
+/// Returns the longest path from each node to the end, or `None` if a cycle makes it unbounded.
 fn heights(graph: &Graph, interval: u32) -> Option<Vec<i64>> {
     let mut heights = vec![0i64; graph.nodes.len()];
-    // Each iteration carries lengths over one more edge between iterations.
+    // Each pass propagates lengths over one more loop-carried edge.
     let iterations = 2 + graph.edges.iter().filter(|edge| edge.distance > 0).count();
     for _ in 0..iterations {
         let mut changed = false;
@@ -65,10 +65,10 @@ pub(crate) fn schedule(graph: &Graph) -> Option<ModuloSchedule> {
     let mut interval = resource_bound.max(recurrence_bound);
     for _ in 0..MAX_INTERVALS {
         if let Some(mut starts) = place(graph, interval) {
-            tighten(graph, interval, &mut starts);
+            delay_ops(graph, interval, &mut starts);
             let first = graph.nodes.iter().zip(&starts).filter(|(node, _)| !node.ahead).map(|(_, start)| *start).min()?;
             starts.iter_mut().for_each(|start| *start -= first);
-            hasten(graph, interval, &mut starts);
+            advance_copies(graph, interval, &mut starts);
             return Some(ModuloSchedule { interval, resource_bound, recurrence_bound, starts });
         }
         interval = interval.saturating_add((interval / 16).max(1));
@@ -76,7 +76,7 @@ pub(crate) fn schedule(graph: &Graph) -> Option<ModuloSchedule> {
     None
 }
 
-/// What occupies each resource, modulo the interval.
+/// The reservation table: the nodes that occupy each resource, modulo the interval.
 pub(crate) struct ReservationTable {
     interval: i64,
     taken: BTreeMap<Resource, Vec<(i64, i64, usize)>>,
@@ -87,7 +87,7 @@ impl ReservationTable {
         ReservationTable { interval: i64::from(interval), taken: BTreeMap::new() }
     }
 
-    /// The nodes that an op started at `start` meets.
+    /// Returns the nodes that conflict with an op started at `start`.
     fn conflicts(&self, uses: &BTreeMap<Resource, u32>, start: i64) -> Vec<Conflict> {
         let mut found = Vec::new();
         for (resource, cycles) in uses {
@@ -113,7 +113,7 @@ impl ReservationTable {
         self.taken.values_mut().for_each(|taken| taken.retain(|(_, _, other)| *other != node));
     }
 
-    /// The first start from `from` up to `to` at which nothing is met.
+    /// Returns the first start from `from` up to `to` without a conflict.
     pub(crate) fn first_free(&self, uses: &BTreeMap<Resource, u32>, from: i64, to: i64) -> Option<i64> {
         let mut start = from;
         while start <= to {
@@ -125,7 +125,7 @@ impl ReservationTable {
         None
     }
 
-    /// The last start from `from` down to `to` at which nothing is met.
+    /// Returns the last start from `from` down to `to` without a conflict.
     fn last_free(&self, uses: &BTreeMap<Resource, u32>, from: i64, to: i64) -> Option<i64> {
         let mut start = from;
         while start >= to {
@@ -138,9 +138,9 @@ impl ReservationTable {
     }
 }
 
-/// Lets every op start as late as its successors allow, from the last to the first, so that an iteration is short and copies
-/// hold their buffers no longer than needed.
-fn tighten(graph: &Graph, interval: u32, starts: &mut [i64]) {
+/// Delays every op as far as its successors allow, from the last to the first. Iterations become short, and copies occupy their
+/// buffers no longer than needed.
+fn delay_ops(graph: &Graph, interval: u32, starts: &mut [i64]) {
     let mut rows = ReservationTable::new(interval);
     for (i, node) in graph.nodes.iter().enumerate() {
         rows.take(&node.cost.uses, starts[i], i);
@@ -159,9 +159,9 @@ fn tighten(graph: &Graph, interval: u32, starts: &mut [i64]) {
     }
 }
 
-/// Lets copies start as early in their stage as they can, but not before the iteration's first read of copied data: the barrier
-/// there is the one that makes their stages free.
-fn hasten(graph: &Graph, interval: u32, starts: &mut [i64]) {
+/// Moves copies as early in their stage as possible, but not before the iteration's first read of copied data: the barrier at
+/// that read releases their stages.
+fn advance_copies(graph: &Graph, interval: u32, starts: &mut [i64]) {
     let mut rows = ReservationTable::new(interval);
     for (i, node) in graph.nodes.iter().enumerate() {
         rows.take(&node.cost.uses, starts[i], i);
@@ -177,7 +177,7 @@ fn hasten(graph: &Graph, interval: u32, starts: &mut [i64]) {
     }
 }
 
-/// A node that an op would meet, and starts at which it would not: when the other is done, and early enough before it.
+/// A conflicting node, and the nearest starts after and before it that avoid the conflict.
 struct Conflict {
     node: usize,
     later: i64,
@@ -201,7 +201,7 @@ fn place(graph: &Graph, interval: u32) -> Option<Vec<i64>> {
     let mut before: Vec<Option<i64>> = vec![None; count];
     let mut waiting: Vec<usize> = (0..count).collect();
     for _ in 0..PATIENCE * count + count {
-        // The highest first; of equal ones the first in the program.
+        // The greatest height first; among equal heights the first in program order.
         let Some(next) = (0..waiting.len()).max_by_key(|i| (heights[waiting[*i]], std::cmp::Reverse(waiting[*i]))) else {
             return starts.into_iter().collect();
         };
@@ -241,9 +241,9 @@ mod tests {
         Edge { from, to, latency, least: latency, distance }
     }
 
-    /// A copy, a read and a mma: the mma's resource bounds the interval, and the copy starts early.
+    /// A copy, a read and an MMA: the MMA's resource bounds the interval, and the copy starts early.
     #[test]
-    fn a_product_loop_runs_at_the_rate_of_its_product() {
+    fn an_mma_loop_runs_at_the_rate_of_its_mma() {
         let nodes = vec![
             node(&[(Resource::Copy, 256)], true),
             node(&[(Resource::Shared, 256)], false),
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn two_users_of_a_resource_do_not_meet() {
+    fn two_users_of_a_resource_do_not_overlap() {
         let nodes = (0..3).map(|_| node(&[(Resource::Shared, 7)], false)).collect();
         let edges = vec![edge(0, 1, 0, 0), edge(1, 2, 0, 0), edge(2, 0, 1, 1)];
         let plan = schedule(&Graph { nodes, edges }).unwrap();

@@ -1,14 +1,16 @@
-//! Gives a thread so few registers that more blocks have capacity, where a block without mmas needs hardly more.
+//! Purpose: lower the register limit per thread so that more CTAs fit, for CTAs without MMAs whose live values nearly allow it.
+//! Requires: placements for [`run`] (functions without loops); undecided loops for [`in_loops`].
+//! Establishes: an occupancy, unless an option sets it. The author's hint is the minimum.
+//! Preserves: the ops.
+//! See also: CUDA `__launch_bounds__` (`minBlocksPerMultiprocessor`), PTX `.minnctapersm`.
 //!
-//! Such a block waits for memory or for its own results most of the time, and what hides that is other blocks. How many registers the
-//! assembler takes is not known here: what is live is counted, in the order of the ops. It needs fewer when it must, since loads can
-//! come later.
+//! Such a CTA mostly waits for memory or for its own results, and other CTAs hide that latency. `ptxas` allocates the
+//! registers, so this pass only estimates them from liveness in program order. `ptxas` needs fewer under a tight limit because
+//! it can delay loads.
 //!
-//! - A function without loops only reads, computes and writes: one more block has capacity ([`run`], which requires placements).
-//! - In loops each iteration waits for the one before: as many blocks as have what is needed at least ([`in_loops`], before anything is
-//!   decided about the loops).
-//!
-//! Establishes: an occupancy, unless an option says which. What the author hints at is what there is at least.
+//! - A function without loops only reads, computes and writes: it gets one more CTA.
+//! - In loops each iteration waits for the previous one: the function gets as many CTAs as leave each thread its minimum
+//!   registers.
 
 use crate::register_pressure::{needs, needs_at_least};
 use base::envelope::{Category, LogEntry, Outcome};
@@ -18,13 +20,13 @@ use core_dialect::persistent_loops::is_persistent;
 use sched::{Function, Module, Op};
 use tileas::{Layout, LayoutId, budget};
 
-/// Registers are given out in so many at once.
+/// Allocation granularity of registers per thread.
 const STEP: u32 = 8;
-/// Of what is counted as needed, a thread has so many percent at least.
+/// Minimum register limit, in percent of the liveness estimate.
 const ENOUGH: u32 = 75;
-/// Where a thread needs no more, sixteen warps have capacity already, which are enough; with fewer registers values would be spilled.
+/// With at most this many registers per thread 16 warps already fit, which is enough; a lower limit would spill.
 const FEW: u32 = 112;
-/// Warps of a multiprocessor that hide what each of them waits for.
+/// Warps per SM that hide the latencies of each other.
 pub(crate) const ENOUGH_WARPS: u32 = 16;
 
 pub(crate) fn run(file: &mut File<Module>) -> base::diag::Result<()> {
@@ -41,7 +43,7 @@ pub(crate) fn run(file: &mut File<Module>) -> base::diag::Result<()> {
     Ok(())
 }
 
-/// The same for a function with loops.
+/// Raises the occupancy of a function with loops.
 pub(crate) fn in_loops(function: &mut Function, layouts: &Arena<LayoutId, Layout>, target: Target, envelope: &mut Envelope) {
     if envelope.options.get("occupancy").is_none()
         && let Some(found) = most(function, layouts, target)
@@ -53,8 +55,7 @@ pub(crate) fn in_loops(function: &mut Function, layouts: &Arena<LayoutId, Layout
 fn give(function: &mut Function, (blocks, needs): (u32, u32), pass: &str, target: Target, envelope: &mut Envelope) {
     function.attrs.program.occupancy = Some(blocks);
     let registers = function.attrs.launch_registers(target);
-    let message =
-        format!("a thread has {registers} registers, so that {blocks} blocks have capacity; about {needs} are live at once");
+    let message = format!("a thread has {registers} registers, so that {blocks} CTAs fit; about {needs} are live at once");
     log(function, message, pass, envelope);
 }
 
@@ -71,7 +72,8 @@ fn log(function: &Function, message: String, pass: &str, envelope: &mut Envelope
     });
 }
 
-/// How many blocks there should be capacity for, and the registers that are needed, if that is one block more than needs it.
+/// Returns the CTAs and the registers needed for a function without loops, if one CTA more than fits with full registers is
+/// worthwhile.
 fn more(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target) -> Option<(u32, u32)> {
     let program = &function.attrs.program;
     if any(function, |op| loops(op) || has_mma(op)) {
@@ -88,11 +90,11 @@ fn more(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target) 
     (in_memory && !in_any_case && of(blocks) * 100 >= needs * ENOUGH).then_some((blocks, needs))
 }
 
-/// How many blocks with loops there should be capacity for, and the registers that are needed at least, if that is more than there were.
+/// Returns the CTAs and the minimum registers for a function with loops, if that raises the occupancy.
 fn most(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target) -> Option<(u32, u32)> {
     let program = &function.attrs.program;
     let copies = |op: &Op| op.effects().copied_to().is_some();
-    // Of a grid that loops go iteration no more blocks are launched than its author has counted.
+    // A persistent grid launches no more CTAs than its author has counted.
     let ops = function.body.walk(function.region);
     if ops.into_iter().any(|op| is_persistent(&function.body, op, Op::core)) {
         return None;
@@ -106,7 +108,7 @@ fn most(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target) 
     (blocks > program.occupancy.unwrap_or(1)).then_some((blocks, needs))
 }
 
-/// How many blocks have capacity whose threads need so many registers.
+/// Returns how many CTAs fit if a thread needs this many registers.
 fn ctas_with(needs: u32, of: &dyn Fn(u32) -> u32) -> Option<u32> {
     (1..).take_while(|blocks| of(*blocks) >= needs.next_multiple_of(STEP)).last()
 }

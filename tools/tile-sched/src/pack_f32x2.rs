@@ -1,7 +1,8 @@
-//! Marks the arithmetic that is done on two registers at once.
-//!
-//! Requires: everything else about the function decided. Establishes: which ops are done on pairs; where they are chosen, pairs save
-//! more instructions than making them and taking them apart costs.
+//! Purpose: mark arithmetic that runs on two registers at once (`f32x2`).
+//! Requires: all other decisions about the function.
+//! Establishes: `pairs` ops, only where they save at least as many instructions as packing and unpacking cost.
+//! Preserves: the op order and all results.
+//! See also: PTX `fma.rn.f32x2`, LLVM's SLP vectorizer.
 
 use base::ir::Operation;
 use base::{Arena, Body, Target, Value};
@@ -22,10 +23,12 @@ pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, ta
     }
 }
 
-/// Which ops of a function those are. Making a pair of two halves of a register takes an instruction, and so does taking one apart, so
-/// ops that compute from each other are paired together, where they are more than the values that go in and out. Pairs of whole
-/// registers lie side by side from the start; only what is in both halves is moved. That is so in machine code. Without tensor memory a
-/// warp has its accumulators as fragments and has_mma itself, and the model of time sees no gain there in what PTX has more instructions for.
+/// Selects the ops to pack. Packing two halves of a register costs an instruction, and so does unpacking. Dependent ops
+/// therefore form one component, which is packed if it has at least as many ops as values that enter and leave it.
+///
+/// Full registers that form a pair are adjacent in SASS anyway; only a value that fills both halves must be moved. Without
+/// tensor memory a warp issues its own MMAs and holds the accumulators as fragments. The performance model sees no gain there
+/// for PTX with more instructions.
 fn choose(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target) -> Vec<bool> {
     let body = &function.body;
     let registers = |value: Value| packed_ops::registers(layouts, body.ty(value));
@@ -36,7 +39,7 @@ fn choose(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target
     ops.iter().for_each(|op| chosen[op.0 as usize] = packed_ops::refused(function, layouts, &body.ops[*op], target).is_ok());
     let defined = |value: Value| {
         let mut value = value;
-        // A reshape keeps registers.
+        // A reshape does not move registers.
         loop {
             let op = body.defining_op(value)?;
             match &body.ops[op].kind {
@@ -45,7 +48,7 @@ fn choose(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target
             }
         }
     };
-    // Ops in one component are found by the first of them.
+    // The first op of a component represents it (union-find).
     let mut component: Vec<usize> = (0..body.ops.len()).collect();
     for &op in ops.iter().filter(|op| chosen[op.0 as usize]) {
         for source in body.ops[op].kind.operands().into_iter().filter_map(defined).filter(|source| chosen[source.0 as usize]) {
@@ -53,7 +56,7 @@ fn choose(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target
             component[a.max(b)] = a.min(b);
         }
     }
-    // What is saved less what is spent, in instructions a pair of registers.
+    // Instructions saved less instructions spent, per pair of registers.
     let mut gain: Vec<i64> = vec![0; body.ops.len()];
     let mut packed: BTreeSet<Value> = BTreeSet::new();
     let mut unpacked: BTreeSet<Value> = BTreeSet::new();
@@ -90,7 +93,7 @@ fn choose(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target
     chosen
 }
 
-/// Whether the instruction on single registers takes narrower floats as they are, on targets that have one on pairs of f32.
+/// Returns whether the scalar instruction accepts narrower floats directly, on targets that have `f32x2`.
 fn converts_itself(body: &Body<Op, tileas::Type>, op: &Op) -> bool {
     let is_widened = |value: Value| body.defining_op(value).is_some_and(|op| widens(body, &body.ops[op].kind));
     match op {
@@ -100,7 +103,7 @@ fn converts_itself(body: &Body<Op, tileas::Type>, op: &Op) -> bool {
     }
 }
 
-/// Whether an op makes wider floats of 16-bit ones.
+/// Returns whether an op widens 16-bit floats.
 fn widens(body: &Body<Op, tileas::Type>, op: &Op) -> bool {
     let Op::Core(tileas::Op::Core(Core::Convert { kind: Convert::FToF { .. }, x })) = op else { return false };
     body.ty(*x).elem().is_some_and(|elem| elem.bits() == 16)

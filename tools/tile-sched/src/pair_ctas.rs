@@ -1,10 +1,13 @@
-//! Makes the two blocks of a cluster a pair, whose mmas in tensor memory the first block asks for: of a right operand that both need
-//! each then has half of the columns, in half of the memory, and nobody brings anything to another block.
+//! Purpose: turn a cluster of two into a CTA pair (`cta_group::2`), whose first CTA issues the tensor memory MMAs of both. Each
+//! CTA holds half of the columns of a shared right operand, in half of the memory, without multicast.
+//! Requires: a function whose loops are not scheduled yet.
+//! Establishes: `cta_pair`, halved right-operand buffers and maps whose TMA tiles fill them; or a remark with the reason
+//! against it.
+//! Preserves: the op order; only buffers, maps and attributes change, until [`finish`] writes the producer's tail.
+//! See also: CUTLASS `SM100_MMA_F16BF16_2x1SM_SS`, PTX `tcgen05.mma.cta_group::2`.
 //!
-//! Requires: a function whose loops are not scheduled. Establishes: whether it is one of a pair, of which the log says why not, and then
-//! the buffers of its right operands as halves, with maps whose tma_copies fill them. Whether the steps of its pipelines can be written so, and
-//! are right, is for the passes behind and for the hazard_checker to say, which are tried before. `finish` writes what the end of such a function
-//! waits for.
+//! Later passes and the hazard checker decide whether the pipeline steps of a pair can be written and are right. This pass
+//! tries them first.
 
 use crate::multicast;
 use crate::tmem_pipelines;
@@ -34,13 +37,13 @@ pub(crate) fn run(file: &mut File<Module>, carry_out: fn(&mut File<Module>) -> R
         let entry = match tried(file, index, carry_out) {
             Ok(paired) => {
                 file.payload.functions[index] = paired;
-                (Outcome::Passed, "the blocks of a cluster are a pair: each has half of the columns of right operands".to_string())
+                (Outcome::Passed, "the CTAs of a cluster form a pair: each holds half of the columns of right operands".to_string())
             }
             Err(why) if choice == "on" => {
-                let refused = Diagnostic::unsupported("SC103", format!("--cta-pairs: the blocks are no pair: {why}"));
+                let refused = Diagnostic::unsupported("SC103", format!("--cta-pairs: the CTAs cannot form a pair: {why}"));
                 return Err(refused.at_loc(&file.envelope.debug, function.loc));
             }
-            Err(why) => (Outcome::Missed, format!("the blocks of a cluster are no pair: {why}")),
+            Err(why) => (Outcome::Missed, format!("the CTAs of a cluster cannot form a pair: {why}")),
         };
         log(file, index, entry);
     }
@@ -54,14 +57,14 @@ fn log(file: &mut File<Module>, index: usize, (outcome, message): (Outcome, Stri
     file.envelope.log.push(entry);
 }
 
-/// The function as one of a pair, if all that is behind takes it; or why it is none.
+/// Returns the function as a CTA pair if all later passes and the hazard checker accept it, or the reason against it.
 fn tried(
     file: &File<Module>,
     index: usize,
     carry_out: fn(&mut File<Module>) -> Result<()>,
 ) -> std::result::Result<Function, String> {
     if file.envelope.options.get("multicast") == Some("on") {
-        return Err("they are to bring each other tma_copies".into());
+        return Err("--multicast=on requests multicast copies instead".into());
     }
     let function = paired(&file.payload.functions[index], &file.envelope)?;
     let payload = Module { functions: vec![function.clone()], schedules: Vec::new(), ..file.payload.clone() };
@@ -73,7 +76,7 @@ fn tried(
     }
 }
 
-/// A mma in tensor memory: its operands, and the rows and columns of the accumulators that a block has.
+/// A tensor memory MMA: its operands, and the rows and columns of the accumulator in each CTA.
 struct PairedMma {
     lhs: Buffer,
     rhs: Buffer,
@@ -81,13 +84,13 @@ struct PairedMma {
     accumulators: [u32; 2],
 }
 
-/// The function with halves of its right operands.
+/// Returns the function with halved right operands.
 fn paired(function: &Function, envelope: &Envelope) -> std::result::Result<Function, String> {
     if !envelope.target.is_some_and(|target| target.has(Feature::TensorMemory) && target.has(Feature::TmaMulticast)) {
-        return Err("the target has no mmas of pairs".into());
+        return Err("the target has no MMAs for CTA pairs".into());
     }
     if function.attrs.program.cluster != Some(CTA_PAIR) {
-        return Err("there is no cluster of two".into());
+        return Err("the cluster size is not two".into());
     }
     let mmas = mmas(function)?;
     let mut paired = function.clone();
@@ -100,21 +103,21 @@ fn paired(function: &Function, envelope: &Envelope) -> std::result::Result<Funct
         halve(&mut paired, buffer, dim)?;
         let info = &paired.attrs.program.buffers[buffer];
         Matrix::of(info, Operand::B, rights[&buffer])
-            .ok_or_else(|| format!("{buffer}: half of it does not lie as mmas read it"))?;
+            .ok_or_else(|| format!("{buffer}: half of it does not have a layout that MMAs can read"))?;
     }
     refused(&paired)?;
     multicast::drop_unused_maps(&mut paired);
     Ok(base::text::compact(&paired))
 }
 
-/// The mmas of a function, if a pair can make them all: a kernel makes all of one kind.
+/// Returns the tensor memory MMAs of a function if a CTA pair can issue all of them: a kernel issues only one kind.
 fn mmas(function: &Function) -> std::result::Result<Vec<PairedMma>, String> {
     let (body, buffers) = (&function.body, &function.attrs.program.buffers);
     let mut mmas = Vec::new();
     for op in body.walk(function.region) {
         match &body.ops[op].kind {
             Op::Core(tileas::Op::Mma { lhs_scale: Some(_), atom: MmaAtom::Tensor(_), .. }) => {
-                return Err("operands have scales in tensor memory".into());
+                return Err("MMA operands have scales in tensor memory".into());
             }
             Op::Core(tileas::Op::Mma { lhs, rhs, acc, atom: MmaAtom::Tensor(_), .. }) => {
                 let (MmaOperand::Memory { buffer: lhs, .. }, MmaOperand::Memory { buffer: rhs, transposed, .. }) = (lhs, rhs)
@@ -122,28 +125,28 @@ fn mmas(function: &Function) -> std::result::Result<Vec<PairedMma>, String> {
                     continue;
                 };
                 let MmaOperand::Memory { buffer: acc, .. } = acc else { continue };
-                let accumulators = *buffers[*acc].shape.last_chunk().ok_or("its accumulators are no matrix")?;
+                let accumulators = *buffers[*acc].shape.last_chunk().ok_or("an accumulator is not a matrix")?;
                 mmas.push(PairedMma { lhs: *lhs, rhs: *rhs, transposed: *transposed, accumulators });
             }
-            Op::Core(tileas::Op::TmemScale { .. }) => return Err("threads scale the accumulators between mmas".into()),
+            Op::Core(tileas::Op::TmemScale { .. }) => return Err("threads scale the accumulators between MMAs".into()),
             _ => {}
         }
     }
     match mmas.iter().find(|mma| !suits_cta_pairs(mma.accumulators)) {
         Some(PairedMma { accumulators: [m, n], .. }) => {
-            Err(format!("mmas of {m} rows and {n} columns in each block are none of a pair"))
+            Err(format!("a CTA pair cannot issue MMAs of {m} rows and {n} columns in each CTA"))
         }
-        None if mmas.is_empty() => Err("it makes no mmas in tensor memory".into()),
+        None if mmas.is_empty() => Err("the function has no tensor memory MMAs".into()),
         None => Ok(mmas),
     }
 }
 
-/// Tma bring all operands, and nothing but mmas reads the right ones.
+/// Checks that TMA fills all operands, and that only MMAs read the right ones.
 fn are_brought(function: &Function, mmas: &[PairedMma]) -> std::result::Result<(), String> {
     let body = &function.body;
     let operands: Vec<Buffer> = mmas.iter().flat_map(|mma| [mma.lhs, mma.rhs]).collect();
     if mmas.iter().any(|mma| mmas.iter().any(|other| other.lhs == mma.rhs)) {
-        return Err("the right operand of a mma is the left one of another".into());
+        return Err("the right operand of an MMA is the left operand of another".into());
     }
     if operands.iter().any(|buffer| function.attrs.program.buffers[*buffer].space != Space::Shared) {
         return Err("threads store left operands to tensor memory".into());
@@ -154,17 +157,17 @@ fn are_brought(function: &Function, mmas: &[PairedMma]) -> std::result::Result<(
         let (by_tma, by_mma) = (matches!(kind, Op::Core(tileas::Op::TmaLoad { .. })), tmem_pipelines::is_mma(kind));
         for access in kind.effects().buffers.iter().filter(|access| operands.contains(&access.buffer)) {
             if access.access_kind.writes() && !by_tma {
-                return Err(format!("{}: not tma_copies alone bring it", access.buffer));
+                return Err(format!("{}: not only TMA copies fill it", access.buffer));
             }
             if is_right(access.buffer) && !by_tma && !by_mma {
-                return Err(format!("{}: threads read it, too", access.buffer));
+                return Err(format!("{}: threads read it", access.buffer));
             }
         }
     }
     Ok(())
 }
 
-/// A buffer holds half of the tiles that are copied to it, in tma_copies that fill it.
+/// Halves a buffer and the tiles copied to it, with TMA tiles that fill the half.
 fn halve(function: &mut Function, buffer: Buffer, dim: usize) -> std::result::Result<(), String> {
     let copies: Vec<(OpId, View, MapId)> = sched::multicast::copies(function, buffer)
         .filter_map(|(op, view, _, map)| match function.body.ty(view) {
@@ -176,9 +179,9 @@ fn halve(function: &mut Function, buffer: Buffer, dim: usize) -> std::result::Re
     for (op, mut view, map) in copies {
         view.tile[dim] /= CTA_PAIR;
         let (map, info) =
-            half(&view, &function.attrs.program.maps[map]).ok_or_else(|| format!("{buffer}: half of a box is too small"))?;
+            half(&view, &function.attrs.program.maps[map]).ok_or_else(|| format!("{buffer}: half of a TMA tile is too small"))?;
         if found.as_ref().is_some_and(|found| *found != info) {
-            return Err(format!("{buffer}: tma_copies of several kinds fill it"));
+            return Err(format!("{buffer}: TMA copies with different tiles fill it"));
         }
         found = Some(info);
         let maps = &mut function.attrs.program.maps;
@@ -189,33 +192,34 @@ fn halve(function: &mut Function, buffer: Buffer, dim: usize) -> std::result::Re
         }
     }
     let info = &mut function.attrs.program.buffers[buffer];
-    let found = found.ok_or_else(|| format!("{buffer}: tma_copies do not bring it"))?;
+    let found = found.ok_or_else(|| format!("{buffer}: no TMA copy fills it"))?;
     *info = BufferInfo { align: info.align.max(found.align), ..found };
     Ok(())
 }
 
-/// The map of a tile that is half of the one before, and the buffer as its tma_copies fill it.
+/// Returns the map of a tile that is half of the former one, and the buffer as its TMA copies fill it.
 fn half(view: &View, whole: &Map) -> Option<(Map, BufferInfo)> {
     let (extent, swizzle) = tma_tiles::tma_tiles_of(view)?;
     let info = tma_tiles::buffer(view, &extent, swizzle)?;
     Some((Map { extent, swizzle, ..whole.clone() }, info))
 }
 
-/// The first block is told by the threads of both, and who asks for tma_copies waits, in the end, until its mmas have let go of every stage.
+/// Makes the threads of both CTAs signal the first CTA, and makes its producer wait at its end until the MMAs have released
+/// every stage.
 pub(crate) fn finish(function: &mut Function, envelope: &Envelope) -> Result<()> {
     if !function.attrs.program.cta_pair {
         return Ok(());
     }
     for pipeline in function.attrs.pipelines.ids().collect::<Vec<_>>() {
         let info = &function.attrs.pipelines[pipeline];
-        // The first block is told by as few threads as can be.
+        // An arrival at the first CTA's mbarrier is expensive, so one thread per warp arrives instead of every thread.
         if function.attrs.is_of_cta_pair(info) && info.drain == Drain::Threads {
             function.attrs.pipelines[pipeline].drain = Drain::Warps;
         }
         function.attrs.pipelines[pipeline].empty = function.attrs.draining_threads(&function.attrs.pipelines[pipeline]);
         if function.attrs.ends_free(&function.attrs.pipelines[pipeline]) {
             multicast::drain_producer::write(function, pipeline).ok_or_else(|| {
-                let message = format!("'{}': where the last stages of {pipeline} are is not known", function.name);
+                let message = format!("'{}': no loop carries the final position of {pipeline}", function.name);
                 Diagnostic::unsupported("SC103", message).at_loc(&envelope.debug, function.loc)
             })?;
         }

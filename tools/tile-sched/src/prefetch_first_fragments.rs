@@ -1,16 +1,20 @@
-//! Marks the loads of loops whose first pieces are read before the last mmas of the iteration before.
+//! Purpose: mark shared-memory loads of a loop whose first fragments are read before the last MMAs of the previous iteration.
+//! Requires: all other decisions about the function.
+//! Establishes: `prefetch_next` on every eligible load, if an SM sub-partition has one warp and the last MMAs are a small part
+//! of an iteration.
+//! Preserves: the op order and every other attribute.
+//! See also: CUTLASS SM80 mainloops, which prefetch the register fragments of the next k block.
 //!
-//! Requires: everything else about the function decided. Establishes: which loads are early; those are all that can be, where a part of
-//! a multiprocessor has one warp and the last mmas are a small part of a iteration. Where it has more warps, another one has_mma while
-//! one waits, and they have fewer registers; and what is waited for much earlier may not have come.
+//! With more warps per sub-partition another warp issues MMAs while one waits, and registers are scarcer. A load that reads its
+//! data much earlier may find that the data has not arrived.
 
 use base::{Block, Op as OpId, Region};
 use sched::{Function, Op, first_fragments};
 use tileas::{MmaAtom, MmaOperand};
 
-/// Parts of a multiprocessor.
+/// Sub-partitions of an SM.
 const PARTS: u32 = 4;
-/// Steps along K of a iteration from which on its last mmas are a small part of it.
+/// K steps per iteration from which the last MMAs are a small part of the iteration.
 const STEPS: u32 = 4;
 
 pub(crate) fn run(function: &mut Function) {
@@ -33,7 +37,7 @@ fn steps(function: &Function, mma: OpId) -> u32 {
     }
 }
 
-/// The bodies of loops that few warps go iteration.
+/// The loop bodies that at most one warp per SM sub-partition executes.
 fn loops(function: &Function) -> Vec<Block> {
     let (body, attrs) = (&function.body, &function.attrs);
     let few = |op: &OpId| match body.ops[*op].kind {

@@ -1,7 +1,10 @@
-//! Puts a fence before every barrier of a function whose warp groups, or the copy engine, read shared memory in place: what threads
-//! wrote to it by stores and copies is otherwise not there for them, barrier or not.
-//!
-//! Requires: barriers. Establishes: between a write to shared memory and its reading by a warp group, or the copy engine, the writer passes a fence.
+//! Purpose: put an async-proxy fence before each barrier of a function whose `wgmma` or TMA stores read shared memory directly.
+//! Without the fence the async proxy may not see generic-proxy writes, even after a barrier.
+//! Requires: barriers.
+//! Establishes: the writing thread executes a fence between a generic-proxy write to shared memory and its read through the
+//! async proxy.
+//! Preserves: the order of all existing ops.
+//! See also: PTX `fence.proxy.async`, Triton's `ProxyFenceInsertion`, CUTLASS `fence_view_async_shared`.
 
 use base::ir::Op as OpId;
 use sched::{Function, Op};
@@ -12,7 +15,7 @@ pub(crate) fn run(function: &mut Function) {
     let in_place = |op: &OpId| {
         match &function.body.ops[*op].kind {
             Op::Core(Mma { atom: MmaAtom::Group(_), .. }) => true,
-            // Where a pipeline says that it is filled, the fence stands there.
+            // If threads fill a pipeline with the stored data, that pipeline already has the fence before its commit.
             Op::Core(TmaStore { buffer, .. }) => function.attrs.pipeline_of(*buffer).is_none(),
             _ => false,
         }

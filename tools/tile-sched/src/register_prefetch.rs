@@ -1,12 +1,14 @@
-//! Lets loads of a loop be made in the iteration before their own, in registers that the loop carries: what copies to shared memory are
-//! for tiles that are copied, for those that are not.
+//! Purpose: issue loads of a loop one iteration early, into registers that the loop carries. This is the register counterpart
+//! of asynchronous copies to shared memory, for tiles that are not copied.
+//! Requires: undecided loops.
+//! Establishes: each such load stands before its loop, for the first iteration, and in it, for the next iteration if there is
+//! one. The rest of the loop uses the carried value.
+//! Preserves: the values of all other ops. The added registers stay within a quarter of a thread's budget ([`PART`]).
+//! See also: CUTLASS SM70 mainloops, which prefetch global memory fragments into registers.
 //!
-//! Requires: nothing decided about the loops. Establishes: that such a load stands before its loop, for the first iteration, and in it for
-//! the next one, if there is one; the rest of the loop computes from what it carries.
-//!
-//! That pays where nothing else of a multiprocessor computes while a block waits: in persistent loops, and those inside them, of whose
-//! grid no more blocks are launched than run at a time; and in all loops of threads that need so many registers that a multiprocessor
-//! has capacity for few warps. It takes registers, so a loop carries but a part of those that a thread has.
+//! Prefetching pays if no other CTA of the SM computes while this one waits. That holds for persistent loops and the loops
+//! directly inside them, whose grid has only as many CTAs as run at a time. It also holds for loops of threads that need so
+//! many registers that few warps fit an SM.
 
 use crate::graph::{leaves_at_its_end, loops, region_of, slice_ahead};
 use crate::materialize::{forget_order, mapped};
@@ -24,17 +26,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileas::layout::{Layout, LayoutId};
 use tileas::{Type, budget};
 
-/// Of the registers of a thread, what part a loop carries at most for the next iteration.
+/// The divisor of a thread's registers that gives the limit for values carried to the next iteration.
 const PART: u32 = 4;
 
-/// A load that can be made an iteration ahead, and what its address needs.
+/// A load that can be issued an iteration ahead, and the ops that its address needs.
 struct Load {
     op: OpId,
     slice: Vec<OpId>,
     registers: u32,
 }
 
-/// Moves the loads of loops where that pays, or `everywhere`; gives the loops, with how many registers each carries more.
+/// Prefetches the loads of loops where that pays, or `everywhere`. Returns the changed loops, with the registers that each
+/// carries in addition.
 pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, target: Target, everywhere: bool) -> Vec<(Loc, u32)> {
     let attrs = &function.attrs.program;
     let capacity = budget::registers(target, attrs.warps, attrs.occupancy.unwrap_or(1)) / PART;
@@ -45,7 +48,8 @@ pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, ta
         let mut left = capacity;
         let mut fitting: Vec<Load> = Vec::new();
         for load in found {
-            // The address of the next iteration would need the value that the other load fetches for it, not the one that the loop carries.
+            // The next iteration's address would need the value that the other load fetches for it, not the value that the loop
+            // carries.
             let needs_carried = fitting.iter().any(|carried| load.slice.contains(&carried.op));
             if load.registers <= left && !needs_carried {
                 left -= load.registers;
@@ -64,14 +68,14 @@ pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, ta
     moved
 }
 
-/// Whether a multiprocessor has no registers for as many warps as hide what they wait for.
+/// Returns whether an SM lacks the registers for enough warps to hide their latencies.
 fn has_few_warps(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target) -> bool {
     let warps = function.attrs.program.warps;
     let blocks = ENOUGH_WARPS.div_ceil(warps.max(1));
     budget::registers(target, warps, blocks) < register_pressure::needs(function, layouts)
 }
 
-/// The loops that go iteration the tiles of a grid, and those directly inside them, in program order.
+/// The grid-stride loops of a persistent kernel and the loops directly inside them, in program order.
 fn persistent_loops(function: &Function) -> Vec<OpId> {
     let body = &function.body;
     let mut persistent = BTreeSet::new();
@@ -110,7 +114,7 @@ fn loads(function: &Function, for_op: OpId, layouts: &Arena<LayoutId, Layout>) -
     body.blocks[block].ops.iter().filter_map(load).collect()
 }
 
-/// Whether a loop has no other one in it, and no mma, beside which loads are hidden.
+/// Returns whether a loop contains no other loop and no MMA; an MMA would hide the latency of loads.
 fn computes_alone(function: &Function, for_op: OpId) -> bool {
     let inside = function.body.walk(region_of(function, for_op));
     !inside.into_iter().any(|op| {
@@ -119,7 +123,7 @@ fn computes_alone(function: &Function, for_op: OpId) -> bool {
     })
 }
 
-/// Lets a loop carry what a load gives; the loop is then another op.
+/// Makes a loop carry the result of a load. Returns the new loop op.
 fn carry(body: &mut Body<Op, Type>, for_op: OpId, load: &Load) -> OpId {
     let Some(Core::For { lower, upper, step, mut init, unsigned, body: region }) = body.ops[for_op].kind.core().cloned() else {
         unreachable!("only loops carry")
@@ -134,7 +138,7 @@ fn carry(body: &mut Body<Op, Type>, for_op: OpId, load: &Load) -> OpId {
     let before = before.out;
 
     let mut ahead = PrefetchWriter { body, out: Vec::new(), loc };
-    // The sum cannot wrap where there is such an iteration.
+    // The addition cannot wrap if that iteration exists.
     let next = ahead.core(Core::Binary { kind: Binary::AddI { overflow: Overflow::None }, lhs: counter, rhs: step }, index.clone());
     let left = ahead.core(Core::Binary { kind: Binary::SubI { overflow: Overflow::None }, lhs: upper, rhs: counter }, index);
     let goes_on = ahead.less(Signedness::Unsigned, step, left);
@@ -170,7 +174,7 @@ fn place_of(body: &Body<Op, Type>, op: OpId) -> (Block, usize) {
     place.expect("the loop is in a block")
 }
 
-/// Writes ops one after the other.
+/// Appends ops to a list.
 struct PrefetchWriter<'a> {
     body: &'a mut Body<Op, Type>,
     out: Vec<OpId>,
@@ -178,7 +182,7 @@ struct PrefetchWriter<'a> {
 }
 
 impl PrefetchWriter<'_> {
-    /// What a load gives in the iteration with an index, and zeros if there is none.
+    /// Emits a load for the iteration with an index. Yields zeros if the iteration does not exist.
     fn loaded(&mut self, exists: Value, load: &Load, (counter, index): (Value, Value)) -> Value {
         let ty = self.body.ty(self.body.ops[load.op].results[0]).clone();
         let outer = std::mem::take(&mut self.out);
@@ -197,7 +201,7 @@ impl PrefetchWriter<'_> {
         self.core(Core::If { cond: exists, then, otherwise }, ty)
     }
 
-    /// Ends a region with a value.
+    /// Ends a region with a yielded value.
     fn end(&mut self, block: Block, value: Value) {
         let op = self.body.new_op(Op::Core(tileas::Op::Core(Core::Yield { values: vec![value] })), [], self.loc);
         self.out.push(op);

@@ -1,7 +1,6 @@
-//! How many registers of a thread the values take that are live at once, about.
+//! Estimates the register pressure of a thread from liveness in program order.
 //!
-//! The assembler decides; what is counted here is in the order of the ops. Addresses and masks are made for each access when it is due,
-//! and are not counted.
+//! `ptxas` allocates the registers. Addresses and masks are computed directly before each access, so the estimate ignores them.
 
 use base::ir::{Op as OpId, Operation};
 use base::{Arena, Value};
@@ -11,15 +10,15 @@ use sched::{Function, Op};
 use std::collections::BTreeMap;
 use tileas::{Layout, LayoutId, Type};
 
-/// Registers beside tiles: addresses, and what is made in between.
+/// Registers in addition to tiles: addresses and temporaries.
 const BESIDE: u32 = 24;
 
-/// The registers that a thread needs, about, if each op is carried out for all elements before the next.
+/// Estimates the registers of a thread if each op runs for all elements before the next op.
 pub(crate) fn needs(function: &Function, layouts: &Arena<LayoutId, Layout>) -> u32 {
     most_live(function, layouts, false) + BESIDE
 }
 
-/// The same if what is used once is made where it is used, element by element.
+/// Estimates the registers of a thread if a value used once is computed element by element at its use.
 pub(crate) fn needs_at_least(function: &Function, layouts: &Arena<LayoutId, Layout>) -> u32 {
     most_live(function, layouts, true) + BESIDE
 }
@@ -42,11 +41,11 @@ fn most_live(function: &Function, layouts: &Arena<LayoutId, Layout>, element_by_
     accumulators.max().unwrap_or(0) as u32
 }
 
-/// From where to where each value is read, as numbers of ops in program order.
+/// The live range of each value, as positions in program order.
 struct LiveValues {
     order: Vec<OpId>,
     spans: BTreeMap<Value, (usize, usize)>,
-    /// Where the elements of an op's result are made, if that is where they are used.
+    /// For an op whose elements are computed at their use: the position of that use.
     late: BTreeMap<OpId, usize>,
 }
 
@@ -56,7 +55,7 @@ impl LiveValues {
         let order = body.walk(function.region);
         let late = if element_by_element { late(function, &order) } else { BTreeMap::new() };
         let mut spans: BTreeMap<Value, (usize, usize)> = BTreeMap::new();
-        // Loops around the op that is looked at, with where they begin and end.
+        // Begin and end of each loop around the current op.
         let mut around: Vec<(usize, usize)> = Vec::new();
         for (at, op) in order.iter().enumerate() {
             around.retain(|(_, end)| at <= *end);
@@ -64,7 +63,7 @@ impl LiveValues {
             for value in node.kind.operands() {
                 let used = late.get(op).copied().unwrap_or(at);
                 let Some(span) = spans.get_mut(&value) else { continue };
-                // What a loop reads that was made before it is read in every iteration.
+                // A value defined before a loop is live in every iteration of the loop that reads it.
                 let all_iterations = around.iter().find(|(begin, _)| span.0 <= *begin).map(|(_, end)| *end);
                 span.1 = span.1.max(all_iterations.unwrap_or(used));
             }
@@ -80,14 +79,14 @@ impl LiveValues {
         LiveValues { order, spans, late }
     }
 
-    /// Whether only some elements of a value are there at a time.
+    /// Returns whether only some elements of a value are live at a time.
     fn streams(&self, function: &Function, value: Value) -> bool {
         function.body.defining_op(value).is_some_and(|op| self.late.contains_key(&op))
     }
 }
 
-/// The ops whose elements can be made one by one where they are used, with where that is: the one use is in the same block, by an op that
-/// takes them one by one, too.
+/// The ops whose elements can be computed one by one at their use, with the position of the use. The single use must be in the
+/// same block, by an op that also takes elements one by one.
 fn late(function: &Function, order: &[OpId]) -> BTreeMap<OpId, usize> {
     let body = &function.body;
     let (blocks, uses) = (body.op_blocks(), body.use_counts(function.region));
@@ -113,16 +112,16 @@ fn takes_elements(op: &Op) -> bool {
     op.core().is_some_and(Core::is_elementwise) || matches!(op, Op::Core(tileas::Op::ReduceRegisters { .. }))
 }
 
-/// The registers of a thread that a value takes.
+/// Returns the registers of a thread that a value occupies.
 fn registers(function: &Function, layouts: &Arena<LayoutId, Layout>, value: Value) -> u32 {
     let body = &function.body;
     let made_by = body.defining_op(value).map(|op| &body.ops[op].kind);
     let is_loaded = matches!(made_by, Some(Op::Core(tileas::Op::LoadView { .. } | tileas::Op::Load { .. })));
-    // All of these are one value, or some that there are already.
+    // All elements are one value, or repeat elements that are already live.
     let repeats = matches!(made_by.and_then(Op::core), Some(Core::Constant { .. } | Core::Broadcast { .. }));
     match body.ty(value) {
         Type::Tile { elem, layout, .. } if !repeats && (is_loaded || is_float(*elem)) => {
-            // An element is widened where it is used: until then it is as wide as it was.
+            // A conversion happens at its use: until then an element keeps its source width.
             let bits = match made_by.and_then(Op::core) {
                 Some(Core::Convert { x, .. }) => match body.ty(*x) {
                     Type::Tile { elem: from, .. } => elem.bits().min(from.bits()),

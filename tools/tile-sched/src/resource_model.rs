@@ -1,7 +1,7 @@
-//! The resource model: what each op occupies on a multiprocessor, for how many cycles, and when its results are there.
+//! The resource model: which resources of an SM each op occupies, for how many cycles, and when its results are ready.
 //!
-//! The numbers are those of `machines/` (`formats/perf-model`). A tile op is taken as one long occupation of each of its resources; ops that pass
-//! registers on piece by piece let the next one start after a latency, the others when they are done.
+//! `machines/` provides the numbers (`formats/perf-model`). A tile op is one long occupation of each of its resources. If an op
+//! produces its registers one by one, its users start after a latency; otherwise they start when the op has completed.
 
 use base::ir::Operation;
 use base::{Target, Value};
@@ -18,9 +18,9 @@ pub(crate) enum Resource {
     Tensor,
     Shared,
     Copy,
-    /// Additions, mmas and multiply-adds of floats.
+    /// Additions, multiplications and multiply-adds of floats.
     MultiplyAdd,
-    /// Other plain operations.
+    /// All other simple operations.
     Integer,
     Special,
 }
@@ -41,18 +41,18 @@ impl Resource {
     }
 }
 
-/// The multiprocessor of a target.
+/// The SM of a target.
 pub(crate) struct Machine {
     target: Target,
     rates: &'static Rates,
 }
 
-/// What an op costs.
+/// The cost of an op.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cost {
     /// Cycles on each resource.
     pub(crate) uses: BTreeMap<Resource, u32>,
-    /// Cycles until its first results are there, and until all are.
+    /// Cycles until the first result is ready, and until all are.
     pub(crate) first: u32,
     pub(crate) all: u32,
 }
@@ -62,12 +62,12 @@ impl Machine {
         Machine { target, rates: perf_model::rates(target) }
     }
 
-    /// Cycles until so many bytes are there from global memory.
+    /// Cycles until a copy of this many bytes from global memory has arrived.
     pub(crate) fn copy_latency(&self, bytes: u32) -> u32 {
         self.rates.copy_latency(bytes)
     }
 
-    /// The cost of an op with all that its regions hold, each executed once.
+    /// The cost of an op and of all ops in its regions, each executed once.
     pub(crate) fn cost(&self, module: &Module, function: &Function, op: base::ir::Op) -> Cost {
         let node = &function.body.ops[op];
         let mut cost = self.own(module, function, &node.kind, &node.results);
@@ -89,7 +89,7 @@ impl Machine {
         let body = &function.body;
         let elements = |value: Value| element_count(body.ty(value).shape()) as u32;
         let elem_bytes = |value: Value| body.ty(value).elem().map_or(0, |elem| elem.bytes());
-        // What all threads hold together, copies included.
+        // Elements that all threads hold together, replicas included.
         let held = |value: Value| match body.ty(value) {
             Type::Tile { layout, .. } => {
                 let layout = &module.layouts[*layout];
@@ -142,7 +142,7 @@ impl Machine {
                 let (resource, rate) = unit(core, rates);
                 cost(&[(resource, count, rate)], rates.arithmetic_latency * u32::from(count > 0), true)
             }
-            // Too rare, or too short, to decide where anything goes; or not there before that was decided.
+            // These ops are too rare or too short to influence the schedule, or later passes introduce them.
             Op::Core(
                 Program::Core(_)
                 | Program::Coordinate { .. }
@@ -177,7 +177,7 @@ impl Machine {
     }
 }
 
-/// Cycles on each resource; `streams` says that results come piece by piece.
+/// The cost from the cycles on each resource. `streams` means that results become ready one by one.
 fn cost(uses: &[(Resource, u32, u32)], latency: u32, streams: bool) -> Cost {
     let uses: BTreeMap<Resource, u32> =
         uses.iter().filter(|(_, work, _)| *work > 0).map(|(resource, work, rate)| (*resource, work.div_ceil(*rate))).collect();

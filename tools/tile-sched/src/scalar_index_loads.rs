@@ -1,6 +1,7 @@
-//! Lookups: plain loads of one element behind nothing but other loads, such as that of a page's number from a table.
+//! Recognises lookups: plain one-element loads that only other loads precede, such as the load of a page number from a page
+//! table.
 //!
-//! Nothing that the kernel writes comes before one, so it can be made again, earlier, or by another warp_role.
+//! The kernel writes nothing before a lookup, so a pass may repeat it, hoist it, or move it to another warp role.
 
 use crate::partition::Order;
 use base::ir::Op as OpId;
@@ -22,7 +23,7 @@ pub(crate) fn is_lookup(function: &Function, op: OpId) -> bool {
         && token.is_none_or(|token| Order::is_of_loads(function, token))
 }
 
-/// Whether all threads have the same: no tile, or one of one element.
+/// Returns whether all threads hold the same value: a scalar, or a tile of one element.
 pub(crate) fn is_uniform(ty: &Type) -> bool {
     !matches!(ty, Type::Tile { .. }) || element_count(ty.shape()) == 1
 }

@@ -1,5 +1,7 @@
-//! `--schedule-trace`: the schedules as a Chrome trace, to look at in a trace viewer. Each loop is a process, each resource a
-//! thread of it, each op an event in every iteration shown; a microsecond there is a cycle.
+//! Implements `--schedule-trace`, which writes the schedules as a Chrome trace.
+//!
+//! Each loop is a process, each resource a thread of that process, and each op an event in every iteration shown. One
+//! microsecond of the trace is one cycle.
 
 use crate::graph::{Graph, loops};
 use crate::resource_model::{Machine, Resource};
@@ -9,10 +11,10 @@ use base::ir::Operation;
 use sched::Module;
 use std::fmt::Write;
 
-/// Enough to see the overlap settle.
+/// Enough iterations for the overlap to reach its steady state.
 const ITERATIONS: i64 = 6;
 
-/// The trace of a file of phase analysis or alloc.
+/// Returns the trace of a file that has completed phase analysis or alloc.
 pub fn trace(file: &File<Module>) -> Result<String> {
     let machine = Machine::of(file.envelope.target()?);
     let mut events = Vec::new();

@@ -1,10 +1,11 @@
-//! Pipes as they are made while a function is that of one warp_role, which fills and drains them; dividing it says who does.
+//! Adds pipelines while one warp role both fills and drains them. [`crate::partition`] later assigns the producer and consumer
+//! roles.
 
 use crate::alloc;
 use sched::{Drain, Fill, FunctionAttrs, Pipeline, PipelineInfo, WarpRole};
 use tileas::Buffer;
 
-/// A pipeline more; its barriers lie behind those of the others, or behind all buffers.
+/// Adds a pipeline. Its mbarriers follow those of the existing pipelines or, for the first pipeline, all buffers.
 pub(crate) fn add(attrs: &mut FunctionAttrs, buffers: Vec<Buffer>, depth: u32, fill: Fill, drain: Drain) -> Pipeline {
     let taken = attrs.pipelines.values().map(|info| info.empty_barrier(info.depth)).max();
     let barriers = taken.unwrap_or_else(|| alloc::end_of_buffers(attrs).next_multiple_of(PipelineInfo::BARRIER));

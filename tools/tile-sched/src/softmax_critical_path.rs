@@ -1,10 +1,12 @@
-//! Puts what mmas wait for before what they do not, in the iterations of functions that two warp_roles compute.
+//! Purpose: in functions with two compute roles, move the ops that an MMA waits for ahead of the ops that it does not.
+//! Requires: final loops with the pipeline steps of MMAs, and no barriers yet.
+//! Establishes: only a new op order.
+//! Preserves: the order of conflicting accesses and of the steps of each pipeline.
+//! See also: the softmax of FlashAttention-3 and FlashAttention-4.
 //!
-//! A mma there is requested for when its operand is stored and its accumulators are scaled. The factors are known before the exponentials, and
-//! the accumulators of those can be added up while the mma is made. What scales is free by then: the accumulators that were taken up come from the
-//! same warp_role as the mma before.
-//!
-//! Requires: loops as they will be, with the steps of the pipelines of mmas, and no barriers yet. Establishes: nothing but an order.
+//! An MMA can issue once its operand is stored and its accumulator is rescaled. The rescale factors are ready before the
+//! exponentials, so rescale first; the row sums of the exponentials overlap the MMA. The accumulator is already free: the
+//! previous MMA of the same warp has completed.
 
 use base::Block;
 use base::ir::{Op as OpId, Operation};
@@ -33,7 +35,7 @@ fn ops(function: &Function, block: Block) -> &[OpId] {
     &function.body.blocks[block].ops
 }
 
-/// The accumulators that threads scale by an op.
+/// The accumulator that an op rescales.
 fn scaled(function: &Function, op: OpId) -> Option<Buffer> {
     match function.body.ops[op].kind {
         Op::Core(tileas::Op::TmemScale { buffer, .. }) => Some(buffer),
@@ -41,7 +43,8 @@ fn scaled(function: &Function, op: OpId) -> Option<Buffer> {
     }
 }
 
-/// Moves an op that scales accumulators, with the steps of its pipeline, and what its factors are computed from, to where those are known first.
+/// Moves a rescaling op, with its pipeline steps and the ops that compute its factors, to the first position at which the
+/// factors are available.
 fn scale_early(function: &mut Function, block: Block, scale: OpId) {
     let Some((pipeline, _)) = scaled(function, scale).and_then(|buffer| function.attrs.pipeline_of(buffer)) else { return };
     let body = &function.body;
@@ -52,7 +55,7 @@ fn scale_early(function: &mut Function, block: Block, scale: OpId) {
     };
     let Some(at) = all.iter().position(|op| *op == scale) else { return };
     let (Some(before), Some(behind)) = (at.checked_sub(1), all.get(at + 1)) else { return };
-    // With anything else between them the pipeline is more than this op's.
+    // If another op is between them, the steps also cover that op.
     if !of_pipeline(&all[before]) || !of_pipeline(behind) {
         return;
     }
@@ -70,7 +73,7 @@ fn scale_early(function: &mut Function, block: Block, scale: OpId) {
             }
         }
     }
-    // What is told as soon as the accumulators are in registers stays before.
+    // Releases that follow once an accumulator is in registers stay before the rescaling.
     let is_signalled = |op: &OpId| matches!(body.ops[*op].kind, Op::PipelineRelease { .. });
     let last = all.iter().rposition(|op| others.contains(op)).map_or(0, |last| last + 1);
     let start = last + all[last..].iter().take_while(|op| is_signalled(op)).count();
@@ -83,8 +86,8 @@ fn scale_early(function: &mut Function, block: Block, scale: OpId) {
     function.body.blocks[block].ops = order;
 }
 
-/// Has the stage of the next operand acquired where its accumulators are scaled: the mma that frees both is over, and the operand can be
-/// computed piece by piece up to where it is stored.
+/// Moves the acquire of the next operand's stage directly after the rescaling. The MMA that releases both has completed by
+/// then, so threads can compute and store the operand piece by piece.
 fn acquire_early(function: &mut Function, block: Block, scale: OpId) {
     let body = &function.body;
     let all = ops(function, block);
@@ -95,7 +98,7 @@ fn acquire_early(function: &mut Function, block: Block, scale: OpId) {
     let until = behind.iter().position(|op| scaled(function, *op).is_some()).unwrap_or(behind.len());
     let Some(store) = behind[..until].iter().position(is_store).map(|store| at + 1 + store) else { return };
     let acquire = store - 1;
-    // Behind the scaled accumulators' own commit.
+    // After the commit of the rescaled accumulator.
     let to = at + 2;
     if acquire <= to || !is_acquired(&all[acquire]) || all[to..acquire].iter().any(is_of_pipeline_of(function, all[acquire])) {
         return;
@@ -103,7 +106,7 @@ fn acquire_early(function: &mut Function, block: Block, scale: OpId) {
     function.body.blocks[block].ops[to..=acquire].rotate_right(1);
 }
 
-/// Whether an op is a step of the same pipeline.
+/// Returns a predicate for the steps of the pipeline that `acquire` acquires.
 fn is_of_pipeline_of(function: &Function, acquire: OpId) -> impl Fn(&OpId) -> bool + '_ {
     let pipeline = |op: OpId| match function.body.ops[op].kind {
         Op::PipelineAcquire { pipeline, .. }
@@ -115,7 +118,7 @@ fn is_of_pipeline_of(function: &Function, acquire: OpId) -> impl Fn(&OpId) -> bo
     move |op| pipeline(*op) == pipeline(acquire)
 }
 
-/// Whether an op may as well come behind one that scales accumulators and stands behind it.
+/// Returns whether an op before a rescaling op may move after it.
 fn may_follow(function: &Function, op: OpId, scale: OpId) -> bool {
     let kind = &function.body.ops[op].kind;
     let buffers =
@@ -124,7 +127,7 @@ fn may_follow(function: &Function, op: OpId, scale: OpId) -> bool {
         || matches!(kind.effects().other, Effect::Nothing) && kind.regions().is_empty() && buffers(op).is_disjoint(&buffers(scale))
 }
 
-/// Moves what only the next iteration needs behind all else.
+/// Moves ops that only the next iteration needs after all others.
 fn add_up_late(function: &mut Function, block: Block) {
     let body = &function.body;
     let all = ops(function, block);
@@ -144,7 +147,7 @@ fn add_up_late(function: &mut Function, block: Block) {
     function.body.blocks[block].ops = first.into_iter().chain(late).chain(end).collect();
 }
 
-/// The ops whose results an op uses, with what is inside of it.
+/// The ops whose results an op uses, including uses in its regions.
 fn used(function: &Function, op: OpId) -> Vec<OpId> {
     let body = &function.body;
     let inner = body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region));

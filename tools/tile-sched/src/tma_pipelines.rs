@@ -1,10 +1,10 @@
-//! Loops whose copies the copy engine makes: which pipelines they fill, and where those lie.
+//! Assigns the TMA copies of loops to pipelines, and computes the placement of their mbarriers.
 //!
-//! Copies of a loop that run equally far ahead, in staged_buffers of equally many stages, fill the stages of one pipeline together; of those that do
-//! not run ahead each has a pipeline that another op reads. Copies that fill a buffer in turn fill one stage after the other of its pipeline, and
-//! do not run ahead: an warp_role of their own does. Both sides begin with the first stage, and where their loop runs again with
-//! the stage behind the last one. A loop that could not be pipelined has a schedule of one stage here, since such copies are waited
-//! for by their pipeline and by nothing else.
+//! Copies of a loop with equal prefetch distance and depth fill the stages of one pipeline together. Copies that do not run
+//! ahead share a pipeline only if the same MMA reads them. Copies that fill one buffer in alternation fill consecutive stages
+//! of its pipeline; they do not run ahead themselves, but a producer warp does. Producer and consumers start at the first
+//! stage, and a loop that runs again continues at the stage after the last one. A loop that could not be pipelined gets a
+//! one-stage schedule here, because only a pipeline waits for TMA copies.
 
 use crate::buffer_accesses::{Touch, touches};
 use crate::graph::{loops, region_of};
@@ -16,12 +16,12 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use tileas::{Buffer, Space};
 
-/// The buffer that an op fills by tma_copies.
+/// The buffer that a TMA copy fills.
 pub(crate) fn filled(op: &Op) -> Option<Buffer> {
     op.effects().filled_by_tma()
 }
 
-/// The schedules of a function's loops, with one for each loop that has copies by tma_copies and none yet.
+/// The schedules of a function's loops. Loops with TMA copies but without a schedule get a serial one.
 pub(crate) fn schedules(function: &Function, all: &[LoopSchedule]) -> Vec<LoopSchedule> {
     let own = all.iter().filter(|schedule| schedule.function == function.name).cloned();
     let mut own: Vec<LoopSchedule> = own.collect();
@@ -36,7 +36,7 @@ pub(crate) fn schedules(function: &Function, all: &[LoopSchedule]) -> Vec<LoopSc
     own
 }
 
-/// One op after the other.
+/// A schedule without overlap.
 fn serial(function: &Function, index: u32, ops: u32) -> LoopSchedule {
     LoopSchedule {
         function: function.name.clone(),
@@ -49,21 +49,21 @@ fn serial(function: &Function, index: u32, ops: u32) -> LoopSchedule {
     }
 }
 
-/// Bytes that the barriers of a function's pipelines take at most, behind its buffers.
+/// Largest number of bytes, after the buffers, that the mbarriers of a function's TMA pipelines take.
 pub(crate) fn barrier_bytes(function: &Function, depth: impl Fn(Buffer) -> u32) -> u32 {
     let body = &function.body;
     let buffers = body.walk(function.region).into_iter().filter_map(|op| filled(&body.ops[op].kind));
     buffers.map(|buffer| 2 * PipelineInfo::BARRIER * depth(buffer)).sum()
 }
 
-/// Whether a loop's body is inside more than the function.
+/// Returns whether a loop is nested in another op.
 pub(crate) fn is_nested(function: &Function, block: Block) -> bool {
     let body = &function.body;
     let mut regions = body.blocks[function.entry()].ops.iter().flat_map(|op| body.ops[*op].kind.regions());
     regions.all(|region| body.block_of(region) != block)
 }
 
-/// Bytes that the barriers take at most by which a function's loops are told of free memory.
+/// Largest number of bytes that the mbarriers of the "buffers free" signals take.
 pub(crate) fn signal_barrier_bytes(function: &Function) -> u32 {
     let body = &function.body;
     let has_tma = |for_op: &OpId| {
@@ -73,7 +73,8 @@ pub(crate) fn signal_barrier_bytes(function: &Function) -> u32 {
     loops(function).iter().filter(|for_op| has_tma(for_op)).count() as u32 * 2 * PipelineInfo::BARRIER
 }
 
-/// Whether something else has had the memory of these buffers when a loop begins, perhaps in an earlier iteration of a loop around it.
+/// Returns whether other ops have used the memory of these buffers when a loop starts, perhaps in an earlier iteration of an
+/// outer loop.
 pub(crate) fn had_before(function: &Function, for_op: OpId, buffers: &[Buffer]) -> bool {
     let (body, attrs) = (&function.body, &function.attrs);
     let range = |buffer: Buffer| {
@@ -102,7 +103,7 @@ pub(crate) fn had_before(function: &Function, for_op: OpId, buffers: &[Buffer]) 
     false
 }
 
-/// The buffers that several copies of a loop's body fill in turn.
+/// The buffers that several copies of a loop's body fill in alternation.
 pub(crate) fn filled_alternately(function: &Function, block: Block) -> BTreeSet<Buffer> {
     let body = &function.body;
     let mut seen = BTreeSet::new();
@@ -115,20 +116,20 @@ pub(crate) fn are_filled_alternately(function: &Function) -> bool {
     loops(function).into_iter().any(|for_op| !filled_alternately(function, body_of(for_op)).is_empty())
 }
 
-/// A copy of a loop, and by what it is told which others fill its pipeline, too.
+/// A copy of a loop, with the properties that decide which copies share its pipeline.
 pub(crate) struct Filled {
     pub(crate) op: OpId,
     pub(crate) buffer: Buffer,
     pub(crate) ahead: u32,
-    /// Whether other copies of the loop fill the buffer, too.
+    /// Whether other copies of the loop also fill the buffer.
     pub(crate) alternating: bool,
-    /// The first mma into tensor memory that reads it; none where threads do.
+    /// The first tensor memory MMA that reads it, or `None` if threads read it.
     pub(crate) mma: Option<OpId>,
-    /// How many mmas of an iteration are made before it is read.
+    /// How many MMAs of an iteration precede its first read.
     pub(crate) mmas_before: usize,
 }
 
-/// Copies that fill a pipeline together, in the order in which they are requested for.
+/// Copies that fill a pipeline together, in issue order.
 pub(crate) struct Group {
     pub(crate) copies: Vec<(OpId, Buffer)>,
     pub(crate) ahead: u32,
@@ -141,23 +142,23 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Whether a copy is one of them.
+    /// Returns whether a copy belongs to the group.
     pub(crate) fn is_filled_by(&self, op: OpId) -> bool {
         self.copies.iter().any(|(copy, _)| *copy == op)
     }
 
-    /// Whether it has no stage to fill while another is read: it is filled while what others fill is.
+    /// Returns whether the group has only one stage, which it can fill only while other groups' stages are read.
     fn is_single(&self) -> bool {
         self.depth == 1 && self.ahead == 0
     }
 
-    /// Whether both have one stage, and mmas read those one after the other.
+    /// Returns whether both groups have one stage and different MMAs read them first.
     pub(crate) fn alternates_with(&self, other: &Group) -> bool {
         self.is_single() && other.is_single() && self.mmas_before != other.mmas_before
     }
 }
 
-/// The pipelines of a loop, which are added to the function's.
+/// Groups the copies of a loop, and adds their pipelines to the function.
 pub(crate) fn groups(attrs: &mut FunctionAttrs, copies: &[Filled]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for &Filled { op, buffer, ahead, alternating, mma, mmas_before } in copies {
@@ -169,7 +170,7 @@ pub(crate) fn groups(attrs: &mut FunctionAttrs, copies: &[Filled]) -> Vec<Group>
         };
         match groups.iter_mut().find(alike) {
             Some(group) => group.copies.push((op, buffer)),
-            // The pipeline is known when all its buffers are.
+            // The pipeline is added once all buffers of the group are known.
             None => groups.push(Group {
                 copies: vec![(op, buffer)],
                 ahead,
@@ -183,10 +184,10 @@ pub(crate) fn groups(attrs: &mut FunctionAttrs, copies: &[Filled]) -> Vec<Group>
         }
     }
     for group in &mut groups {
-        // The stage is full when all have arrived: what takes longest is requested for first.
+        // The stage is full when all copies have arrived, so the largest copy is issued first.
         group.copies.sort_by_key(|(_, buffer)| Reverse(attrs.program.buffers[*buffer].bytes()));
         let buffers: Vec<Buffer> = group.copies.iter().map(|(_, buffer)| *buffer).collect();
-        // A loop before may fill the same staged_buffers, or a copy before the same staged_buffer.
+        // An earlier loop may fill the same buffers, or an earlier copy the same buffer.
         if let Some((pipeline, _)) = attrs.pipelines.iter().find(|(_, info)| info.buffers == buffers) {
             group.pipeline = pipeline;
             continue;
@@ -196,7 +197,7 @@ pub(crate) fn groups(attrs: &mut FunctionAttrs, copies: &[Filled]) -> Vec<Group>
     groups
 }
 
-/// The bodies of loops of which the tma_copies go where something else was before.
+/// The bodies of loops whose TMA copies go to memory that earlier ops have used.
 pub(crate) fn after_others(function: &Function) -> impl Iterator<Item = Block> {
     let body = &function.body;
     loops(function).into_iter().filter_map(|for_op| {
@@ -206,7 +207,7 @@ pub(crate) fn after_others(function: &Function) -> impl Iterator<Item = Block> {
     })
 }
 
-/// A pipeline by which who computes tells who asks for tma_copies that the memory of a loop's stages is free.
-pub(crate) fn telling(attrs: &mut FunctionAttrs) -> Pipeline {
+/// Adds a signal-only pipeline: the compute role signals the producer warp that the memory of a loop's stages is free.
+pub(crate) fn signal_only_pipeline(attrs: &mut FunctionAttrs) -> Pipeline {
     single_role_pipelines::add(attrs, Vec::new(), 1, Fill::Threads, Drain::Threads)
 }

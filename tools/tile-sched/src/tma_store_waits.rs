@@ -1,7 +1,9 @@
-//! Says which stores by tma_copies wait for those before them.
-//!
-//! Requires: whose each op is. Establishes: each store that a token may order behind another one waits until that is there, or one before
-//! it in its block has.
+//! Purpose: mark the TMA stores that must wait for earlier TMA stores.
+//! Requires: an assigned warp role for each op.
+//! Establishes: if a token may order a TMA store after another store, the TMA store waits for it. An earlier store of its block
+//! that waits on the same token suffices.
+//! Preserves: everything except the `waits` attribute.
+//! See also: CUTLASS `tma_store_wait`, PTX `cp.async.bulk.wait_group`.
 
 use base::Value;
 use base::ir::Op as OpId;

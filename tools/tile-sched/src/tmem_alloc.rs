@@ -1,9 +1,15 @@
-//! Gives each buffer in tensor memory columns, and some accumulators and left operands two places in turn.
+//! Purpose: allocate TMEM columns to each buffer, and two stages to some accumulators and left operands.
+//! Requires: a function whose tensor memory buffers are known.
+//! Establishes: disjoint columns, except for a guest operand in the columns of a host (see below).
+//! Preserves: the ops.
+//! See also: Triton's `TensorMemoryAllocation`, PTX `tcgen05.alloc`.
 //!
-//! What mmas do there is ordered by the pipeline of each buffer alone, so buffers have columns of their own; but operands lie in the
-//! place of the accumulators that they are computed from, or of other operands of their iteration, where that leaves capacity for another block. Nobody
-//! needs the accumulators by then: they have been taken up before the operands are stored, and mmas of one warp_role follow one another. Nor are
-//! the other operands needed, when threads have taken up what was made from them.
+//! Only a buffer's own pipeline orders its MMA accesses, so buffers have columns of their own. As an exception, a guest operand
+//! may occupy the columns of the accumulator from which it is computed, or of another operand of its iteration. It does so only
+//! if a further CTA then fits.
+//!
+//! Guest-operand invariant: threads load the accumulator (`tcgen05.ld`) before they store the operand, and the MMAs of one warp
+//! complete in order. Another operand is dead once threads have loaded the accumulator computed from it.
 
 use crate::partition::ComputeGroups;
 use crate::tmem_pipelines;
@@ -14,16 +20,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileas::verify::Program;
 use tileas::{Buffer, Space};
 
-/// Columns that can be taken at least.
+/// Smallest TMEM allocation, in columns.
 const FEWEST: u32 = 32;
-/// Blocks on a multiprocessor of which more hide nothing more.
+/// CTAs per SM beyond which more hide no further latency.
 const ENOUGH: u32 = 4;
 
-/// The first column of each buffer, and the end of the last; the largest come first, so that each begins at a multiple of its own.
-/// Those that are `doubled` have two stages.
+/// Returns the first column of each buffer, and the end of the last. The largest buffers come first, so each starts at a
+/// multiple of its size. The `doubled` buffers have two stages.
 pub(crate) fn place(function: &Function, doubled: &BTreeSet<Buffer>) -> (BTreeMap<Buffer, u32>, u32) {
     let apart = place_beside(function, doubled, &BTreeMap::new());
-    // Operands in the place of accumulators may take a barrier more, which is paid for by another block.
+    // A guest operand may need one more barrier, which pays only if another CTA then fits.
     let all = Target::all().map(|target| target.tmem_columns).max().unwrap_or(0);
     let blocks = function.attrs.program.occupancy.unwrap_or(1).max(ENOUGH);
     if apart.1.next_power_of_two().saturating_mul(blocks) <= all {
@@ -49,23 +55,23 @@ fn place_beside(function: &Function, doubled: &BTreeSet<Buffer>, hosts: &BTreeMa
     (placed, end)
 }
 
-/// What a function takes of tensor memory, if anything; `address` is that of a word of shared memory.
-pub(crate) fn taken(function: &Function, doubled: &BTreeSet<Buffer>, address: u32) -> Option<TensorMemory> {
+/// The TMEM allocation of a function, if it needs one. `address` is the shared-memory word that receives the base address.
+pub(crate) fn allocation(function: &Function, doubled: &BTreeSet<Buffer>, address: u32) -> Option<TensorMemory> {
     let (_, end) = place(function, doubled);
-    (end > 0).then(|| TensorMemory { columns: whole(end), address })
+    (end > 0).then(|| TensorMemory { columns: allocatable_columns(end), address })
 }
 
-/// The blocks of a function for which a multiprocessor has tensor memory.
+/// Returns how many CTAs of a function fit the tensor memory of an SM.
 pub(crate) fn resident(function: &Function, target: Target) -> u32 {
-    (target.tmem_columns / whole(place(function, &BTreeSet::new()).1)).max(1)
+    (target.tmem_columns / allocatable_columns(place(function, &BTreeSet::new()).1)).max(1)
 }
 
-/// Columns that can be taken, with capacity for so many.
-fn whole(columns: u32) -> u32 {
+/// Rounds up to a size that `tcgen05.alloc` can allocate.
+fn allocatable_columns(columns: u32) -> u32 {
     columns.next_power_of_two().max(FEWEST)
 }
 
-/// Those that have two stages, and of those that may as many more as have capacity, those that take most first.
+/// Adds to `doubled` as many of the `may` buffers as fit in `columns`, largest first.
 pub(crate) fn doubled(function: &Function, mut doubled: BTreeSet<Buffer>, may: BTreeSet<Buffer>, columns: u32) -> BTreeSet<Buffer> {
     let mut may: Vec<Buffer> = may.difference(&doubled).copied().collect();
     may.sort_by_key(|buffer| (std::cmp::Reverse(function.attrs.program.buffers[*buffer].columns()), *buffer));
@@ -78,7 +84,7 @@ pub(crate) fn doubled(function: &Function, mut doubled: BTreeSet<Buffer>, may: B
     doubled
 }
 
-/// Whether two buffers may be in the same columns: an operand, and the accumulators in whose place it is.
+/// Returns whether an accumulator and an operand may occupy the same columns.
 pub(crate) fn may_meet(function: &Function, accumulators: Buffer, operand: Buffer) -> bool {
     let (attrs, buffers) = (&function.attrs.placements, &function.attrs.program.buffers);
     let start = |buffer: Buffer| attrs[buffer].offset;
@@ -86,7 +92,7 @@ pub(crate) fn may_meet(function: &Function, accumulators: Buffer, operand: Buffe
     start(accumulators) < end(operand) && start(operand) < end(accumulators)
 }
 
-/// The operands that lie in the place of accumulators, and which; each place has one guest.
+/// Maps guest operands to the accumulators whose columns they occupy. Each host has one guest.
 fn hosts(function: &Function, doubled: &BTreeSet<Buffer>) -> BTreeMap<Buffer, Buffer> {
     let uses = Uses::of(function);
     let columns = |buffer: &Buffer| function.attrs.program.buffers[*buffer].columns();
@@ -104,8 +110,8 @@ fn hosts(function: &Function, doubled: &BTreeSet<Buffer>) -> BTreeMap<Buffer, Bu
     hosts
 }
 
-/// The part of a iteration in which an operand has its columns: from the first store of it until threads have taken up the accumulators of all
-/// mmas that read it, which different warp_roles may make.
+/// The live range of an operand in an iteration: from its first store until threads have loaded the accumulators of all MMAs
+/// that read it, which different roles may issue.
 struct Turn {
     block: Block,
     from: usize,
@@ -113,7 +119,7 @@ struct Turn {
 }
 
 impl Turn {
-    /// None where more than one block has to do with the operand.
+    /// Returns `None` if several blocks of ops access the operand.
     fn of(function: &Function, operand: Buffer) -> Option<Turn> {
         let (body, blocks) = (&function.body, function.body.op_blocks());
         let stores = |op: &Op| matches!(op, Op::Core(tileas::Op::TmemStore { buffer, .. }) if *buffer == operand);
@@ -135,7 +141,8 @@ impl Turn {
     }
 }
 
-/// The operands that have the columns of another one in turn, and of which. Which threads do what must be the same for all.
+/// Maps operands to other operands whose columns they reuse. Requires a single compute role, because the live ranges must be
+/// those of all threads.
 fn alternating(function: &Function, operands: BTreeSet<Buffer>) -> Vec<(Buffer, Buffer)> {
     if ComputeGroups::find(function).is_ok() {
         return Vec::new();
@@ -159,10 +166,11 @@ fn alternating(function: &Function, operands: BTreeSet<Buffer>) -> Vec<(Buffer, 
     found
 }
 
-/// Who touches tensor memory, by the block of ops that it stands in.
+/// Tensor memory accesses, each with its block of ops.
 #[derive(Default)]
 struct Uses {
-    /// The loads of accumulators behind the mmas that make them. Nothing else is done with them, and in each block a mma comes first.
+    /// The loads of accumulators after the MMAs that compute them. These accumulators have no other accesses, and in each block
+    /// an MMA comes first.
     loaded: BTreeMap<Buffer, Vec<(Block, OpId)>>,
     /// The stores of operands.
     stored: BTreeMap<Buffer, Vec<(Block, OpId)>>,
@@ -196,7 +204,8 @@ impl Uses {
         uses
     }
 
-    /// Whether what is stored is computed from all that is loaded of the accumulators in its block.
+    /// Returns whether every store of the guest is computed from all loads of the host in its block, as the guest-operand
+    /// invariant requires.
     fn may_host(&self, function: &Function, host: Buffer, guest: Buffer) -> bool {
         self.stored[&guest].iter().all(|(block, store)| {
             let mut loads = self.loaded[&host].iter().filter(|(at, _)| at == block).peekable();
@@ -206,7 +215,7 @@ impl Uses {
     }
 }
 
-/// The ops from whose results an op computes.
+/// The ops from whose results an op computes, transitively.
 pub(crate) fn sources(function: &Function, op: OpId) -> BTreeSet<OpId> {
     let body = &function.body;
     let mut found = BTreeSet::new();

@@ -1,19 +1,20 @@
-//! The pipelines between threads and mmas in tensor memory: mmas fill those of their accumulators, which threads drain, and drain
-//! those of operands that threads store.
+//! Purpose: write the steps of the pipelines between threads and tensor memory MMAs. MMAs fill accumulator pipelines, which
+//! threads drain. MMAs drain the pipelines of operands that threads store.
+//! Requires: final loops.
+//! Establishes: acquire, commit, wait and release steps, so that tensor memory MMA accesses need no barriers.
+//! Preserves: the order of all existing ops.
+//! See also: CUTLASS `PipelineUmmaAsync` and `PipelineTmaStore`.
 //!
-//! Accumulator that threads scale between mmas are filled by those threads, and drained by the mmas that add to them. What threads
-//! put where the copy engine stores it from goes through such a pipeline too, so that they need not wait until it has been read.
+//! If threads rescale an accumulator between MMAs, the threads fill its pipeline and the MMAs that add to it drain it. Buffers
+//! that threads fill for TMA stores also have such a pipeline, so that threads need not wait for the store to finish reading.
 //!
-//! Where two warp_roles compute that need the same units, another such pipeline says whose turn it is: one fills it by what it does with
-//! them, and the other one drains it by the same.
+//! If two compute roles need the same units, another pipeline implements the ping-pong order: one role fills it by using the
+//! units, and the other role drains it by using them.
 //!
-//! Before the first op of a block of ops that fills such a buffer it is acquired, and behind the last it is committed. Accumulator are waited
-//! for at once, so that everything their mmas have read is free from there on; operands before the first op that reads them.
-//! Behind the last op that drains a buffer it is released, and may be filled again. Where that happens again and again the phase
-//! goes iteration with the loops, and where it happens under a condition, out of both branches; so does the stage, where a buffer has two.
-//!
-//! Requires: loops as they will be. Establishes: the steps of these pipelines, so that what mmas in tensor memory touch needs no
-//! barriers.
+//! A buffer is acquired before the first op of a block that fills it, and committed after the last. Threads wait for an
+//! accumulator at once, which also frees everything its MMAs have read. The wait for an operand precedes its first reader. A
+//! buffer is released after the last op that drains it. Loops carry the phase if they repeat these steps, and conditions yield
+//! it; the same holds for the stage of a two-stage buffer.
 
 use crate::partition::{ComputeGroups, Order};
 use crate::{single_role_pipelines, tma_pipelines};
@@ -28,8 +29,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileas::effects::BufferAccess;
 use tileas::{Buffer, MmaAtom, Space, Type};
 
-/// `alternating_pairs` are the ops during which one of two warp_roles that compute has the special functions to itself, and the number of each
-/// one's warp_role.
+/// `alternating_pairs` are the ops during which one of two compute roles has the special function units to itself, with the
+/// role of each.
 pub(crate) fn run(function: &mut Function, alternating_pairs: BTreeMap<OpId, usize>) {
     let buffers = in_pipeline(function);
     if buffers.is_empty() {
@@ -45,7 +46,7 @@ pub(crate) fn run(function: &mut Function, alternating_pairs: BTreeMap<OpId, usi
     let mut pass = TmemPipelinePass { body: &mut function.body, pipelines, alternating_pairs, turn, frames: Vec::new() };
     let entry = pass.body.block_of(region);
     let zero = pass.number(0);
-    let first = pass.body.defining_op(zero).expect("a constant is made by an op");
+    let first = pass.body.defining_op(zero).expect("an op defines the constant");
     pass.body.blocks[entry].ops.insert(0, first);
     let stage = |buffer: &Buffer| function.attrs.placements.get(*buffer).filter(|place| place.depth > 1).map(|_| zero);
     let mut phases: Phases =
@@ -54,28 +55,28 @@ pub(crate) fn run(function: &mut Function, alternating_pairs: BTreeMap<OpId, usi
     pass.region(region, &all, &mut phases);
 }
 
-/// What goes through a pipeline.
+/// The contents of a pipeline.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Accumulator,
-    /// Accumulator that threads scale between mmas: theirs, but while mmas add to them.
+    /// An accumulator that threads rescale between MMAs. Threads own it, except while MMAs add to it.
     Scaled,
-    /// An operand, and whether it is in shared memory.
+    /// An operand, in shared memory or in tensor memory.
     Operand {
         shared: bool,
     },
-    /// What the copy engine stores.
+    /// A buffer that TMA stores from.
     Stored,
-    /// No buffer: whose turn it is.
+    /// No buffer: the ping-pong order of two compute roles.
     Turn,
 }
 
-/// What stands for the turns of warp_roles where others are buffers.
+/// A buffer id, used by no buffer, that represents the ping-pong order.
 fn turn(function: &Function) -> Buffer {
     Buffer(function.attrs.program.buffers.len() as u32)
 }
 
-/// Slots that such pipelines may have together.
+/// Upper bound on the stages of all these pipelines together.
 pub(crate) fn stages(function: &Function) -> u32 {
     (in_pipeline(function).len()
         + recomputed(function).len()
@@ -85,8 +86,8 @@ pub(crate) fn stages(function: &Function) -> u32 {
         + usize::from(ComputeGroups::find(function).is_ok())) as u32
 }
 
-/// The buffers that tma_copies store from and that nothing but threads fills, where an warp_role of its own can ask for the tma_copies: what it
-/// stores is ordered after nothing else, and no condition decides about it.
+/// The buffers of TMA stores that only threads fill, if a store warp can issue the stores: they are ordered only after each
+/// other, and none is conditional.
 pub(crate) fn stored(function: &Function) -> BTreeSet<Buffer> {
     let body = &function.body;
     let all = body.walk(function.region);
@@ -115,17 +116,17 @@ pub(crate) fn stored(function: &Function) -> BTreeSet<Buffer> {
                 stored.insert(*buffer);
                 alone &= !conditional.contains(&op) && token.is_none_or(is_first);
             }
-            // Threads fill it.
+            // Threads fill the buffer.
             Op::Core(tileas::Op::SharedStore { .. }) if !conditional.contains(&op) => {}
             _ => others.extend(kind.effects().buffers.iter().map(|access| access.buffer)),
         }
     }
-    // All or none, since one thread has to ask for those that are ordered.
+    // All or none: one thread must issue the stores that tokens order.
     if alone && stored.is_disjoint(&others) { stored } else { BTreeSet::new() }
 }
 
-/// Accumulator that a loop makes again and again by mmas in loops inside it, and takes up behind those: in another place than the accumulators
-/// before they can be made while threads take up those.
+/// The accumulators that a loop recomputes by MMAs of its inner loops and loads after those. With a second stage MMAs can
+/// compute the next accumulator while threads load the current one.
 pub(crate) fn recomputed(function: &Function) -> BTreeSet<Buffer> {
     let body = &function.body;
     let (all, blocks) = (body.walk(function.region), body.op_blocks());
@@ -146,7 +147,8 @@ pub(crate) fn recomputed(function: &Function) -> BTreeSet<Buffer> {
     accumulators.filter(|buffer| is_recomputed(*buffer)).collect()
 }
 
-/// Scales that threads store again and again: in another place than those before they can do so while mmas use these.
+/// The MMA scales that threads store in loops. With a second stage threads can store the next ones while MMAs use the current
+/// ones.
 pub(crate) fn scales(function: &Function) -> BTreeSet<Buffer> {
     let body = &function.body;
     let of_mma = |op: OpId| match &body.ops[op].kind {
@@ -157,8 +159,8 @@ pub(crate) fn scales(function: &Function) -> BTreeSet<Buffer> {
     found.collect::<BTreeSet<_>>().into_iter().filter(|buffer| is_in_iterations(function, *buffer)).collect()
 }
 
-/// Left operands that threads store to tensor memory again and again and that no mma comes before: in another place than those
-/// before they can do so while a mma reads these.
+/// The left operands that threads store to tensor memory in loops and that do not depend on an MMA. With a second stage threads
+/// can store the next operand while an MMA reads the current one.
 pub(crate) fn stored_ahead(function: &Function) -> BTreeSet<Buffer> {
     let body = &function.body;
     let stored = body.walk(function.region).into_iter().filter_map(|op| match &body.ops[op].kind {
@@ -175,7 +177,7 @@ pub(crate) fn stored_ahead(function: &Function) -> BTreeSet<Buffer> {
     found.filter(|buffer| is_in_iterations(function, *buffer)).collect()
 }
 
-/// Whether a tile is computed from accumulators in tensor memory.
+/// Returns whether a tile is computed from accumulators in tensor memory.
 fn comes_from_accumulator(function: &Function, value: Value) -> bool {
     let body = &function.body;
     let (mut seen, mut work) = (BTreeSet::new(), vec![value]);
@@ -189,14 +191,14 @@ fn comes_from_accumulator(function: &Function, value: Value) -> bool {
     false
 }
 
-/// Whether a buffer is touched again and again.
+/// Returns whether loops access a buffer.
 pub(crate) fn is_in_iterations(function: &Function, buffer: Buffer) -> bool {
     let body = &function.body;
     let inner = body.blocks[function.entry()].ops.iter().flat_map(|op| body.ops[*op].kind.regions()).flat_map(|at| body.walk(at));
     inner.into_iter().any(|op| body.ops[op].kind.effects().buffers.iter().any(|access| access.buffer == buffer))
 }
 
-/// The buffers that mmas in tensor memory touch, but for those that the copy engine fills.
+/// The buffers that need pipelines here: buffers of tensor memory MMAs that TMA does not fill, and buffers of TMA stores.
 fn in_pipeline(function: &Function) -> BTreeMap<Buffer, Kind> {
     let (body, attrs) = (&function.body, &function.attrs);
     let ops = body.walk(function.region);
@@ -213,14 +215,14 @@ fn in_pipeline(function: &Function) -> BTreeMap<Buffer, Kind> {
     touched.map(|access| (access.buffer, kind(access))).chain(stored).collect()
 }
 
-/// The buffers of shared memory that threads fill with operands of mmas in tensor memory.
+/// The shared-memory buffers that threads fill with operands of tensor memory MMAs.
 pub(crate) fn stored_operands(function: &Function) -> Vec<Buffer> {
     let is_stored = |(_, kind): &(Buffer, Kind)| *kind == Kind::Operand { shared: true };
     in_pipeline(function).into_iter().filter(is_stored).map(|(buffer, _)| buffer).collect()
 }
 
-/// The buffers of shared memory that mmas read, each with the accumulators that they add to, where threads scale those: such mmas are
-/// waited for when their accumulators are touched again, and read on until then.
+/// The shared-memory operands of MMAs whose accumulators threads rescale, each with its accumulator. Threads wait for such an
+/// MMA only when they access the accumulator again, so the operands stay live until then.
 pub(crate) fn read_on(function: &Function) -> Vec<(Buffer, Buffer)> {
     let body = &function.body;
     let in_pipeline = in_pipeline(function);
@@ -232,8 +234,8 @@ pub(crate) fn read_on(function: &Function) -> Vec<(Buffer, Buffer)> {
     read.filter(|(buffer, _)| function.attrs.program.buffers[*buffer].space == Space::Shared).collect()
 }
 
-/// The buffers that tma_copies fill before all loops with operands of mmas in tensor memory: where no loop runs, those who compute do
-/// not know when they come.
+/// The buffers that TMA fills before all loops with operands of tensor memory MMAs. If no loop runs, the compute roles do not
+/// know when the copies complete.
 pub(crate) fn brought_once(function: &Function) -> Vec<Buffer> {
     let body = &function.body;
     let read: BTreeSet<Buffer> =
@@ -242,17 +244,17 @@ pub(crate) fn brought_once(function: &Function) -> Vec<Buffer> {
     once.filter(|buffer| read.contains(buffer)).collect()
 }
 
-/// Whether a function makes mmas into tensor memory.
+/// Returns whether a function has tensor memory MMAs.
 pub(crate) fn has_mma(function: &Function) -> bool {
     function.body.walk(function.region).iter().any(|op| is_mma(&function.body.ops[*op].kind))
 }
 
-/// Whether an op is a mma in tensor memory.
+/// Returns whether an op is a tensor memory MMA.
 pub(crate) fn is_mma(op: &Op) -> bool {
     matches!(op, Op::Core(tileas::Op::Mma { atom: MmaAtom::Tensor(_), .. }))
 }
 
-/// The accumulators that threads scale by an op.
+/// The accumulator that an op rescales.
 fn scaled(op: &Op) -> Option<Buffer> {
     match op {
         Op::Core(tileas::Op::TmemScale { buffer, .. }) => Some(*buffer),
@@ -260,7 +262,7 @@ fn scaled(op: &Op) -> Option<Buffer> {
     }
 }
 
-/// The buffers that a mma in tensor memory reads.
+/// The buffers that a tensor memory MMA reads.
 pub(crate) fn operands(op: &Op) -> [Option<Buffer>; 2] {
     match op {
         Op::Core(tileas::Op::Mma { lhs, rhs, atom: MmaAtom::Tensor(_), .. }) => [lhs.buffer(), rhs.buffer()],
@@ -268,7 +270,7 @@ pub(crate) fn operands(op: &Op) -> [Option<Buffer>; 2] {
     }
 }
 
-/// The buffers of shared memory that mmas in tensor memory read in a block of ops. They do so after the op, too.
+/// The shared-memory buffers that tensor memory MMAs of a block read. The reads may continue after the op.
 pub(crate) fn operands_in(function: &Function, block: Block) -> BTreeSet<Buffer> {
     let body = &function.body;
     let read = body.blocks[block].ops.iter().flat_map(|op| operands(&body.ops[*op].kind)).flatten();
@@ -281,16 +283,16 @@ fn pipeline(function: &mut Function, buffer: Buffer, kind: Kind) -> Pipeline {
         Kind::Accumulator => (Fill::Mma, Drain::Threads),
         Kind::Stored => (Fill::Threads, Drain::Threads),
         Kind::Scaled | Kind::Operand { .. } => (Fill::Threads, Drain::Mma),
-        Kind::Turn => unreachable!("it is no buffer's"),
+        Kind::Turn => unreachable!("the ping-pong pipeline has no buffer"),
     };
     let depth = attrs.placements[buffer].depth;
     single_role_pipelines::add(attrs, vec![buffer], depth, fill, drain)
 }
 
-/// The place in each of the pipelines.
+/// The current position in each pipeline.
 type Phases = BTreeMap<Buffer, PipelinePhase>;
 
-/// A stage, where there are several, and its phase.
+/// A stage, if there are several, and its phase.
 #[derive(Clone, Copy)]
 struct PipelinePhase {
     stage: Option<Value>,
@@ -301,26 +303,26 @@ impl PipelinePhase {
     fn values(self) -> impl Iterator<Item = Value> {
         self.stage.into_iter().chain([self.phase])
     }
-    /// The same lane with other values, in that order.
+    /// The same position with other values, in order.
     fn with(self, mut next: impl FnMut() -> Value) -> PipelinePhase {
         PipelinePhase { stage: self.stage.map(|_| next()), phase: next() }
     }
 }
 
-/// A construct that ops inside leave, and the phases that they hand on.
+/// A control-flow op around the current ops, and the buffers whose phases its regions forward.
 struct PhaseFrame {
     repeats: bool,
     carried: Vec<Buffer>,
 }
 
-/// What an op, with all inside it, does with a buffer.
+/// Whether an op, including its regions, fills or drains a buffer.
 #[derive(Clone, Copy, Default)]
 struct BufferUse {
     fills: bool,
     drains: bool,
 }
 
-/// In which turn of filling and draining a buffer each op stands: a new one begins where it is filled after it was drained.
+/// Numbers the fill-and-drain turns of a buffer. A new turn starts with the first fill after a drain.
 fn turns(uses: &[BTreeMap<Buffer, BufferUse>], buffer: &Buffer) -> Vec<usize> {
     let (mut turn, mut drained) = (0, false);
     let next = |used: &BTreeMap<Buffer, BufferUse>| {
@@ -342,7 +344,7 @@ struct TmemPipelinePass<'a> {
 }
 
 impl TmemPipelinePass<'_> {
-    /// Writes the steps of the pipelines of `own` buffers, which are filled and drained in the region and not around it.
+    /// Writes the pipeline steps of the `own` buffers, whose fills and drains are all in this region.
     fn region(&mut self, region: Region, own: &[Buffer], phases: &mut Phases) {
         let block = self.body.block_of(region);
         let ops = std::mem::take(&mut self.body.blocks[block].ops);
@@ -384,7 +386,7 @@ impl TmemPipelinePass<'_> {
                         behind.push(step(self, Op::AsyncFence {}));
                     }
                     behind.push(step(self, Op::PipelineCommit { pipeline, stage }));
-                    // Accumulator that nothing reads, or nothing added to what threads have here: the next turn is the same side's again.
+                    // No op reads this accumulator, or no MMA adds to it, so the next turn belongs to the same side again.
                     let again = matches!(kind, Kind::Accumulator | Kind::Scaled) && !is_drained(at, buffer);
                     if kind == Kind::Accumulator || again {
                         behind.push(step(self, Op::PipelineWait { pipeline, stage, phase }));
@@ -421,7 +423,7 @@ impl TmemPipelinePass<'_> {
                     Kind::Accumulator => is_mma(kind),
                     Kind::Stored => access.access_kind.writes(),
                     Kind::Scaled | Kind::Operand { .. } => !is_mma(kind),
-                    Kind::Turn => unreachable!("it is no buffer's"),
+                    Kind::Turn => unreachable!("the ping-pong pipeline has no buffer"),
                 };
                 *if fills { &mut used.fills } else { &mut used.drains } = true;
             }
@@ -429,7 +431,7 @@ impl TmemPipelinePass<'_> {
         uses
     }
 
-    /// Gives the accesses of an op, with all inside it, to a buffer its stage.
+    /// Sets the stage of all accesses of an op and its regions to a buffer.
     fn set_stages(&mut self, op: OpId, buffer: Buffer, stage: Option<Value>) {
         let inner = self.body.ops[op].kind.regions().into_iter().flat_map(|region| self.body.walk(region));
         for op in std::iter::once(op).chain(inner).collect::<Vec<_>>() {
@@ -440,7 +442,7 @@ impl TmemPipelinePass<'_> {
         }
     }
 
-    /// The ops that make the place that follows: of two stages the other one, and behind the second one the other phase.
+    /// Emits the ops that advance a position: they toggle the stage of two, and the phase when the stage wraps around.
     fn flip(&mut self, buffer: Buffer, phases: &mut Phases) -> Vec<OpId> {
         let one = self.number(1);
         let PipelinePhase { stage, phase } = phases[&buffer];
@@ -452,7 +454,7 @@ impl TmemPipelinePass<'_> {
         let stage = stage.map(|stage| other(self, stage, one));
         let made = |op: OpId| self.body.result(op);
         phases.insert(buffer, PipelinePhase { stage: stage.map(made), phase: made(phase) });
-        let one = self.body.defining_op(one).expect("a constant is made by an op");
+        let one = self.body.defining_op(one).expect("an op defines the constant");
         [one, phase].into_iter().chain(stage).collect()
     }
 
@@ -462,7 +464,7 @@ impl TmemPipelinePass<'_> {
         self.body.result(op)
     }
 
-    /// The regions of an op, in which the accumulators in `inner` are made and read.
+    /// Writes the steps in the regions of an op that both fill and drain the `inner` buffers.
     fn inside(&mut self, op: OpId, inner: &[Buffer], phases: &mut Phases) {
         if inner.is_empty() && self.frames.iter().all(|frame| frame.carried.is_empty()) {
             return;
@@ -500,7 +502,7 @@ impl TmemPipelinePass<'_> {
         }
     }
 
-    /// What leaves a construct hands on the phases as they are then.
+    /// Appends the current phases to the values that a terminator forwards.
     fn leave(&mut self, op: OpId, phases: &Phases) {
         let repeats = match self.body.ops[op].kind.core() {
             Some(Core::Yield { .. }) => false,

@@ -1,9 +1,8 @@
-//! Which accesses to global memory tokens order after which others, and where that order needs a barrier.
+//! Determines which global-memory accesses a token orders after which others, and where that order needs a barrier.
 //!
-//! An access of a tile is made by all threads, each for its part. When a later access that a token orders after it may touch
-//! the same bytes from another thread, and one of the two writes, a barrier must stand between them. What the program calls by one name
-//! is elsewhere in each iteration of a loop, if it is computed there; what it calls by two names may be one memory, which a caller passes
-//! twice.
+//! All threads perform a tile access, each for its part. Suppose a token orders a later access after it. If another thread may
+//! then touch the same bytes, and one of the two accesses writes, a barrier must separate them. One SSA value that a loop
+//! computes may name a different place in each iteration. Two arrays may alias, because a caller may pass one pointer twice.
 
 use base::ir::{Body, Op as OpId, Operation};
 use base::{Arena, Region, Value};
@@ -16,23 +15,23 @@ use std::rc::Rc;
 use tileas::effects::{GlobalAccess, Moved};
 use tileas::{Layout, LayoutId, Type};
 
-/// Where the program has come to.
+/// The accesses that may still be in progress at the current program point.
 #[derive(Clone)]
 pub(crate) struct Ordering {
-    /// Layouts in which several threads hold the same element. One of them writes it, but all read it.
+    /// Layouts in which several threads hold the same element. One thread writes it, but all read it.
     shared_layouts: Vec<bool>,
     orders: Orders,
-    /// The accesses since all threads met.
+    /// The accesses since the last barrier.
     since: BTreeSet<Before>,
-    /// The loops that were entered.
+    /// The loops entered so far.
     iterations: BTreeMap<OpId, Rc<IterationDistance>>,
 }
 
-/// An access that was made before.
+/// An earlier access.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Before {
     op: OpId,
-    /// The loop, if it may have been in an earlier iteration of one that is not over.
+    /// The loop, if the access may be from an earlier iteration of a loop that has not ended.
     iteration_of: Option<OpId>,
 }
 
@@ -44,13 +43,13 @@ impl Ordering {
         Ordering { shared_layouts, orders, since: BTreeSet::new(), iterations: BTreeMap::new() }
     }
 
-    /// Whether an access must wait for other threads.
+    /// Returns whether an access must wait for other threads.
     pub(crate) fn needs_barrier(&self, function: &Function, op: OpId) -> bool {
         let body = &function.body;
         let Some(now) = access(body, op) else { return false };
         self.ordered_before(function, op).into_iter().any(|earlier| {
             let before = access(body, earlier.op).expect("only accesses are recorded");
-            // One thread asks for all tma_copies to be stored, and waits for those that a token orders before.
+            // One thread issues all TMA stores, and it waits for stores that a token orders before.
             let by_one = [earlier.op, op].into_iter().all(|op| token_order::is_tma_store(function, op));
             let moves = earlier.iteration_of.is_some_and(|iteration_of| {
                 !self.are_apart(function, &now, iteration_of) && !common::fault_injected("sched.iterations")
@@ -59,9 +58,9 @@ impl Ordering {
         })
     }
 
-    /// The accesses since all threads met that a token orders an access after.
+    /// The accesses since the last barrier after which a token orders this access.
     fn ordered_before(&self, function: &Function, op: OpId) -> Vec<Before> {
-        let effects = |op: OpId| function.body.ops[op].kind.effects().global.expect("it is an access");
+        let effects = |op: OpId| function.body.ops[op].kind.effects().global.expect("the op accesses global memory");
         let access = effects(op);
         let all = access.token.and_then(|token| self.orders.in_any_iteration.get(&token)).into_iter().flatten();
         let since = |op: &OpId| {
@@ -76,7 +75,7 @@ impl Ordering {
         all.flat_map(since).filter(is_ordered).filter(|one| !are_missed(one)).copied().collect()
     }
 
-    /// Whether every thread touches only what it touched before.
+    /// Returns whether every thread accesses only the elements that it accessed before.
     fn same_threads(&self, before: &OrderedAccess<'_>, now: &OrderedAccess<'_>) -> bool {
         let alone = now.tile.layout().is_some_and(|layout| !self.shared_layouts[layout.0 as usize]);
         alone && before.place == now.place && before.tile == now.tile
@@ -87,18 +86,18 @@ impl Ordering {
         self.iterations[&iteration_of].are_apart(function, *base, index)
     }
 
-    /// All threads have met: what came before is done.
+    /// Records a barrier: all earlier accesses are complete.
     pub(crate) fn barrier(&mut self) {
         self.since.clear();
     }
 
-    /// An op is over, and all that is inside.
+    /// Records that an op, including its regions, has executed.
     pub(crate) fn record(&mut self, body: &Body<Op, Type>, op: OpId) {
         self.since.extend(access(body, op).map(|_| Before { op, iteration_of: None }));
         self.since.extend(inside(body, &body.ops[op].kind.regions()).map(|op| Before { op, iteration_of: None }));
     }
 
-    /// Before the regions of an op are walked: what a loop does may have been done in an earlier iteration.
+    /// Prepares for the regions of an op: the accesses of a loop may have happened in an earlier iteration.
     pub(crate) fn enter(&mut self, function: &Function, op: OpId) {
         let body = &function.body;
         if !matches!(body.ops[op].kind.core(), Some(Core::For { .. } | Core::Loop { .. })) {
@@ -109,7 +108,7 @@ impl Ordering {
     }
 }
 
-/// The accesses in regions.
+/// The global-memory accesses in some regions.
 fn inside(body: &Body<Op, Type>, regions: &[Region]) -> impl Iterator<Item = OpId> {
     let ops = regions.iter().flat_map(|region| body.walk(*region));
     ops.filter(|op| access(body, *op).is_some()).collect::<Vec<_>>().into_iter()
@@ -118,9 +117,9 @@ fn inside(body: &Body<Op, Type>, regions: &[Region]) -> impl Iterator<Item = OpI
 /// An access to global memory.
 struct OrderedAccess<'a> {
     writes: bool,
-    /// The view or pointers, and the index.
+    /// The view or pointers, followed by the index.
     place: Vec<Value>,
-    /// The type of the tile, which has its layout.
+    /// The tile's type, which includes its layout.
     tile: &'a Type,
 }
 
@@ -130,7 +129,7 @@ fn access(body: &Body<Op, Type>, op: OpId) -> Option<OrderedAccess<'_>> {
     let tile = match moved {
         Moved::Result => *node.results.first()?,
         Moved::Operand(value) => value,
-        // Which thread reads what has no type: it is taken to be another than the one that writes.
+        // No type records which thread reads an element, so assume a different thread from the writer.
         Moved::Buffer => base,
     };
     let place = std::iter::once(base).chain(index.iter().copied()).collect();

@@ -1,8 +1,7 @@
-//! Which mmas of warp groups a pipelined loop leaves in flight from one iteration to the next; changes nothing.
+//! Finds the `wgmma` MMAs that a pipelined loop leaves in flight across iterations. Changes nothing.
 //!
-//! Their accumulators go from one iteration to the next and nowhere else, so that only the mma of the next iteration meets them, and
-//! their operands are in buffers that nothing but copies fills in the loop. What an iteration has read is then known to be free
-//! one iteration later.
+//! In-flight invariant: the accumulator flows only to the same MMA of the next iteration, and in the loop only copies fill the
+//! operand buffers. The stages that an iteration has read are therefore free one iteration later.
 
 use crate::buffer_accesses::{Touch, touches};
 use base::ir::{Op as OpId, Operation};
@@ -11,15 +10,15 @@ use sched::{Function, LoopSchedule, Op};
 use std::collections::BTreeSet;
 use tileas::{Buffer, MmaAtom, MmaOperand, Type};
 
-/// A mma that a loop leaves in flight.
+/// An MMA that a loop leaves in flight.
 pub(crate) struct InFlightMma {
     pub(crate) op: OpId,
-    /// The number of the value that it carries.
+    /// The index of its accumulator among the values that the loop carries.
     pub(crate) carried: usize,
     pub(crate) reads: Vec<Buffer>,
 }
 
-/// The mmas of a loop's body.
+/// The MMAs of a loop's body that may stay in flight.
 pub(crate) fn mmas(function: &Function, block: Block) -> Vec<InFlightMma> {
     let body = &function.body;
     let args = &body.blocks[block].args;
@@ -50,18 +49,20 @@ pub(crate) fn mmas(function: &Function, block: Block) -> Vec<InFlightMma> {
     ops.iter().filter_map(mma).collect()
 }
 
-/// Whether an op is a mma of warp groups.
+/// Returns whether an op is a `wgmma` MMA.
 pub(crate) fn is_by_groups(op: &Op) -> bool {
     matches!(op, Op::Core(tileas::Op::Mma { atom: MmaAtom::Group(_), .. }))
 }
 
-/// Whether an op is a mma by warp groups that nothing need touch while it is made: halves are packed and taken apart.
+/// Returns whether an op is a `wgmma` MMA with a 32-bit accumulator. Threads pack and unpack 16-bit accumulators, so those must
+/// be complete.
 pub(crate) fn has_full_accumulators(body: &Body<Op, Type>, op: OpId) -> bool {
     let kind = &body.ops[op].kind;
     is_by_groups(kind) && body.ty(body.result(op)).elem().is_some_and(|elem| elem.bits() == 32)
 }
 
-/// Whether every copy to a buffer that such mmas read runs ahead: in its own iteration it would meet the mma before.
+/// Returns whether every copy to an operand buffer of these MMAs runs ahead. A copy in its own iteration would overwrite a
+/// stage that the previous MMA still reads.
 pub(crate) fn is_possible(function: &Function, schedule: &LoopSchedule) -> bool {
     let Some(block) = sched::loop_body(function, schedule.index) else { return false };
     let (kept, ops, last) = (read(function, block), &function.body.blocks[block].ops, schedule.last_stage());
@@ -70,7 +71,7 @@ pub(crate) fn is_possible(function: &Function, schedule: &LoopSchedule) -> bool 
     schedule.entries.iter().all(|entry| entry.stage < last || ops.get(entry.op as usize).is_none_or(|op| !fills(*op)))
 }
 
-/// The buffers that such mmas read.
+/// The operand buffers of these MMAs.
 pub(crate) fn read(function: &Function, block: Block) -> BTreeSet<Buffer> {
     mmas(function, block).into_iter().flat_map(|mma| mma.reads).collect()
 }

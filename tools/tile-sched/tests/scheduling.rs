@@ -1,4 +1,4 @@
-//! A mma loop through the scheduler: what is decided, what a person may change, and what is refused.
+//! Schedules a matmul loop, and checks the decisions, the edits that a user may make, and the edits that the checks refuse.
 
 use base::ir::Operation;
 use base::{Envelope, File, Locations, Payload, Source};
@@ -12,11 +12,11 @@ fn program() -> File<tileas::Module> {
 
 fn until(phase: Phase) -> File<Module> {
     let mut file = start(&program(), "test");
-    go_on(&mut file, phase).unwrap();
+    resume(&mut file, phase).unwrap();
     file
 }
 
-fn go_on(file: &mut File<Module>, phase: Phase) -> base::diag::Result<()> {
+fn resume(file: &mut File<Module>, phase: Phase) -> base::diag::Result<()> {
     let passes = PASSES.iter().take_while(|pass| pass.name != phase.name()).count();
     PASSES[..=passes].iter().try_for_each(|pass| (pass.run)(file))
 }
@@ -27,35 +27,35 @@ fn reparsed(file: &File<Module>) -> File<Module> {
 }
 
 #[test]
-fn copies_run_ahead_and_the_product_bounds_the_interval() {
+fn copies_run_ahead_and_the_mma_bounds_the_interval() {
     let file = until(Phase::Alloc);
     let [schedule] = &file.payload.schedules[..] else { panic!("one loop has one schedule") };
     assert!(schedule.interval >= schedule.resource_bound.max(schedule.recurrence_bound));
-    assert_eq!(schedule.entries.len(), 5, "two copies, two reads, a mma");
-    assert_eq!(schedule.last_stage(), 3, "the latency is many intervals, so copies run as far ahead as they may");
+    assert_eq!(schedule.entries.len(), 5, "two copies, two reads, an MMA");
+    assert_eq!(schedule.last_stage(), 3, "the latency is many intervals, so copies run ahead by the limit");
     let depths: Vec<u32> = file.payload.functions[0].attrs.placements.values().map(|place| place.depth).collect();
     assert_eq!(depths, [4, 4, 1]);
 }
 
 #[test]
-fn going_on_from_text_changes_nothing() {
+fn resuming_from_text_changes_nothing() {
     for phase in [Phase::Analysis, Phase::Alloc] {
         let file = until(phase);
         let mut again = reparsed(&file);
         assert_eq!(again.payload, file.payload);
-        go_on(&mut again, Phase::Materialize).unwrap();
+        resume(&mut again, Phase::Materialize).unwrap();
         assert_eq!(again.payload, until(Phase::Materialize).payload);
     }
 }
 
 #[test]
-fn a_copy_may_be_moved_nearer_by_hand() {
+fn a_prefetch_distance_may_be_shortened_by_hand() {
     let mut file = until(Phase::Analysis);
     for entry in &mut file.payload.schedules[0].entries[..1] {
         entry.stage += 2;
     }
     let mut file = reparsed(&file);
-    go_on(&mut file, Phase::Materialize).unwrap();
+    resume(&mut file, Phase::Materialize).unwrap();
     let depths: Vec<u32> = file.payload.functions[0].attrs.placements.values().map(|place| place.depth).collect();
     assert_eq!(depths, [2, 4, 1]);
     hazard_checked(&file).unwrap();
@@ -65,11 +65,11 @@ fn refused(edit: impl FnOnce(&mut Module)) -> String {
     let mut file = until(Phase::Analysis);
     edit(&mut file.payload);
     let read = hazard_checked(&file);
-    read.and_then(|()| go_on(&mut file, Phase::Materialize)).unwrap_err().message
+    read.and_then(|()| resume(&mut file, Phase::Materialize)).unwrap_err().message
 }
 
 #[test]
-fn what_cannot_be_carried_out_is_refused_by_name() {
+fn infeasible_schedules_are_refused_with_the_op() {
     let message = refused(|module| {
         let entries = &mut module.schedules[0].entries;
         (entries[1].stage, entries[1].cycle) = (entries[0].stage, entries[0].cycle);
@@ -83,7 +83,7 @@ fn what_cannot_be_carried_out_is_refused_by_name() {
     assert!(message.contains("op 3 (shared_load)") || message.contains("op 2 (shared_load)"), "{message}");
 }
 
-/// The program without the ops that `drop` picks.
+/// Returns the error for the materialized program without the ops that `drop` selects.
 fn without(drop: impl Fn(&Op) -> bool) -> String {
     let mut file = until(Phase::Materialize);
     let body = &mut file.payload.functions[0].body;
@@ -93,13 +93,13 @@ fn without(drop: impl Fn(&Op) -> bool) -> String {
     hazard_checked(&file).unwrap_err().message
 }
 
-/// The program as it is read from its text.
+/// Prints the program and parses it again.
 fn reread(file: &File<Module>, envelope: &mut Envelope) -> base::diag::Result<Module> {
     let text = file.payload.print(&file.envelope, Locations::Named);
     Module::parse(Source { text: &text, name: "edited", first_line: 1, by_line: false }, envelope)
 }
 
-/// What every reader of the file says.
+/// Runs the hazard checker, as every reader of a `.sched` file does.
 fn hazard_checked(file: &File<Module>) -> base::diag::Result<()> {
     let mut envelope = file.envelope.clone();
     let payload = reread(file, &mut envelope)?;
@@ -107,12 +107,12 @@ fn hazard_checked(file: &File<Module>) -> base::diag::Result<()> {
 }
 
 #[test]
-fn the_judge_misses_waits_barriers_and_slots() {
+fn the_hazard_checker_detects_missing_waits_barriers_and_stages() {
     let message = without(|op| matches!(op, Op::CopyWait { .. }));
     assert!(message.contains("before its copy was waited for"), "{message}");
     let message = without(|op| matches!(op, Op::Barrier { .. }));
     assert!(message.contains("before a barrier after"), "{message}");
-    // Reads of the stage that is being filled.
+    // Loads that read the stage being filled.
     let mut file = until(Phase::Materialize);
     let body = &mut file.payload.functions[0].body;
     for block in body.blocks.values() {
@@ -128,7 +128,7 @@ fn the_judge_misses_waits_barriers_and_slots() {
     assert!(message.contains("stage"), "{message}");
 }
 
-/// A stage number or cycle near the end of its range would have the hazard_checker play, and the scheduler unroll, for ever.
+/// The limits bound the hazard checker's abstract execution and the scheduler's unrolling for extreme stages and cycles.
 #[test]
 fn stages_and_cycles_have_limits() {
     let message = refused(|module| module.schedules[0].entries[4].stage = u32::MAX);
@@ -139,9 +139,9 @@ fn stages_and_cycles_have_limits() {
     assert!(message.contains("op 4 starts in cycle 4294967294 of"), "{message}");
 }
 
-/// Rings that are filled ahead of their iteration have their memory to themselves, and stages enough.
+/// Multi-stage buffers that are filled ahead of their iteration need exclusive memory and enough stages.
 #[test]
-fn rings_over_each_other_or_too_short_are_refused_at_phase_alloc() {
+fn overlapping_or_shallow_buffers_are_refused_at_phase_alloc() {
     let edited = |edit: fn(&mut Module)| {
         let mut file = until(Phase::Alloc);
         edit(&mut file.payload);
@@ -164,8 +164,8 @@ fn the_steady_state_waits_for_earlier_iterations_only() {
         Op::CopyWait { pending } => Some(pending),
         _ => None,
     });
-    // Two groups an iteration, three iterations ahead, and those of the iteration to be read are done; the last wait is after both
-    // loops, before their memory is used for something else.
+    // Each iteration commits two groups, and copies run three iterations ahead, so four groups may be pending. The last wait
+    // follows both loops, before another use of their memory.
     assert_eq!(waits.collect::<Vec<_>>(), [4, 4, 0]);
     let barriers = |block: &base::ir::BlockNode| block.ops.iter().filter(|op| body.ops[**op].kind.mnemonic() == "barrier").count();
     let loops = body.blocks.values().filter(|block| block.ops.iter().any(|op| body.ops[*op].kind.mnemonic() == "mma"));

@@ -1,18 +1,22 @@
-//! Rewrites every scheduled loop so that its copies run ahead; never searches.
+//! Purpose: rewrite every scheduled loop so that its copies run ahead. Never searches.
+//! Requires: placements whose depths are those of the schedules.
+//! Establishes: waits, and a barrier after each, before the reads of copied buffers; a stage in every access to a multi-stage
+//! buffer. [`crate::barriers`] places all other barriers.
+//! Preserves: the order of ops that compute, and the trip count of every loop.
+//! See also: Triton's software `PipelineExpander`, LLVM's `ModuloScheduleExpander`.
 //!
-//! A copy that runs `d` iterations ahead is issued for the first `d` of them before the loop. The loop then runs as long as every
-//! copy has an iteration to fetch, and a second loop without the furthest copies runs the rest, so the first one tests nothing:
-//! trip counts below `d` never enter it. A long body is written once instead, with tests. Every copy ends a group each time its place is passed, with or without a copy in it,
-//! so that how many groups may be unfinished when an iteration needs its data is a constant.
+//! A copy that runs `d` iterations ahead is issued for the first `d` iterations in a prologue. The steady loop then runs as
+//! long as every copy has an iteration to fetch, so it needs no tests; a trip count below `d` skips it. An epilogue loop
+//! without the furthest copies runs the remaining iterations. A long body is emitted only once instead, with tests.
 //!
-//! A mma of warp groups that may stay in flight is waited for when that of the next iteration was issued, the last one after the
-//! loop. Each warp waits for its own part of it: what the mma has read can be overwritten behind the barrier after that wait,
-//! which is the one before the next reads. So the copies of such a loop come behind that barrier.
+//! Constant group count: every copy ends a copy group each time control passes its position, whether a copy was issued or not.
+//! The number of groups that may be unfinished when an iteration needs its data is therefore a constant.
 //!
-//! Inner loops come first: what one has become is then part of an iteration of the one around it.
+//! Warps wait for an in-flight `wgmma` after they have issued that of the next iteration, and for the last one after the loop.
+//! Each warp waits for its own part, so the operands may be overwritten only after the barrier that follows the wait. That
+//! barrier is the one before the next reads. The copies of such a loop therefore come after that barrier.
 //!
-//! Requires: placements whose depths are those of the schedules. Establishes: waits, and a barrier after each, before the reads
-//! of copied buffers; a stage in every access to a staged_buffer. Other barriers are for [`crate::barriers`] to place.
+//! Inner loops come first: the rewritten inner loop is then part of an iteration of the outer one.
 
 use crate::buffer_accesses::{Touch, touches};
 use crate::graph::{address_slice, loops, region_of};
@@ -30,18 +34,18 @@ use tileas::{Buffer, MmaAtom, MmaOperand, Type};
 
 mod tma_steps;
 
-/// What the barrier pass must know of the loops: for ops on staged_buffers the iteration they work for, counted from the current one (in
-/// a prologue from the first).
+/// Facts about the pipelined loops for the barrier pass. For an op on multi-stage buffers it records the iteration for which
+/// the op works, relative to the current one; in a prologue, relative to the first one.
 #[derive(Default)]
 pub(crate) struct Marks {
     pub(crate) iterations: BTreeMap<OpId, i32>,
     pub(crate) loops: BTreeMap<OpId, LoopPart>,
-    /// What the mmas that a `group_wait` waits for have read: only from there on they do so no more.
+    /// The operand buffers of the MMAs for which a `group_wait` waits: only after it are they no longer read.
     pub(crate) freed: BTreeMap<OpId, Vec<Buffer>>,
 }
 
 impl Marks {
-    /// A copy of an op is what the op is.
+    /// Gives a copy of an op the marks of the op.
     fn repeat(&mut self, op: OpId, new: OpId) {
         self.iterations.get(&op).copied().into_iter().for_each(|iteration| _ = self.iterations.insert(new, iteration));
         self.loops.get(&op).copied().into_iter().for_each(|part| _ = self.loops.insert(new, part));
@@ -53,9 +57,9 @@ impl Marks {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LoopPart {
     Steady,
-    Rest,
-    /// All of it, testing before each copy whether there is such an iteration.
-    Whole,
+    Epilogue,
+    /// The full loop, with a test before each copy whether its iteration exists.
+    Full,
 }
 
 impl LoopPart {
@@ -64,14 +68,14 @@ impl LoopPart {
     }
 }
 
-/// Matrix instructions of a warp in a body that is written twice, at most: of longer ones the tests are a small part, and `ptxas`
-/// would take long over the second.
+/// Largest number of matrix instructions per warp in a body that is emitted twice. In a longer body the tests cost little, and
+/// `ptxas` would need long for the second copy.
 const MAX_REPEATED: u32 = 128;
 
-/// `divided` says that who asks for tma_copies will be another warp_role than who computes.
+/// `divided` means that a producer warp will issue the TMA copies, separate from the warp roles that compute.
 pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule], divided: bool) -> Marks {
     let mut marks = Marks::default();
-    let (mut woven, mut begins) = (BTreeMap::new(), BTreeMap::new());
+    let (mut rewritten, mut begins) = (BTreeMap::new(), BTreeMap::new());
     let all = loops(function);
     let plan = |schedule: &LoopSchedule| {
         let for_op = all[schedule.index as usize];
@@ -82,11 +86,11 @@ pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule], divided: 
         let threads = function.attrs.program.warps * 32;
         let depths = function.attrs.placements.iter().map(|(buffer, place)| (buffer, place.depth)).collect();
         let (loc, around) = (function.body.ops[for_op].loc, around(function, for_op));
-        let mut weaver = Weaver {
+        let mut rewriter = LoopRewriter {
             body: &mut function.body,
             out: Vec::new(),
             marks: &mut marks,
-            woven: &mut woven,
+            rewritten: &mut rewritten,
             begins: &mut begins,
             plan: &plan,
             around,
@@ -95,12 +99,12 @@ pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule], divided: 
             read: BTreeMap::new(),
             loc,
         };
-        weaver.pipeline(for_op);
+        rewriter.pipeline(for_op);
     }
     marks
 }
 
-/// The loops around a loop, outermost first; none where it is inside a condition, too.
+/// Returns the loops around a loop, outermost first, or none if a condition is also around it.
 fn around(function: &Function, for_op: OpId) -> Vec<OpId> {
     let body = &function.body;
     let all = body.walk(function.region);
@@ -108,7 +112,7 @@ fn around(function: &Function, for_op: OpId) -> Vec<OpId> {
     let (mut at, mut around) = (for_op, Vec::new());
     while let Some(block) = blocks[at.0 as usize].filter(|block| *block != function.entry()) {
         let holds = |op: &OpId| body.ops[*op].kind.regions().iter().any(|region| body.block_of(*region) == block);
-        let parent = all.iter().copied().find(holds).expect("a block is an op's");
+        let parent = all.iter().copied().find(holds).expect("every inner block belongs to an op");
         if !matches!(body.ops[parent].kind.core(), Some(Core::For { .. })) {
             return Vec::new();
         }
@@ -118,32 +122,33 @@ fn around(function: &Function, for_op: OpId) -> Vec<OpId> {
     around
 }
 
-/// A copy and where it stands in an iteration.
+/// A copy and its position in an iteration.
 struct Copy {
     op: OpId,
-    /// Iterations that it runs ahead.
+    /// Its prefetch distance in iterations.
     ahead: u32,
     buffer: Buffer,
-    /// The ops that make its address; none for one that stays where it is.
+    /// The ops that compute its address, or `None` if the copy stays where it is.
     slice: Option<Vec<OpId>>,
 }
 
-/// The order of an iteration's ops, its copies in that order, and whether it is written once only.
+/// The rewrite of one loop: the order of an iteration's ops, its copies in that order, and whether the body is emitted only
+/// once.
 struct PipelinePlan {
     order: Vec<OpId>,
-    /// Of threads.
+    /// The copies that threads issue.
     copies: Vec<Copy>,
-    /// Those that the copy engine makes, and the pipelines that they fill.
+    /// The TMA copies, and the groups in which they fill pipelines.
     tma_copies: Vec<Copy>,
     groups: Vec<Group>,
-    /// Whether threads or mmas have had the memory of those pipelines before the loop.
+    /// Whether threads or MMAs used the memory of those pipelines before the loop.
     had_before: bool,
-    /// By which another warp_role is told that they have it no more.
+    /// The pipeline that signals the producer warp that the memory is free.
     signalled_by: Option<Pipeline>,
-    /// The mma of warp groups during which stages are filled for later iterations; without one, an iteration begins with that.
+    /// The `wgmma` during which stages are filled for later iterations. Without it, an iteration begins with those fills.
     fills_under: Option<OpId>,
     once: bool,
-    /// Mma that stay in flight until those of the next iteration are.
+    /// MMAs that stay in flight until those of the next iteration have been issued.
     in_flight: Vec<wgmma_in_flight::InFlightMma>,
 }
 
@@ -162,15 +167,15 @@ impl PipelinePlan {
             Some(Copy { op, ahead, buffer, slice: address_slice(function, for_op, op).ok() })
         };
         let all: Vec<Copy> = entries.iter().filter_map(copy).collect();
-        // A copy that has stages to spare may be made ahead by another warp_role.
+        // If a copy has stages to spare, a producer warp may issue it ahead.
         let ahead = all.iter().any(|copy| copy.ahead > 0 || function.attrs.placements[copy.buffer].depth > 1);
         let block = body.block_of(region_of(function, for_op));
         let in_flight = if ahead && schedule.in_flight { wgmma_in_flight::mmas(function, block) } else { Vec::new() };
         let (mut tma_copies, copies): (Vec<Copy>, Vec<Copy>) =
             all.into_iter().partition(|copy| tma_pipelines::filled(&body.ops[copy.op].kind).is_some());
-        // One that depends on more than the loop's counter is left as it is, for the hazard_checker to say so.
+        // A copy that depends on more than the loop counter stays where it is, and the hazard checker reports it.
         tma_copies.retain(|copy| copy.slice.is_some());
-        // One thread tests whether there is something to ask for; that costs less than the code twice.
+        // One thread tests whether there is a copy to issue, which costs less than emitting the code twice.
         let once = !tma_copies.is_empty() || matrix_instructions(function, for_op) > MAX_REPEATED;
         let mma = |buffer| order.iter().copied().find(|op| tmem_pipelines::operands(&body.ops[*op].kind).contains(&Some(buffer)));
         let reads = |op: &OpId, copy: &Copy| {
@@ -189,8 +194,8 @@ impl PipelinePlan {
         let groups = tma_pipelines::groups(&mut function.attrs, &filled);
         let staged_buffers: Vec<Buffer> = filled.iter().map(|filled| filled.buffer).collect();
         let had_before = tma_pipelines::had_before(function, for_op, &staged_buffers);
-        let signalled_by = (had_before && divided).then(|| tma_pipelines::telling(&mut function.attrs));
-        // Late in an iteration it must be for more than the next one.
+        let signalled_by = (had_before && divided).then(|| tma_pipelines::signal_only_pipeline(&mut function.attrs));
+        // A fill late in an iteration must be for a later iteration than the next one.
         let early =
             |entry: &&sched::ScheduleEntry| 2 * entry.cycle <= schedule.interval || tma_copies.iter().all(|copy| copy.ahead != 1);
         let body = &function.body;
@@ -204,12 +209,13 @@ impl PipelinePlan {
         self.copies.iter().chain(&self.tma_copies).map(|copy| copy.ahead).max().unwrap_or(0)
     }
 
-    /// The copies that run ahead.
+    /// Indices of the copies that run ahead.
     fn fetched_early(&self) -> Vec<usize> {
         (0..self.copies.len()).filter(|i| self.copies[*i].ahead > 0).collect()
     }
 
-    /// How many groups may be unfinished when the data of a copy is needed after `issued` groups of the same iteration.
+    /// Returns how many copy groups may be unfinished when a copy's data is needed after `issued` groups of the same iteration.
+    /// Relies on the constant group count.
     fn pending(&self, copy: usize, issued: usize) -> u32 {
         let groups = self.copies[copy].ahead as usize * self.copies.len() + issued;
         (groups - copy - 1) as u32 + u32::from(common::fault_injected("sched.wait"))
@@ -218,27 +224,26 @@ impl PipelinePlan {
 
 type Map = BTreeMap<Value, Value>;
 
-struct Weaver<'a> {
+struct LoopRewriter<'a> {
     body: &'a mut Body<Op, Type>,
     /// The ops of the block being written.
     out: Vec<OpId>,
     marks: &'a mut Marks,
-    /// What stands in the place of each loop that is written.
-    woven: &'a mut BTreeMap<OpId, Vec<OpId>>,
-    /// Where the loop that is written last begins with each pipeline, if none is around it.
+    /// The ops that replaced each loop already rewritten.
+    rewritten: &'a mut BTreeMap<OpId, Vec<OpId>>,
+    /// For each pipeline, the position at which the most recently written loop starts, if that loop is not nested.
     begins: &'a mut BTreeMap<Pipeline, StagePhase>,
     plan: &'a PipelinePlan,
-    /// The loops around it, outermost first.
+    /// The loops around this one, outermost first.
     around: Vec<OpId>,
     threads: u32,
     depths: BTreeMap<Buffer, u32>,
-    /// The stages of the staged_buffers that the op being written reads.
+    /// The current stages of the multi-stage buffers that the op being written reads.
     read: BTreeMap<Buffer, Value>,
     loc: Loc,
 }
 
-/// The stages in turn: of the iteration that computes, and of the one that is fetched, for copies that run equally far ahead in
-/// staged_buffers of equally many stages.
+/// The stage to read and the stage to fill, for copies with the same prefetch distance and depth.
 struct StageCursor {
     ahead: u32,
     depth: u32,
@@ -246,25 +251,25 @@ struct StageCursor {
     write: Value,
 }
 
-/// A place in a pipeline.
+/// A position in a pipeline.
 #[derive(Clone, Copy)]
 struct StagePhase {
     stage: Value,
     phase: Value,
 }
 
-/// What the parts of a loop share.
+/// Values that all parts of a loop share.
 struct LoopFrame {
     index: Type,
     unsigned: bool,
     step: Value,
     upper: Value,
-    /// `step` times as many iterations as a copy runs ahead.
+    /// For each prefetch distance, `step` times that many iterations.
     distances: BTreeMap<u32, Value>,
     region: Region,
 }
 
-impl Weaver<'_> {
+impl LoopRewriter<'_> {
     fn pipeline(&mut self, for_op: OpId) {
         let Some(Core::For { lower, upper, step, init, unsigned, body: region }) = self.body.ops[for_op].kind.core().cloned()
         else {
@@ -272,12 +277,12 @@ impl Weaver<'_> {
         };
         let index = self.body.ty(lower).clone();
         let mut frame = LoopFrame { index, unsigned, step, upper, distances: BTreeMap::new(), region };
-        self.take_memory();
+        self.acquire_memory();
         let carried = self.carried_lanes();
         let furthest = self.prologue(&mut frame, lower, &carried);
         let staged_buffers = self.staged_buffers();
         let lanes = if carried.is_empty() { self.first_lanes() } else { carried };
-        // The steady part stops where the furthest copy has nothing left to fetch.
+        // The steady loop ends where the furthest copy has no iteration left to fetch.
         let steady_end = match frame.distances.get(&self.plan.furthest()) {
             Some(&distance) if !self.plan.once => {
                 let end = self.binary(Binary::SubI { overflow: Overflow::None }, upper, distance, &frame.index.clone());
@@ -289,11 +294,11 @@ impl Weaver<'_> {
         let places = lanes.iter().flat_map(|lane| [lane.stage, lane.phase]);
         let carried: Vec<Value> = init.iter().copied().chain(stages).chain(places).chain([lower]).collect();
         let all_in_one = self.plan.once || self.plan.furthest() == 0;
-        let first = if all_in_one { LoopPart::Whole } else { LoopPart::Steady };
+        let first = if all_in_one { LoopPart::Full } else { LoopPart::Steady };
         let mut results = self.part(&frame, first, [lower, steady_end], &carried, &staged_buffers);
         if !all_in_one {
             let next = *results.last().expect("the next index is carried");
-            results = self.part(&frame, LoopPart::Rest, [next, upper], &results, &staged_buffers);
+            results = self.part(&frame, LoopPart::Epilogue, [next, upper], &results, &staged_buffers);
         }
         let left: Vec<Value> = self.plan.in_flight.iter().map(|mma| results[mma.carried]).collect();
         if !left.is_empty() {
@@ -302,18 +307,18 @@ impl Weaver<'_> {
             self.marks.freed.insert(wait, reads.collect());
             self.release_last(&frame, lower, &results[init.len() + 2 * staged_buffers.len()..]);
         }
-        // In the place of the loop.
+        // Replace the loop.
         let old = self.body.ops[for_op].results.clone();
         for (old, new) in old.iter().zip(&results) {
             self.body.replace_uses(*old, *new);
         }
         let places = init.len() + 2 * staged_buffers.len()..results.len() - 1;
-        self.hand_on(&results[places.clone()]);
+        self.forward_positions(&results[places.clone()]);
         self.continue_after(&results[places], &lanes);
         let (block, at) = self.place_of(for_op);
         let out = std::mem::take(&mut self.out);
         self.body.blocks[block].ops.splice(at..=at, out.iter().copied());
-        self.woven.insert(for_op, out);
+        self.rewritten.insert(for_op, out);
     }
 
     fn place_of(&self, op: OpId) -> (base::Block, usize) {
@@ -322,16 +327,16 @@ impl Weaver<'_> {
         place.expect("the loop is in a block")
     }
 
-    /// The first iterations' copies, each if there is such an iteration. Gives whether there is one for the furthest copy after
-    /// them, and fills in the distances.
+    /// Emits the copies of the first iterations, each if its iteration exists. Returns whether the iteration of the furthest
+    /// copy after the prologue exists, and fills in the distances.
     fn prologue(&mut self, frame: &mut LoopFrame, lower: Value, lanes: &[StagePhase]) -> Value {
         let furthest = self.plan.furthest();
         let mut exists = self.less(frame, lower, frame.upper);
-        // Iteration `j` and whether it exists; the accumulators cannot wrap where it does.
+        // Iteration `j` and whether it exists. The index cannot wrap if it does.
         let mut iterations = vec![(lower, exists)];
         let mut distance = None;
         for ahead in 1..=furthest {
-            let (now, _) = *iterations.last().expect("there is a first");
+            let (now, _) = *iterations.last().expect("the list starts with one iteration");
             let left = self.binary(Binary::SubI { overflow: Overflow::None }, frame.upper, now, &frame.index.clone());
             let more = Core::Compare {
                 kind: Compare::Int { predicate: Predicate::LessThan, signedness: Signedness::Unsigned },
@@ -348,15 +353,15 @@ impl Weaver<'_> {
             distance = Some(total);
         }
         for prologue_step in 0..furthest {
-            // As in the iteration `furthest - prologue_step` before the first.
+            // The same position as in the iteration `furthest - prologue_step` before the first.
             for copy in &self.plan.copies {
                 if let Some(iteration) = (prologue_step + copy.ahead).checked_sub(furthest) {
                     let (index, exists) = iterations[iteration as usize];
                     let depth = self.depths[&copy.buffer];
                     let stage = (depth > 1).then(|| iteration % depth);
-                    self.guarded(exists, |weaver| {
-                        let stage = stage.map(|stage| weaver.number(stage));
-                        weaver.copy(frame, copy, index, stage, iteration as i32, &Map::new());
+                    self.guarded(exists, |rewriter| {
+                        let stage = stage.map(|stage| rewriter.number(stage));
+                        rewriter.copy(frame, copy, index, stage, iteration as i32, &Map::new());
                     });
                 }
                 self.commit();
@@ -364,13 +369,13 @@ impl Weaver<'_> {
             for (at, group) in self.plan.groups.iter().enumerate() {
                 if let Some(iteration) = (prologue_step + group.ahead).checked_sub(furthest) {
                     let (index, exists) = iterations[iteration as usize];
-                    self.guarded(exists, |weaver| {
+                    self.guarded(exists, |rewriter| {
                         let place = match lanes.get(at) {
                             Some(lane) if iteration == 0 => *lane,
-                            Some(lane) => weaver.further(*lane, iteration, group.depth),
-                            None => weaver.lane([iteration % group.depth, 0]),
+                            Some(lane) => rewriter.further(*lane, iteration, group.depth),
+                            None => rewriter.lane([iteration % group.depth, 0]),
                         };
-                        weaver.fill(frame, group, index, place, iteration as i32, &Map::new());
+                        rewriter.fill(frame, group, index, place, iteration as i32, &Map::new());
                     });
                 }
             }
@@ -378,7 +383,7 @@ impl Weaver<'_> {
         exists
     }
 
-    /// One pair of stages for all copies that run equally far ahead.
+    /// Creates one stage cursor for all copies with the same prefetch distance and depth.
     fn staged_buffers(&mut self) -> Vec<StageCursor> {
         let ahead = self.plan.copies.iter().filter(|copy| copy.ahead > 0);
         let kinds: BTreeSet<(u32, u32)> = ahead.map(|copy| (copy.ahead, self.depths[&copy.buffer])).collect();
@@ -386,7 +391,7 @@ impl Weaver<'_> {
         kinds.into_iter().map(staged_buffer).collect()
     }
 
-    /// A `for` over part of the iterations; gives its results.
+    /// Emits a `for` over part of the iterations. Returns its results.
     fn part(
         &mut self,
         frame: &LoopFrame,
@@ -424,11 +429,11 @@ impl Weaver<'_> {
             .collect();
         self.iteration(frame, part, counter, (&staged_buffers, &lanes), &mut map);
         self.leave_stages(frame, lower, counter, &lanes);
-        // What the next iteration starts with.
+        // The values with which the next iteration starts.
         let terminator = self.body.terminator(self.body.block_of(frame.region)).expect("a loop's body ends in continue");
         let mut values: Vec<Value> = self.body.ops[terminator].kind.operands().iter().map(|value| mapped(&map, *value)).collect();
         for staged_buffer in &staged_buffers {
-            // The stage that was read is the next to be filled, where the staged_buffer has none to spare.
+            // If the multi-stage buffer has no stage to spare, the stage just read is the next one to fill.
             let write = if staged_buffer.depth == staged_buffer.ahead + 1 {
                 staged_buffer.read
             } else {
@@ -450,7 +455,7 @@ impl Weaver<'_> {
         self.body.ops[op].results.to_vec()
     }
 
-    /// The ops of one iteration in the schedule's order.
+    /// Emits the ops of one iteration in the schedule's order.
     fn iteration(
         &mut self,
         frame: &LoopFrame,
@@ -460,19 +465,19 @@ impl Weaver<'_> {
         map: &mut Map,
     ) {
         let plan = self.plan;
-        // Nothing waits for a copy by its token; what must come after its data comes after the barrier.
+        // No op waits for a copy by its token: ops that need the data come after the wait and its barrier.
         let token = self.core(Core::MakeToken {}, Type::Token);
         for copy in plan.copies.iter().chain(&plan.tma_copies) {
             let done = self.body.result(copy.op);
             map.insert(done, token);
         }
         let (mut filled, mut taken) = (BTreeSet::new(), BTreeSet::new());
-        // Before the iteration reads anything, so that nothing comes between reads and mmas.
+        // Fill before the iteration reads anything, so that no other op comes between reads and MMAs.
         if plan.fills_under.is_none() {
             self.fill_ahead(frame, counter, lanes, &mut filled, map);
         }
         let mut issued = 0;
-        // Copies whose data is known to be there.
+        // Copies whose data has already been waited for.
         let mut ready = BTreeSet::new();
         for &op in &plan.order {
             if let Some(copy) = plan.copies.iter().find(|copy| copy.op == op) {
@@ -497,14 +502,14 @@ impl Weaver<'_> {
             let needed = (0..plan.copies.len()).filter(|i| read.contains(&plan.copies[*i].buffer));
             let needed: Vec<usize> = needed.collect();
             if needed.iter().any(|i| !ready.contains(i)) {
-                // What was fetched in earlier iterations is waited for at once.
+                // One wait covers all copies fetched in earlier iterations.
                 let all: Vec<usize> = needed.iter().copied().chain(plan.fetched_early()).collect();
                 self.wait_for(&all, issued, &mut ready);
             }
             let read = needed.iter().map(|i| &plan.copies[*i]).filter(|copy| copy.ahead > 0);
             self.read = read.map(|copy| (copy.buffer, self.staged_buffer(staged_buffers, copy).read)).collect();
             self.read_stages(lanes, &filled);
-            for op in self.woven.get(&op).cloned().unwrap_or_else(|| vec![op]) {
+            for op in self.rewritten.get(&op).cloned().unwrap_or_else(|| vec![op]) {
                 self.clone_op(op, map);
             }
             self.leave_after(op, lanes);
@@ -537,10 +542,10 @@ impl Weaver<'_> {
         staged_buffers
             .iter()
             .find(|staged_buffer| (staged_buffer.ahead, staged_buffer.depth) == (copy.ahead, depth))
-            .expect("a staged_buffer is of a copy")
+            .expect("every prefetched copy has a stage cursor")
     }
 
-    /// The mma just written need not be complete; that of the iteration before must be.
+    /// Leaves the MMA just written in flight, and waits for that of the previous iteration.
     fn stays_in_flight(&mut self, reads: &[Buffer]) {
         self.set_in_flight();
         let pending = self.plan.in_flight.len() as u32 + u32::from(common::fault_injected("sched.flight"));
@@ -550,7 +555,7 @@ impl Weaver<'_> {
     }
 
     fn set_in_flight(&mut self) -> OpId {
-        let mma = *self.out.last().expect("a mma was written");
+        let mma = *self.out.last().expect("an MMA was written");
         if let Op::Core(tileas::Op::Mma { in_flight, .. }) = &mut self.body.ops[mma].kind {
             *in_flight = true;
         }
@@ -577,19 +582,19 @@ impl Weaver<'_> {
             self.copy(frame, copy, counter, None, 0, map);
             return;
         }
-        if part == LoopPart::Rest && copy.ahead == self.plan.furthest() {
+        if part == LoopPart::Epilogue && copy.ahead == self.plan.furthest() {
             return;
         }
         let staged_buffer = self.staged_buffer(staged_buffers, copy);
         let stage = (self.depths[&copy.buffer] > 1).then_some(staged_buffer.write);
         let distance = frame.distances[&copy.ahead];
-        let fetch = |weaver: &mut Self| {
+        let fetch = |rewriter: &mut Self| {
             let index = if common::fault_injected("sched.distance") {
                 counter
             } else {
-                weaver.add(counter, distance, &frame.index.clone())
+                rewriter.add(counter, distance, &frame.index.clone())
             };
-            weaver.copy(frame, copy, index, stage, copy.ahead as i32, map);
+            rewriter.copy(frame, copy, index, stage, copy.ahead as i32, map);
         };
         if part == LoopPart::Steady {
             fetch(self);
@@ -599,20 +604,20 @@ impl Weaver<'_> {
         self.guarded(exists, fetch);
     }
 
-    /// Whether there is an iteration so far behind the current one.
+    /// Returns whether the iteration at this distance after the current one exists.
     fn more_than(&mut self, frame: &LoopFrame, distance: Value, counter: Value) -> Value {
         let left = self.binary(Binary::SubI { overflow: Overflow::None }, frame.upper, counter, &frame.index.clone());
         let kind = Compare::Int { predicate: Predicate::LessThan, signedness: Signedness::Unsigned };
         self.core(Core::Compare { kind, lhs: distance, rhs: left }, scalar(Scalar::I1))
     }
 
-    /// A copy for the iteration with that index.
+    /// Emits a copy for the iteration with that index.
     fn copy(&mut self, frame: &LoopFrame, copy: &Copy, index: Value, stage: Option<Value>, iteration: i32, map: &Map) {
         let map = self.addresses(frame, &[copy], index, map);
         self.issue(copy, stage, iteration, &map);
     }
 
-    /// What some copies' addresses are computed from in the iteration with that index, each op once.
+    /// Emits the ops that compute the addresses of some copies in the iteration with that index, each op once.
     fn addresses(&mut self, frame: &LoopFrame, copies: &[&Copy], index: Value, map: &Map) -> Map {
         let mut map = map.clone();
         let counter = self.body.blocks[self.body.block_of(frame.region)].args[0];
@@ -639,7 +644,7 @@ impl Weaver<'_> {
         self.marks.iterations.insert(new, iteration);
     }
 
-    /// An op of the old body with everything in it, with its operands replaced; its results are added to the map.
+    /// Clones an op of the old body, including its regions, and replaces its operands. Adds its results to the map.
     fn clone_op(&mut self, op: OpId, map: &mut Map) {
         let mut node = self.body.ops[op].clone();
         node.kind.for_each_operand_mut(&mut |value| *value = mapped(map, *value));
@@ -650,7 +655,7 @@ impl Weaver<'_> {
             new_regions.push(self.clone_region(region, map));
         }
         let mut next = new_regions.into_iter();
-        node.kind.for_each_region_mut(&mut |region| *region = next.next().expect("one for each"));
+        node.kind.for_each_region_mut(&mut |region| *region = next.next().expect("each region has a copy"));
         set_stages(&mut node.kind, |buffer, stage| self.read.get(&buffer).copied().or(stage));
         let types: Vec<Type> = node.results.iter().map(|value| self.body.ty(*value).clone()).collect();
         let new = self.body.new_op(node.kind, types, node.loc);
@@ -686,7 +691,7 @@ impl Weaver<'_> {
         std::iter::once(op).chain(inner).flat_map(|op| touches(&self.body.ops[op].kind)).collect()
     }
 
-    /// Ops that run only where the condition holds.
+    /// Emits ops that run only if the condition holds.
     fn guarded(&mut self, cond: Value, write: impl FnOnce(&mut Self)) {
         let outer = std::mem::take(&mut self.out);
         let [then, otherwise] = [(); 2].map(|()| self.body.new_region());
@@ -730,7 +735,7 @@ impl Weaver<'_> {
     fn number(&mut self, value: u32) -> Value {
         self.core(Core::Constant { value: Dense::Splat(u64::from(value)) }, scalar(Scalar::I32))
     }
-    /// The stage after another, around the staged_buffer.
+    /// Returns the next stage, modulo the depth.
     fn next_stage(&mut self, stage: Value, depth: u32) -> Value {
         let one = self.number(1);
         let next = self.add(stage, one, &scalar(Scalar::I32));
@@ -743,7 +748,7 @@ impl Weaver<'_> {
     }
 }
 
-/// How many instructions of its atoms a warp executes in an iteration, inner loops once.
+/// Returns how many `mma.sync` instructions a warp executes in an iteration. An inner loop counts as one iteration.
 fn matrix_instructions(function: &Function, for_op: OpId) -> u32 {
     let body = &function.body;
     let elements = |value: Value| element_count(body.ty(value).shape()) as u32;
@@ -767,7 +772,7 @@ fn scalar(scalar: Scalar) -> Type {
     Type::Scalar(Elem::Scalar(scalar))
 }
 
-/// Gives each access of an op the stage of its buffer.
+/// Sets the stage of each buffer access of an op.
 fn set_stages(op: &mut Op, stage: impl Fn(Buffer, Option<Value>) -> Option<Value>) {
     let Op::Core(program) = op else { return };
     for (buffer, place) in program.stages_mut() {
@@ -775,7 +780,7 @@ fn set_stages(op: &mut Op, stage: impl Fn(Buffer, Option<Value>) -> Option<Value
     }
 }
 
-/// What a load or a copy comes after are loads, which was seen where it was decided that it can run ahead.
+/// Drops the token of a load or copy. The dependence graph has already checked that the token orders it only after loads.
 pub(crate) fn forget_order(op: &mut Op) {
     use tileas::Op::{Copy, CopyView, Load, LoadView, TmaLoad};
     if let Op::Core(

@@ -1,14 +1,16 @@
-//! The steps of the pipelines that copies by tma_copies fill.
+//! Writes the steps of the pipelines that TMA copies fill.
 //!
-//! A stage is filled at the start of an iteration, for the one that is so far ahead, or while its first mma by warp groups is made,
-//! so that who asks for the tma_copies keeps nobody waiting; where copies do not run ahead, where the first of
-//! its group stands. It is waited for where the first of its buffers is read, and left at the end of the iteration, or of the next
-//! where a mma in flight still reads it; what mmas into tensor memory read, behind the last of them, and so what several copies
-//! fill in turn. What the steps order
-//! needs no barrier. Where the memory of the stages had another use before the loop, a fence and a barrier of all threads end that, or
-//! where another warp_role asks for the tma_copies, a fence and a pipeline without buffers, which all threads fill.
+//! A stage is filled for a later iteration either at the start of an iteration or during its first `wgmma`. The issuing thread
+//! then delays no other thread. Copies that do not run ahead are issued at the position of the first copy of their group.
+//!
+//! A stage is waited for before the first read of one of its buffers. It is released at the end of the iteration, or of the
+//! next iteration if an MMA in flight still reads it. Operands of tensor memory MMAs, and buffers filled in alternation, are
+//! released after their last reader.
+//!
+//! Data that goes through a pipeline needs no barrier. If the memory of the stages had another use before the loop, a fence and
+//! a CTA barrier end that use. With a producer warp, a fence and a signal-only pipeline that all threads fill end it instead.
 
-use super::{Copy, LoopFrame, Map, StagePhase, Weaver, scalar};
+use super::{Copy, LoopFrame, LoopRewriter, Map, StagePhase, scalar};
 use crate::tma_pipelines::Group;
 use base::Value;
 use base::ir::{Def, Op as OpId, Operation, ValueNode};
@@ -20,12 +22,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileas::Buffer;
 use tileas::effects::Proxy;
 
-impl Weaver<'_> {
-    /// Nobody is at the memory of the stages any more, and the copy engine sees it so; another warp_role that asks for tma_copies is told.
-    pub(super) fn take_memory(&mut self) {
+impl LoopRewriter<'_> {
+    /// Ends earlier uses of the stages' memory and makes them visible to the async proxy. Signals the producer warp, if there
+    /// is one.
+    pub(super) fn acquire_memory(&mut self) {
         if self.plan.had_before {
             self.append(Op::AsyncFence {}, []);
-            // Who is told waits for all threads.
+            // With a signal the producer itself waits for all threads.
             if self.plan.signalled_by.is_none() {
                 self.append(Op::Barrier { id: 0, threads: self.threads }, []);
             }
@@ -39,19 +42,20 @@ impl Weaver<'_> {
         }
     }
 
-    /// The loop's pipelines, each by the first group that fills it.
+    /// The loop's pipelines, each represented by the first group that fills it.
     fn pipelines(&self) -> Vec<usize> {
         let groups = &self.plan.groups;
         let is_first = |at: &usize| groups[..*at].iter().all(|group| group.pipeline != groups[*at].pipeline);
         (0..groups.len()).filter(is_first).collect()
     }
 
-    /// Where each pipeline begins in the loop: the stage and phase that are read.
+    /// Positions at which the loop starts in each pipeline: the stage and phase to read.
     pub(super) fn first_lanes(&mut self) -> Vec<StagePhase> {
         self.pipelines().into_iter().map(|_| self.lane([0, 0])).collect()
     }
 
-    /// The places of all groups in an iteration that begins with these of the pipelines: each takes the stage behind that of the group before.
+    /// Positions of all groups in an iteration that starts at `starts`: each group takes the stage after that of the previous
+    /// group.
     pub(super) fn lanes_of_groups(&mut self, starts: &[StagePhase]) -> Vec<StagePhase> {
         let plan = self.plan;
         let mut now: BTreeMap<Pipeline, StagePhase> = BTreeMap::new();
@@ -69,11 +73,11 @@ impl Weaver<'_> {
         lanes
     }
 
-    /// Where the pipelines go on in the next iteration.
+    /// Positions at which the next iteration starts.
     pub(super) fn next_lanes(&mut self, lanes: &[StagePhase]) -> Vec<StagePhase> {
         let plan = self.plan;
         let last = |pipeline: Pipeline| {
-            plan.groups.iter().rposition(|group| group.pipeline == pipeline).expect("a pipeline is filled by a group")
+            plan.groups.iter().rposition(|group| group.pipeline == pipeline).expect("each pipeline has a group")
         };
         let ends: Vec<usize> = self.pipelines().into_iter().map(|first| last(plan.groups[first].pipeline)).collect();
         ends.into_iter().map(|at| self.further(lanes[at], 1, plan.groups[at].depth)).collect()
@@ -84,7 +88,8 @@ impl Weaver<'_> {
         StagePhase { stage, phase }
     }
 
-    /// The same where loops go iteration it: they carry the places from one iteration to the next. None without such loops.
+    /// The starting positions of a nested loop, whose outer loops carry them from one iteration to the next. Empty for an
+    /// outermost loop.
     pub(super) fn carried_lanes(&mut self) -> Vec<StagePhase> {
         let Some(&outermost) = self.around.first() else { return Vec::new() };
         let outer = std::mem::take(&mut self.out);
@@ -104,8 +109,8 @@ impl Weaver<'_> {
         places.chunks(2).map(|lane| StagePhase { stage: lane[0], phase: lane[1] }).collect()
     }
 
-    /// The loops around go on with the places that the end of this one leaves.
-    pub(super) fn hand_on(&mut self, places: &[Value]) {
+    /// Makes the outer loops continue with the positions at which this loop ends.
+    pub(super) fn forward_positions(&mut self, places: &[Value]) {
         let mut places = places.to_vec();
         for op in self.around.clone().into_iter().rev() {
             let Some(Core::For { body: region, .. }) = self.body.ops[op].kind.core() else {
@@ -123,7 +128,7 @@ impl Weaver<'_> {
         }
     }
 
-    /// A loop behind that fills the same stages goes on where this one ends; it was written before.
+    /// Makes a later loop that fills the same stages start where this loop ends. The later loop has already been written.
     pub(super) fn continue_after(&mut self, places: &[Value], lanes: &[StagePhase]) {
         if !self.around.is_empty() {
             return;
@@ -136,7 +141,7 @@ impl Weaver<'_> {
         }
     }
 
-    /// The stage and phase that are so many further on, less than all.
+    /// Returns the position `steps` stages further, for fewer steps than there are stages.
     pub(super) fn further(&mut self, StagePhase { stage, phase }: StagePhase, steps: u32, depth: u32) -> StagePhase {
         let number = scalar(Scalar::I32);
         let [step, depth, one, first] = [steps, depth, 1, 0].map(|value| self.number(value));
@@ -164,9 +169,9 @@ impl Weaver<'_> {
     ) {
         let plan = self.plan;
         let stage = (group.depth > 1).then_some(stage);
-        let filled = |op| plan.tma_copies.iter().find(|copy| copy.op == op).expect("a group is of the loop's copies");
+        let filled = |op| plan.tma_copies.iter().find(|copy| copy.op == op).expect("a group contains only the loop's copies");
         let copies: Vec<&Copy> = group.copies.iter().map(|(op, _)| filled(*op)).collect();
-        // What they are looked up by may be on its proxy while the stage is waited for.
+        // Look up addresses before acquiring the stage, so that the lookups are in flight during the wait.
         let map = self.addresses(frame, &copies, index, map);
         self.append(Op::PipelineAcquire { pipeline: group.pipeline, stage, phase }, []);
         for copy in copies {
@@ -175,7 +180,7 @@ impl Weaver<'_> {
         self.append(Op::PipelineCommit { pipeline: group.pipeline, stage }, []);
     }
 
-    /// All copies of the group that a copy belongs to, once in an iteration, if there is the iteration that they are for.
+    /// Fills the group to which a copy belongs, once per iteration, if the iteration that needs the data exists.
     pub(super) fn scheduled_fill(
         &mut self,
         frame: &LoopFrame,
@@ -186,7 +191,7 @@ impl Weaver<'_> {
         map: &Map,
     ) {
         let plan = self.plan;
-        let at = plan.groups.iter().position(|group| group.is_filled_by(op)).expect("each copy by tma_copies is in a group");
+        let at = plan.groups.iter().position(|group| group.is_filled_by(op)).expect("each TMA copy is in a group");
         if !filled.insert(at) {
             return;
         }
@@ -196,14 +201,14 @@ impl Weaver<'_> {
         }
         let distance = frame.distances[&group.ahead];
         let exists = self.more_than(frame, distance, counter);
-        self.guarded(exists, |weaver| {
-            let index = weaver.add(counter, distance, &frame.index.clone());
-            let place = weaver.further(lane, group.ahead, group.depth);
-            weaver.fill(frame, group, index, place, group.ahead as i32, map);
+        self.guarded(exists, |rewriter| {
+            let index = rewriter.add(counter, distance, &frame.index.clone());
+            let place = rewriter.further(lane, group.ahead, group.depth);
+            rewriter.fill(frame, group, index, place, group.ahead as i32, map);
         });
     }
 
-    /// The stages for later iterations.
+    /// Fills the stages for later iterations.
     pub(super) fn fill_ahead(
         &mut self,
         frame: &LoopFrame,
@@ -218,14 +223,14 @@ impl Weaver<'_> {
         }
     }
 
-    /// Whether what a group fills is read at a place in an iteration where these were filled; of those that fill a buffer in turn that is
-    /// the last one.
+    /// Returns whether a read at this position, after these groups were filled, reads the group's data. Of groups that fill one
+    /// buffer in alternation it reads the last one filled.
     fn is_current(&self, at: usize, filled: &BTreeSet<usize>) -> bool {
         let groups = &self.plan.groups;
         !groups[at].alternating || filled.iter().rfind(|other| groups[**other].pipeline == groups[at].pipeline) == Some(&at)
     }
 
-    /// Waits for the stages of the buffers that an op reads, once in an iteration.
+    /// Waits for the stages of the buffers that an op reads, once per iteration.
     pub(super) fn take_stages(
         &mut self,
         read: &[Buffer],
@@ -245,7 +250,7 @@ impl Weaver<'_> {
         }
     }
 
-    /// The stages that the next op reads.
+    /// Records the stages that the next op reads.
     pub(super) fn read_stages(&mut self, lanes: &[StagePhase], filled: &BTreeSet<usize>) {
         for (at, (group, lane)) in self.plan.groups.iter().zip(lanes).enumerate() {
             if group.depth > 1 && self.is_current(at, filled) {
@@ -254,7 +259,7 @@ impl Weaver<'_> {
         }
     }
 
-    /// Behind the last op that reads what a group fills, if that is not left at the end of the iteration.
+    /// Releases stages after the last op that reads them, unless the end of the iteration releases them.
     pub(super) fn leave_after(&mut self, op: OpId, lanes: &[StagePhase]) {
         let plan = self.plan;
         let done = plan.groups.iter().zip(lanes);
@@ -270,7 +275,7 @@ impl Weaver<'_> {
         group.drain == Drain::Mma || group.alternating || alternates() && is_read_here()
     }
 
-    /// The last op of an iteration that reads what a group fills, before another one fills the same stages.
+    /// The last op of an iteration that reads a group's data before another group fills the same stages.
     fn last_reader(&self, group: &Group) -> Option<OpId> {
         let order = &self.plan.order;
         let filled_later = |op: &OpId| {
@@ -285,7 +290,7 @@ impl Weaver<'_> {
         order[from..].iter().take_while(|op| !filled_later(op)).filter(reads).last().copied()
     }
 
-    /// At the end of an iteration.
+    /// Releases the remaining stages at the end of an iteration.
     pub(super) fn leave_stages(&mut self, frame: &LoopFrame, lower: Value, counter: Value, lanes: &[StagePhase]) {
         let plan = self.plan;
         for (group, lane) in plan.groups.iter().zip(lanes) {
@@ -297,14 +302,15 @@ impl Weaver<'_> {
                 continue;
             }
             let later = self.less(frame, lower, counter);
-            self.guarded(later, |weaver| {
-                let before = weaver.stage_before(lane.stage, group.depth);
-                weaver.release(group, before);
+            self.guarded(later, |rewriter| {
+                let before = rewriter.stage_before(lane.stage, group.depth);
+                rewriter.release(group, before);
             });
         }
     }
 
-    /// Behind the loop, what its last mmas have read; `places` are those that its end leaves.
+    /// Releases after the loop the stages that its last MMAs in flight have read. `places` are the positions at which the loop
+    /// ends.
     pub(super) fn release_last(&mut self, frame: &LoopFrame, lower: Value, places: &[Value]) {
         let plan = self.plan;
         for (at, place) in self.pipelines().into_iter().zip(places.chunks(2)) {
@@ -313,9 +319,9 @@ impl Weaver<'_> {
                 continue;
             }
             let ran = self.less(frame, lower, frame.upper);
-            self.guarded(ran, |weaver| {
-                let before = weaver.stage_before(place[0], group.depth);
-                weaver.release(group, before);
+            self.guarded(ran, |rewriter| {
+                let before = rewriter.stage_before(place[0], group.depth);
+                rewriter.release(group, before);
             });
         }
     }
@@ -325,7 +331,8 @@ impl Weaver<'_> {
         mmas.any(|mma| group.copies.iter().any(|(_, buffer)| mma.reads.contains(buffer)))
     }
 
-    /// What threads have read the copy engine may overwrite behind a fence of theirs.
+    /// Releases a stage. After generic-proxy reads a fence must come first, because TMA overwrites the stage through the async
+    /// proxy.
     fn release(&mut self, group: &Group, stage: Value) {
         let reads = |buffer: &Buffer| {
             self.plan.order.iter().any(|op| {

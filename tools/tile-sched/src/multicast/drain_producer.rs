@@ -1,6 +1,9 @@
-//! The end of who asks for tma_copies that go to other blocks, too: it waits until each stage is free once more.
-//!
-//! Requires: loops that carry the place in the pipeline. Establishes: that no mma of another block has yet to free a stage of this one.
+//! Purpose: write the end of the producer warp of a multicast pipeline, which waits until every stage has been released once
+//! more.
+//! Requires: loops that carry the pipeline position (stage and phase).
+//! Establishes: when the producer exits, no MMA of a peer CTA still has to release a stage of this CTA.
+//! Preserves: the order of all existing ops.
+//! See also: CUTLASS `PipelineTmaAsync::producer_tail`.
 
 use base::ir::Op as OpId;
 use base::{Block, Body, Loc, Value};
@@ -11,14 +14,14 @@ use numerics::arith::{Binary, Compare, Overflow, Predicate, Signedness};
 use sched::{Function, Op, Pipeline};
 use tileas::Type;
 
-/// Where a loop carries the stage and the phase that come next, among what it carries.
+/// Indices of the next stage and phase among the values that a loop carries.
 #[derive(Clone, Copy)]
 struct PipelinePosition {
     stage: Option<usize>,
     phase: usize,
 }
 
-/// Behind what the producer of a pipeline does; nothing where its last place is not known.
+/// Appends the producer's tail. Returns `None` if no loop carries the pipeline's final position.
 pub(crate) fn write(function: &mut Function, pipeline: Pipeline) -> Option<()> {
     let body = &function.body;
     let producer = function.attrs.pipelines[pipeline].producer;
@@ -41,7 +44,7 @@ pub(crate) fn write(function: &mut Function, pipeline: Pipeline) -> Option<()> {
     Some(())
 }
 
-/// The place in a pipeline that a loop carries, if it fills it.
+/// Returns the pipeline position that a loop carries, if the loop fills the pipeline.
 fn place(body: &Body<Op, Type>, op: OpId, pipeline: Pipeline) -> Option<PipelinePosition> {
     let Some(Core::For { body: region, .. }) = body.ops[op].kind.core() else { return None };
     let block = &body.blocks[body.block_of(*region)];

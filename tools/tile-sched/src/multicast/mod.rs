@@ -1,8 +1,12 @@
-//! Lets the blocks of a cluster bring each other the tma_copies that all of them need: each is read once from global memory, by one of them.
+//! Purpose: turn TMA copies that all CTAs of a cluster need into multicast copies, so that the cluster reads them once from
+//! global memory.
+//! Requires: pipelines with a producer and consumers.
+//! Establishes: `multicast` on every pipeline buffer for which it is legal; a remark gives the reason for the other buffers.
+//! Preserves: the data in every buffer. A single TMA copy of a tile is split into two or four, so that each CTA issues one.
+//! See also: CUTLASS `SM90_TMA_LOAD_MULTICAST`, PTX `cp.async.bulk.tensor ... .multicast::cluster`.
 //!
-//! Requires: pipelines with producer and consumers. Establishes: which buffers of a pipeline are filled so: all that can be, of
-//! which the log says why not. A box that all of a tile is becomes two or four, so that there is one for each block. Whether the memory of a
-//! stage is free in the other block when it is filled from here is for the hazard_checker to say: where it is not, each block reads for itself.
+//! The hazard checker decides whether a stage is free in the peer CTA when this CTA fills it. If it is not, each CTA keeps its
+//! own copies.
 
 pub(crate) mod drain_producer;
 
@@ -22,24 +26,25 @@ pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, en
     if choice == "off" || function.attrs.program.cluster.is_none() && !requested {
         return Ok(());
     }
-    match joined(function, layouts, envelope.target()?) {
-        Ok((joined, told)) => {
+    match with_multicast(function, layouts, envelope.target()?) {
+        Ok((joined, message)) => {
             *function = joined;
             if common::fault_injected("sched.multicast") {
                 let blocks = function.attrs.program.cluster.unwrap_or(1);
                 let pipelines = function.attrs.pipelines.values_mut();
                 pipelines.filter(|info| info.multicast.is_some()).for_each(|info| info.empty /= blocks);
             }
-            envelope.log.push(entry(function, Outcome::Passed, told));
+            envelope.log.push(entry(function, Outcome::Passed, message));
             Ok(())
         }
         Err(_) if function.attrs.program.cta_pair && !requested => Ok(()),
         Err(why) if requested => {
-            let refused = Diagnostic::unsupported("SC102", format!("--multicast: blocks bring each other nothing: {why}"));
+            let refused =
+                Diagnostic::unsupported("SC102", format!("--multicast: no TMA copy of the cluster can be multicast: {why}"));
             Err(refused.at_loc(&envelope.debug, function.loc))
         }
         Err(why) => {
-            envelope.log.push(entry(function, Outcome::Missed, format!("the blocks of a cluster bring each other nothing: {why}")));
+            envelope.log.push(entry(function, Outcome::Missed, format!("no TMA copy of the cluster can be multicast: {why}")));
             Ok(())
         }
     }
@@ -50,20 +55,20 @@ fn entry(function: &Function, outcome: Outcome, message: String) -> LogEntry {
     LogEntry { pass, outcome, name, category, message, function: function.name.clone(), loc: function.loc }
 }
 
-/// The function whose blocks bring each other what they can, with what the log says of it; or why they bring nothing.
-fn joined(
+/// Returns the function with every legal copy multicast and the remark's text, or the reason no copy can be multicast.
+fn with_multicast(
     function: &Function,
     layouts: &Arena<LayoutId, Layout>,
     target: Target,
 ) -> std::result::Result<(Function, String), String> {
     if function.attrs.program.cta_pair {
-        return Err("they are a pair".into());
+        return Err("its CTAs form a pair".into());
     }
     let mut joined = function.clone();
     let (mut brought, mut others): (Vec<Buffer>, Vec<String>) = Default::default();
     for pipeline in function.attrs.pipelines.ids() {
         for buffer in function.attrs.pipelines[pipeline].buffers.clone() {
-            match join(&mut joined, pipeline, buffer, target) {
+            match make_multicast(&mut joined, pipeline, buffer, target) {
                 Ok(()) => brought.push(buffer),
                 Err(why) if joined.attrs.pipelines[pipeline].fill == Fill::Tma => others.push(format!("{buffer}: {why}")),
                 Err(_) => {}
@@ -71,7 +76,7 @@ fn joined(
         }
     }
     if brought.is_empty() {
-        let why = if others.is_empty() { "they copy no tma_copies".into() } else { others.join("; ") };
+        let why = if others.is_empty() { "it has no TMA copies".into() } else { others.join("; ") };
         return Err(why);
     }
     drop_unused_maps(&mut joined);
@@ -80,7 +85,7 @@ fn joined(
         joined.attrs.pipelines[pipeline].empty = empty;
         if joined.attrs.ends_free(&joined.attrs.pipelines[pipeline]) {
             drain_producer::write(&mut joined, pipeline)
-                .ok_or_else(|| format!("where the last stages of {pipeline} are is not known"))?;
+                .ok_or_else(|| format!("no loop carries the final position of {pipeline}"))?;
         }
     }
     joined = base::text::compact(&joined);
@@ -89,11 +94,17 @@ fn joined(
     }
     let list = |buffers: &[Buffer]| buffers.iter().map(Buffer::to_string).collect::<Vec<_>>().join(", ");
     let rest = if others.is_empty() { String::new() } else { format!("; not {}", others.join("; ")) };
-    Ok((joined, format!("the blocks of a cluster bring each other {}{rest}", list(&brought))))
+    Ok((joined, format!("the cluster's CTAs multicast {}{rest}", list(&brought))))
 }
 
-/// The blocks fill a buffer of a pipeline together, in parts of tma_copies where there are fewer than blocks.
-fn join(function: &mut Function, pipeline: Pipeline, buffer: Buffer, target: Target) -> std::result::Result<(), &'static str> {
+/// Makes the CTAs of a cluster fill one buffer together. If a tile has fewer TMA copies than there are CTAs, the copies are
+/// split first.
+fn make_multicast(
+    function: &mut Function,
+    pipeline: Pipeline,
+    buffer: Buffer,
+    target: Target,
+) -> std::result::Result<(), &'static str> {
     multicast::is_shared(function, &function.attrs.pipelines[pipeline], buffer, target)?;
     let ranks = function.attrs.program.cluster.unwrap_or(1);
     let copies = multicast::copies(function, buffer).map(|(op, view, _, map)| (op, view, map));
@@ -103,9 +114,9 @@ fn join(function: &mut Function, pipeline: Pipeline, buffer: Buffer, target: Tar
         .collect();
     let parts: Vec<(OpId, Map)> = single
         .into_iter()
-        .map(|(op, map)| Some((op, parted(function, op, map, ranks)?)))
+        .map(|(op, map)| Some((op, split_map(function, op, map, ranks)?)))
         .collect::<Option<_>>()
-        .ok_or("a part of a box is too small")?;
+        .ok_or("a part of a TMA tile is too small")?;
     for (op, part) in parts {
         let maps = &mut function.attrs.program.maps;
         let known = maps.iter().find(|(_, other)| **other == part).map(|(id, _)| id);
@@ -117,15 +128,16 @@ fn join(function: &mut Function, pipeline: Pipeline, buffer: Buffer, target: Tar
     multicast::refused(function, &function.attrs.pipelines[pipeline], buffer, target)?;
     let info = &mut function.attrs.pipelines[pipeline];
     info.multicast.get_or_insert_default().push(buffer);
-    // Other blocks are told by as few threads as can be.
+    // An arrival at a peer CTA's mbarrier is expensive, so one thread per warp arrives instead of every thread.
     if info.drain == Drain::Threads {
         info.drain = Drain::Warps;
     }
     Ok(())
 }
 
-/// The map of a copy with smaller tma_copies, of which there are as many for each block, and that fill its buffer as the whole ones do.
-fn parted(function: &Function, op: OpId, map: MapId, ranks: u32) -> Option<Map> {
+/// Returns the tensor map of a copy with smaller TMA tiles: a multiple of the number of CTAs, filling the buffer in the same
+/// layout.
+fn split_map(function: &Function, op: OpId, map: MapId, ranks: u32) -> Option<Map> {
     let Op::Core(tileas::Op::TmaLoad { view: copied, buffer, .. }) = &function.body.ops[op].kind else { return None };
     let Type::View(view) = function.body.ty(*copied) else { return None };
     let whole = &function.attrs.program.maps[map];
@@ -139,7 +151,7 @@ fn parted(function: &Function, op: OpId, map: MapId, ranks: u32) -> Option<Map> 
     (filled.offsets == function.attrs.program.buffers[*buffer].offsets).then(|| Map { extent, ..whole.clone() })
 }
 
-/// Each map is a parameter of the kernel.
+/// Removes tensor maps that no op uses: each map is a kernel parameter.
 pub(crate) fn drop_unused_maps(function: &mut Function) {
     let mut used = BTreeSet::new();
     let maps_of = |op: &mut Op, change: &mut dyn FnMut(&mut MapId)| {

@@ -1,7 +1,8 @@
-//! Shares the work of threads out to two warp_roles where it is in two components, as in attention of two halves of rows: each warp_role has
-//! its own accumulators and operands in tensor memory, and computes while the other one waits for mmas.
+//! Decides whether two warp groups share the work of the computing threads. Never rewrites.
 //!
-//! Requires: a function with its loops, woven or not. Only decides.
+//! A function qualifies if its work falls into two connected components, as attention over two halves of the rows does. Each
+//! compute role then has its own accumulators and operands in tensor memory, and computes while the other one waits for MMAs.
+//! The loops may be materialized or not. FlashAttention-3 calls the scheme ping-pong scheduling.
 
 use super::Why;
 use crate::scalar_index_loads::is_lookup;
@@ -16,29 +17,29 @@ use std::collections::BTreeMap;
 use tileas::Buffer;
 use tileas::ping_pong::{COMPONENTS, PingPong, ping_pong};
 
-/// Exponentials of a thread at once that keep others waiting.
+/// Exponentials per thread, in one op, from which the op delays other warps noticeably.
 const MANY: u32 = 16;
 
-/// Who computes what.
+/// The compute role of each op.
 #[derive(Clone, Default)]
 pub(crate) struct ComputeGroups(PingPong);
 
 impl ComputeGroups {
-    /// Two groups, or why there is one.
+    /// Returns two groups, or the reason one is enough.
     pub(crate) fn of(function: &Function) -> Result<ComputeGroups, Why> {
         let groups = ComputeGroups::find(function)?;
         match groups.meet(function) {
-            true => Err("what is one's in shared memory lies where others have something".into()),
+            true => Err("private buffers of a compute role share memory with other buffers".into()),
             false => Ok(groups),
         }
     }
 
-    /// The same, wherever their buffers will lie.
+    /// As [`ComputeGroups::of`], wherever the buffers will be placed.
     pub(crate) fn find(function: &Function) -> Result<ComputeGroups, Why> {
         let body = &function.body;
         let waits = |op: OpId| matches!(body.ops[op].kind, Op::CopyWait { .. } | Op::GroupWait { .. });
         if body.walk(function.region).into_iter().any(waits) {
-            return Err("threads wait for copies, or mmas, of their own".into());
+            return Err("threads wait for copies or MMAs that they issued".into());
         }
         let stored = tmem_pipelines::stored(function);
         let left_out = |op: OpId| match &body.ops[op].kind {
@@ -51,9 +52,9 @@ impl ComputeGroups {
         Ok(ComputeGroups(pair?))
     }
 
-    /// The exponentials of whole tiles in iterations, up to where an operand that is computed from them is stored, and whose they are. Both
-    /// warp_roles at once would be late with them, and leave the mmas idle until then; one after the other they leave each the time that
-    /// the other one's mmas take.
+    /// Returns the ops of each ping-pong turn in loops, with the compute role that executes them. A turn goes from the
+    /// exponentials of full tiles to the store of an operand computed from them. If both roles computed exponentials at once,
+    /// both would finish late and the tensor cores would idle. In alternation each role uses the time of the other role's MMAs.
     pub(crate) fn alternating_pairs(&self, function: &Function) -> BTreeMap<OpId, usize> {
         let body = &function.body;
         let is_slow = |op: &OpId| {
@@ -70,7 +71,7 @@ impl ComputeGroups {
             let begins = |warp_role: usize| turns.iter().find(|(_, other)| *other == warp_role).is_some_and(|(op, _)| is_slow(op));
             match begins(0) && begins(1) && turns.is_sorted_by_key(|(_, warp_role)| *warp_role) && self.is_loop(function, block) {
                 true => taking.extend(turns),
-                // A turn that never comes would not be waited for.
+                // A role that never gets a turn in this block would block the other one, so give up alternation.
                 false if !turns.is_empty() => return BTreeMap::new(),
                 false => {}
             }
@@ -86,12 +87,12 @@ impl ComputeGroups {
         })
     }
 
-    /// Whether buffers can share memory, as far as it matters whose they are.
+    /// Returns whether two buffers may share memory as far as their compute roles are concerned.
     pub(crate) fn share(&self, one: Buffer, other: Buffer) -> bool {
         self.0.share(one, other)
     }
 
-    /// Whether buffers that are not both one warp_role's do share memory.
+    /// Returns whether two buffers that do not belong to one compute role share memory.
     fn meet(&self, function: &Function) -> bool {
         let (placements, buffers) = (&function.attrs.placements, &function.attrs.program.buffers);
         let places = placements.iter().filter(|(buffer, _)| self.0.buffers.contains_key(buffer));
@@ -106,12 +107,12 @@ impl ComputeGroups {
         })
     }
 
-    /// How many warp_roles compute.
+    /// The number of compute roles.
     pub(super) fn count(&self) -> usize {
         if self.0.later.is_empty() { 1 } else { COMPONENTS }
     }
 
-    /// Whose an op is that no other warp_role does.
+    /// The compute roles that execute an op which no other kind of role executes.
     pub(super) fn of_op(&self, op: OpId, kind: &Op) -> Vec<usize> {
         match self.0.ops.get(&op) {
             Some(group) => vec![*group],
@@ -120,13 +121,13 @@ impl ComputeGroups {
         }
     }
 
-    /// Whose mmas add to the accumulators in a buffer.
+    /// The compute role whose MMAs add to the accumulator in a buffer.
     pub(super) fn of_accumulator(&self, accumulators: Buffer) -> usize {
         usize::from(self.0.later.contains(&accumulators))
     }
 }
 
-/// Whether each warp_role that computes has an op for itself, which has nothing to do with tiles.
+/// Returns whether each compute role executes its own copy of an op, which does not involve tiles.
 fn is_of_all(kind: &Op) -> bool {
     matches!(kind, Op::Barrier { .. } | Op::AsyncFence { .. })
 }

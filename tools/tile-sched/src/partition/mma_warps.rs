@@ -1,8 +1,8 @@
-//! Shares the mmas in tensor memory out to two warp_roles, where one would make them late: an warp_role asks for mmas in their order,
-//! so the first of a iteration would come after the last of the iteration before. In attention that is the mma of which the threads compute
-//! an operand of the last, and would wait for again.
+//! Decides whether two MMA warps issue the tensor memory MMAs. Never rewrites.
 //!
-//! Requires: a function with its loops, woven or not. Only decides.
+//! One warp issues MMAs in order, so the first MMA of an iteration would come after the last one of the previous iteration. In
+//! attention threads compute an operand of that last MMA from the first one's accumulator, and would wait for it again. The
+//! loops may be materialized or not.
 
 use super::Why;
 use super::compute_warpgroups::ComputeGroups;
@@ -13,24 +13,25 @@ use sched::{Function, Op};
 use std::collections::{BTreeMap, BTreeSet};
 use tileas::{Buffer, Space};
 
-/// The warp_roles that ask for mmas in tensor memory, at most.
+/// Largest number of warp roles that issue tensor memory MMAs.
 pub(super) const MOST: usize = 2;
 
-/// The accumulators that a mma in tensor memory adds to.
+/// The accumulator of a tensor memory MMA.
 fn accumulators(op: &Op) -> Option<Buffer> {
     tileas::verify::Program::program(op).and_then(tileas::ping_pong::accumulators)
 }
 
-/// Which of the warp_roles asks for a mma: by the accumulators that it adds to.
+/// The MMA warp of each MMA, identified by its accumulator.
 #[derive(Clone, Default)]
 pub(super) struct MmaWarps {
     later: BTreeSet<Buffer>,
-    /// Who computes: where that are two warp_roles, each has mmas of its own.
+    /// The compute roles. If there are two, each has an MMA warp of its own.
     pub(super) groups: ComputeGroups,
 }
 
 impl MmaWarps {
-    /// Two warp_roles: what all mmas of a iteration wait for is computed by the second one's. Or why one is enough.
+    /// Returns two MMA warps, or the reason one is enough. The first warp issues the MMAs that wait for no thread of their
+    /// iteration.
     pub(super) fn of(function: &Function) -> Result<MmaWarps, Why> {
         let iterations = LoopMmas::of(function);
         let late = iterations.mmas.iter().filter(|mma| !iterations.is_first(mma));
@@ -38,31 +39,31 @@ impl MmaWarps {
         let first = |mma: &&LoopMma| !lines.later.contains(&mma.accumulators);
         let ahead: Vec<&LoopMma> = iterations.mmas.iter().filter(first).collect();
         if !ahead.iter().any(|mma| iterations.has_follower(mma)) {
-            return Err("no mma of a iteration waits for what threads compute from another one of the iteration".into());
+            return Err("no MMA of an iteration waits for an operand that threads compute from another MMA of the iteration".into());
         }
         match ahead.iter().any(|mma| lines.meets(function, mma.accumulators)) {
-            true => Err("operands lie in the place of the accumulators that would be made meanwhile".into()),
+            true => Err("operands share TMEM columns with the accumulators that would be computed meanwhile".into()),
             false => Ok(lines),
         }
     }
 
-    /// Two warp_roles, each for what one of those that compute has multiplied; or why there is one.
+    /// Returns two MMA warps, one per compute role, or the reason there is one.
     pub(super) fn in_groups(function: &Function) -> Result<MmaWarps, Why> {
         Ok(MmaWarps { later: BTreeSet::new(), groups: ComputeGroups::of(function)? })
     }
 
-    /// The warp_roles that they make.
+    /// The number of MMA warps.
     pub(super) fn count(&self) -> usize {
         if self.later.is_empty() { self.groups.count() } else { MOST }
     }
 
-    /// Whose a mma is.
+    /// The MMA warp that issues an MMA.
     pub(super) fn of_mma(&self, op: &Op) -> usize {
         let Some(buffer) = accumulators(op) else { return 0 };
         usize::from(self.later.contains(&buffer)).max(self.groups.of_accumulator(buffer))
     }
 
-    /// Whether an operand of the second warp_role's mmas has columns of the accumulators of the first one's.
+    /// Returns whether an operand of the second warp's MMAs shares columns with an accumulator of the first warp's.
     fn meets(&self, function: &Function, accumulators: Buffer) -> bool {
         let is_placed = |buffer: Buffer| function.attrs.placements.get(buffer).is_some();
         let in_tensor_memory = |buffer: &Buffer| function.attrs.program.buffers[*buffer].space == Space::Tensor;
@@ -75,17 +76,17 @@ impl MmaWarps {
     }
 }
 
-/// A mma in tensor memory, and the iteration that it is of.
+/// A tensor memory MMA and its loop body.
 struct LoopMma {
     accumulators: Buffer,
     operands: BTreeSet<Buffer>,
     block: Block,
 }
 
-/// What a iteration does with tensor memory, and with operands that threads store: by the block that is the body of a loop.
+/// The tensor memory accesses of loop iterations, and the operands that threads store there, by loop body.
 struct LoopMmas {
     mmas: Vec<LoopMma>,
-    /// What threads store in a iteration, and the accumulators from which they compute it.
+    /// The operands that threads store in an iteration, with the accumulators from which they compute them.
     stored: BTreeMap<(Block, Buffer), BTreeSet<Buffer>>,
 }
 
@@ -114,12 +115,12 @@ impl LoopMmas {
         iterations
     }
 
-    /// Whether threads have nothing to do in a iteration before a mma of it.
+    /// Returns whether an MMA waits for no thread of its iteration.
     fn is_first(&self, mma: &LoopMma) -> bool {
         !mma.operands.iter().chain([&mma.accumulators]).any(|buffer| self.stored.contains_key(&(mma.block, *buffer)))
     }
 
-    /// Whether another mma of the iteration waits for what threads compute from a mma's accumulators.
+    /// Returns whether another MMA of the iteration waits for an operand that threads compute from this MMA's accumulator.
     fn has_follower(&self, mma: &LoopMma) -> bool {
         let follows = |other: &LoopMma| {
             let from =
@@ -130,7 +131,7 @@ impl LoopMmas {
     }
 }
 
-/// The accumulators in tensor memory from which an op computes, by proxy of shared memory too.
+/// The TMEM accumulators from which an op computes, directly or through shared memory.
 fn loaded(function: &Function, op: OpId) -> BTreeSet<Buffer> {
     let body = &function.body;
     let (mut accumulators, mut seen, mut work) = (BTreeSet::new(), BTreeSet::new(), vec![op]);

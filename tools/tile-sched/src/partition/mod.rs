@@ -1,12 +1,15 @@
-//! Gives the copies that the copy engine makes to an warp_role of their own, which runs ahead of the one that computes as far as
-//! there are free stages; and the mmas in tensor memory to another one, which runs as far ahead as what it has_mma is there.
+//! Purpose: split a function into warp roles. A producer warp issues the TMA copies and runs ahead as far as there are free
+//! stages. An MMA warp issues the tensor memory MMAs as soon as their operands are ready.
+//! Requires: a function of one role, complete with waits, barriers and fences, that fills every stage in the iteration that
+//! reads it ([`without_prefetch`]).
+//! Establishes: a body per warp role with its ops and everything they need. Scalars and views that several roles need are
+//! computed before the bodies.
+//! Preserves: the order of ops within a role, and the order between roles that the pipelines enforce.
+//! See also: Triton's `WarpSpecialization`, CUTLASS `KernelTmaWarpSpecialized`.
 //!
-//! What threads do is that of one warp_role, or where it is in two components of two ([`ComputeGroups`]).
-//!
-//! Requires: a function of one warp_role, complete with waits, barriers and fences, that fills every entry in the iteration that reads it
-//! ([`unhurried`]). Establishes: a body for each warp_role, with what it does and what that needs; what several need of scalars and
-//! views is computed before. [`op_roles`] and [`mod@slice`] decide, [`role_bodies`] rewrites, [`role_registers`] says how the warps share
-//! those; [`share_pipelines`] comes before everything is decided.
+//! One compute role does the threads' work, or two if the work falls into two components ([`ComputeGroups`]). [`op_roles`] and
+//! [`role_slice`] decide, [`role_bodies`] rewrites, and [`role_registers`] distributes the registers among warps.
+//! [`share_pipelines`] runs before everything else.
 
 mod compute_warpgroups;
 mod mma_warps;
@@ -30,16 +33,16 @@ use sched::{Drain, Function, LoopSchedule, Pipeline, PipelineInfo, ScheduleEntry
 use std::collections::BTreeMap;
 use tileas::layout::{Layout, LayoutId};
 
-/// Why a function stays that of one warp_role.
+/// The reason a function keeps a single role.
 pub(crate) type Why = String;
 
-/// Whether mmas in tensor memory have two warp_roles, or why one is enough.
+/// Whether two roles issue the tensor memory MMAs, or the reason one is enough.
 pub(crate) type Overlap = Result<(), Why>;
 
-/// A function that is divided, with the layouts of its module and its own.
+/// A function split into roles, with the layouts of its module and its own.
 pub(crate) type Divided = Result<(Function, Arena<LayoutId, Layout>, Overlap), Why>;
 
-/// Whether something has an warp_role of its own, such as the copy engine's copies.
+/// Whether a feature, such as a producer warp, is off, automatic or forced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FeatureChoice {
     Never,
@@ -51,7 +54,7 @@ impl FeatureChoice {
     pub(crate) fn of(envelope: &Envelope) -> FeatureChoice {
         FeatureChoice::named(envelope.options.get("roles"))
     }
-    /// Whether mmas in tensor memory have two warp_roles: what `--overlap` says.
+    /// The value of `--overlap`: whether two roles may issue tensor memory MMAs.
     pub(crate) fn overlap(envelope: &Envelope) -> FeatureChoice {
         FeatureChoice::named(envelope.options.get("overlap"))
     }
@@ -64,44 +67,45 @@ impl FeatureChoice {
     }
 }
 
-/// Whether there is anything that could be given away.
+/// Returns whether the function has TMA copies, which a producer warp could issue.
 pub(crate) fn has_copies(function: &Function) -> bool {
     function.body.walk(function.region).iter().any(|op| tma_pipelines::filled(&function.body.ops[*op].kind).is_some())
 }
 
-/// Whether a function has something to give away, as far as can be told before it is woven.
+/// Checks that a function can be split, as far as is known before its loops are materialized.
 pub(crate) fn check(function: &Function) -> Result<(), Why> {
     op_roles::check(function)
 }
 
-/// The ops during which one of two warp_roles that compute has the special functions to itself, and whose each is; none where one computes.
+/// The ops during which one of two compute roles has the special function units to itself, with the role of each; empty for one
+/// compute role.
 pub(crate) fn alternating_pairs(function: &Function) -> BTreeMap<Op, usize> {
     ComputeGroups::of(function).map(|groups| groups.alternating_pairs(function)).unwrap_or_default()
 }
 
-/// What the log says of a function, which is divided already where it can be.
-pub(crate) fn told(function: &Function, divided: Result<&Overlap, &Why>) -> LogEntry {
+/// The remark about a function, already split if possible.
+pub(crate) fn remark(function: &Function, divided: Result<&Overlap, &Why>) -> LogEntry {
     let has = |role: RoleKind| function.attrs.warp_roles.values().any(|info| info.name == role.name());
     let mmas = match divided {
         _ if !has(RoleKind::Mma(0)) => String::new(),
-        _ if has(RoleKind::Compute(1)) => {
-            ", and two warp_roles compute, each with mmas of its own that another one asks for".into()
+        _ if has(RoleKind::Compute(1)) => "; two compute roles alternate, each with an MMA warp of its own".into(),
+        Ok(Err(why)) => format!("; one warp role issues the tensor memory MMAs, not two: {why}"),
+        _ => {
+            "; two warp roles issue the tensor memory MMAs: the first MMAs of an iteration run during the previous iteration".into()
         }
-        Ok(Err(why)) => format!(", and mmas in tensor memory another one, not two: {why}"),
-        _ => ", and mmas in tensor memory two: those that a iteration begins with are made during the iteration before".into(),
     };
-    let stores = if has(RoleKind::Store) { ", and its stores one more" } else { "" };
+    let stores = if has(RoleKind::Store) { ", and so do TMA stores" } else { "" };
     let (outcome, message) = match divided {
-        Ok(_) => (Outcome::Passed, format!("the copy engine's copies have an warp_role of their own{stores}{mmas}")),
-        Err(why) => (Outcome::Declined, format!("the copies have no warp_role of their own: {why}")),
+        Ok(_) => (Outcome::Passed, format!("TMA copies have a warp role of their own{stores}{mmas}")),
+        Err(why) => (Outcome::Declined, format!("TMA copies have no warp role of their own: {why}")),
     };
     let (pass, name, category) = ("materialize".into(), "Specialised".into(), Category::Other);
     LogEntry { pass, outcome, name, category, message, function: function.name.clone(), loc: function.loc }
 }
 
-/// Schedules that make each copy by tma_copies at the start of the iteration that needs it, but for those that fill a buffer in turn: an warp_role
-/// of its own runs ahead by itself.
-pub(crate) fn unhurried(function: &Function, schedules: &[LoopSchedule]) -> Vec<LoopSchedule> {
+/// Returns schedules that issue each TMA copy at the start of the iteration that needs it: a producer warp runs ahead by
+/// itself. Copies that fill a buffer in alternation keep their place.
+pub(crate) fn without_prefetch(function: &Function, schedules: &[LoopSchedule]) -> Vec<LoopSchedule> {
     let mut all = tma_pipelines::schedules(function, schedules);
     for schedule in &mut all {
         let Some(block) = sched::loop_body(function, schedule.index) else { continue };
@@ -126,13 +130,13 @@ pub(crate) fn unhurried(function: &Function, schedules: &[LoopSchedule]) -> Vec<
 }
 
 fn warp_assignment(function: &Function, lines: &MmaWarps, target: Target, choice: FeatureChoice) -> Result<WarpAssignment, Why> {
-    // Who computes could only ask for a copy that takes turns with others when mmas have read the one before.
+    // The compute role could issue an alternating copy only after MMAs have read the previous one, so prefer a producer warp.
     let choice = if tma_pipelines::are_filled_alternately(function) { choice.max(FeatureChoice::WherePossible) } else { choice };
     let resident = alloc::resident(&function.attrs, target).min(blocks(function, target));
     role_registers::warp_assignment(function, lines, resident, (target, choice))
 }
 
-/// Two warp_roles for mmas where that pays, and one of them does not take registers that others need.
+/// Assigns two MMA warps if that pays and the second one does not take registers that other roles need.
 fn mma_warp_assignment(
     function: &Function,
     target: Target,
@@ -146,7 +150,7 @@ fn mma_warp_assignment(
     let two = lines.and_then(|lines| {
         let two = warp_assignment(function, &lines, target, choice)?;
         let pays = overlap == FeatureChoice::WherePossible || two.is_ample || !one.is_ample;
-        if pays { Ok((two, lines)) } else { Err("a warp more leaves others too few registers".into()) }
+        if pays { Ok((two, lines)) } else { Err("another warp leaves the other roles too few registers".into()) }
     });
     Ok(match two {
         Ok((two, lines)) => (two, lines, Ok(())),
@@ -154,8 +158,8 @@ fn mma_warp_assignment(
     })
 }
 
-/// The blocks that registers have capacity for on a multiprocessor, and at least as many as the author asks for. Accumulator in tensor memory
-/// take none, but columns.
+/// Returns the CTAs per SM for which registers suffice, at least the author's hint. With tensor memory MMAs the accumulators
+/// take no registers, so TMEM columns decide.
 pub(crate) fn blocks(function: &Function, target: Target) -> u32 {
     match tmem_pipelines::has_mma(function) {
         true => tmem_alloc::resident(function, target),
@@ -163,28 +167,28 @@ pub(crate) fn blocks(function: &Function, target: Target) -> u32 {
     }
 }
 
-/// Whether stages are where an warp_role of their own can fill them.
+/// Checks that a producer warp can fill the stages without waiting for earlier uses of their memory.
 pub(crate) fn check_memory(function: &Function) -> Result<(), Why> {
     let mut shared = tma_pipelines::after_others(function);
-    // In a loop inside another one the copies would have to wait in each iteration.
+    // In a nested loop the copies would have to wait in each iteration of the outer loop.
     if shared.any(|block| tmem_pipelines::has_mma(function) || tma_pipelines::is_nested(function, block)) {
-        return Err("what a loop copies shares its memory with something before the loop".into());
+        return Err("the buffers that a loop fills share memory with ops before the loop".into());
     }
     Ok(())
 }
 
-/// Whether there are registers for another warp_role beside the blocks that shared memory has capacity for.
+/// Returns whether registers suffice for a producer warp in addition to the CTAs that fit in shared memory.
 pub(crate) fn has_warp_assignment(function: &Function, target: Target, choice: FeatureChoice) -> bool {
     warp_assignment(function, &MmaWarps::default(), target, choice).is_ok()
 }
 
-/// Whether threads have the registers that they need where so many blocks are at a time.
+/// Returns whether threads have the registers that they need when this many CTAs are resident.
 pub(crate) fn has_registers(function: &Function, blocks: u32, target: Target) -> bool {
     role_registers::warp_assignment(function, &MmaWarps::default(), blocks, (target, FeatureChoice::WherePossible))
         .is_ok_and(|warp_assignment| warp_assignment.is_ample)
 }
 
-/// Divides a function among warp_roles.
+/// Splits a function into warp roles.
 pub(crate) fn run(
     function: &mut Function,
     layouts: &mut Arena<LayoutId, Layout>,
@@ -199,7 +203,7 @@ pub(crate) fn run(
     let pipelines = assigned_pipelines(&roles, &warp_assignment);
     function.attrs.pipelines = pipelines;
     function.attrs.program.warps = warp_assignment.iter().map(|(_, info)| info.first_warp + info.warps).max().unwrap_or(0);
-    // Registers for more blocks than shared memory has capacity for would be left over.
+    // A higher occupancy than shared memory allows would leave registers unused.
     let hinted = function.attrs.program.occupancy;
     if hinted.is_some_and(|hinted| hinted > resident)
         || resident > 1 && warp_assignment.iter().any(|(_, info)| info.registers.is_some())
@@ -211,10 +215,10 @@ pub(crate) fn run(
     Ok(overlap)
 }
 
-/// Each pipeline has those as its producer and consumers who do its steps.
+/// Makes the roles that execute a pipeline's steps its producer and consumers.
 fn assigned_pipelines(roles: &Roles<'_>, warp_assignment: &[(RoleKind, WarpRoleInfo)]) -> Arena<Pipeline, PipelineInfo> {
     let warp_role = |role: &RoleKind| {
-        let at = warp_assignment.iter().position(|(other, _)| other == role).expect("an warp_role of each role that has steps");
+        let at = warp_assignment.iter().position(|(other, _)| other == role).expect("each role that has steps has warps");
         (WarpRole(at as u32), warp_assignment[at].1.threads())
     };
     let mut pipelines = roles.function().attrs.pipelines.clone();

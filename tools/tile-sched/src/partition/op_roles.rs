@@ -1,4 +1,4 @@
-//! Which warp_role does what: an op that does more than compute has one warp_role, by what it does.
+//! Assigns ops to warp roles. An op with side effects belongs to one role, chosen by its effect.
 
 use super::Why;
 use super::mma_warps::MmaWarps;
@@ -11,19 +11,18 @@ use core_dialect::core_ops::{Core, Effect};
 use sched::{Drain, Fill, Function, Op, Pipeline};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What an warp_role is for.
+/// The purpose of a warp role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RoleKind {
-    /// Everything that no other does, or what of that is the second one's.
+    /// Every op that no other role executes; with two compute roles, the ops of one component.
     Compute(usize),
-    /// Asks for tma_copies.
+    /// Issues TMA loads.
     Load,
-    /// Asks for mmas in tensor memory, of which the second one's are computed from those of the first, or are those of the second
-    /// one that computes.
+    /// Issues tensor memory MMAs. The second role's MMAs depend on those of the first, or belong to the second compute role.
     Mma(usize),
-    /// Asks for tma_copies that store.
+    /// Issues TMA stores.
     Store,
-    /// Has given up its registers, and nothing to do.
+    /// Has given up its registers and executes no ops.
     Idle,
 }
 
@@ -45,17 +44,17 @@ impl RoleKind {
     }
 }
 
-/// Whose each op of a function is.
+/// The roles of each op of a function.
 pub(super) struct Roles<'a> {
     function: &'a Function,
     lines: &'a MmaWarps,
-    /// Who makes the mmas that touch what is in a pipeline.
+    /// The MMA warps whose MMAs access the buffers of a pipeline.
     multiplying: BTreeMap<Pipeline, BTreeSet<usize>>,
-    /// Who computes what is put in a pipeline, or from what is in it.
+    /// The compute roles that fill a pipeline, and those that drain it.
     computing: [BTreeMap<Pipeline, BTreeSet<usize>>; 2],
-    /// The steps of pipelines that fences stand before, whose warp_role needs them.
+    /// The pipeline step that follows each fence. The role of the step also executes the fence.
     fenced: BTreeMap<OpId, OpId>,
-    /// Loads of single elements that nothing in the function overwrites: each warp_role makes those that it needs.
+    /// One-element loads that no op of the function overwrites: each role that needs one repeats it.
     of_all: BTreeSet<OpId>,
 }
 
@@ -101,11 +100,11 @@ impl<'a> Roles<'a> {
         self.function
     }
 
-    /// Whether an op is this warp_role's. Of none is one that each warp_role executes that needs it.
+    /// Returns whether a role owns an op. An op that no role owns is executed by every role that needs it.
     pub(super) fn is_of(&self, op: OpId, role: RoleKind) -> bool {
         self.roles(op).contains(&role)
     }
-    /// Whether an op is other warp_roles' alone.
+    /// Returns whether only other roles own an op.
     pub(super) fn is_foreign(&self, op: OpId, role: RoleKind) -> bool {
         let roles = self.roles(op);
         !roles.is_empty() && !roles.contains(&role)
@@ -126,7 +125,7 @@ impl<'a> Roles<'a> {
         }
     }
 
-    /// Who fills the stages of a pipeline.
+    /// The roles that fill the stages of a pipeline.
     pub(super) fn fills(&self, pipeline: Pipeline) -> Vec<RoleKind> {
         match self.function.attrs.pipelines[pipeline].fill {
             Fill::Tma => vec![RoleKind::Load],
@@ -135,21 +134,21 @@ impl<'a> Roles<'a> {
         }
     }
 
-    /// Who frees them, or is told.
+    /// The roles that release them or receive the signal.
     pub(super) fn drains(&self, pipeline: Pipeline) -> Vec<RoleKind> {
         let info = &self.function.attrs.pipelines[pipeline];
         match info.drain {
-            // Whose turn it is another one wants to know that computes.
+            // The consumer of the ping-pong barrier is the other compute role.
             Drain::Warps if info.is_signal_only() => vec![RoleKind::Compute(self.lines.groups.count() - 1)],
             _ if info.is_signal_only() => vec![RoleKind::Load],
             Drain::Mma => self.multiplying(pipeline),
-            // What threads fill and threads empty they would not need a pipeline for.
+            // Threads both fill and drain no other pipeline, so this one feeds TMA stores.
             Drain::Threads | Drain::Warps if info.fill == Fill::Threads => vec![RoleKind::Store],
             Drain::Threads | Drain::Warps => self.computing(pipeline, 1),
         }
     }
 
-    /// Of those that compute, who fills a pipeline (0) or drains it (1).
+    /// The compute roles that fill a pipeline (0) or drain it (1).
     fn computing(&self, pipeline: Pipeline, proxy: usize) -> Vec<RoleKind> {
         match self.computing[proxy].get(&pipeline) {
             Some(all) => all.iter().copied().map(RoleKind::Compute).collect(),
@@ -163,7 +162,7 @@ impl<'a> Roles<'a> {
     }
 }
 
-/// The step of a pipeline behind each fence that stands right before one.
+/// The pipeline step directly after each fence.
 fn fenced(function: &Function) -> BTreeMap<OpId, OpId> {
     let body = &function.body;
     let is_step = |op: OpId| matches!(body.ops[op].kind, Op::PipelineCommit { .. } | Op::PipelineRelease { .. });
@@ -172,18 +171,18 @@ fn fenced(function: &Function) -> BTreeMap<OpId, OpId> {
     pairs.filter(|pair| is_fence(pair[0]) && is_step(pair[1])).map(|pair| (pair[0], pair[1])).collect()
 }
 
-/// Whether an op has tma_copies stored from what comes through a pipeline.
+/// Returns whether an op is a TMA store from a pipeline's buffer.
 fn is_stored_by_another(function: &Function, op: &Op) -> bool {
     matches!(op, Op::Core(tileas::Op::TmaStore { buffer, .. }) if function.attrs.pipeline_of(*buffer).is_some())
 }
 
-/// What keeps a function from being divided, whoever does what.
+/// Checks the conditions that any split into roles needs.
 pub(super) fn check(function: &Function) -> Result<(), Why> {
     let body = &function.body;
     let all = body.walk(function.region);
     let copies: Vec<OpId> = all.iter().copied().filter(|op| tma_pipelines::filled(&body.ops[*op].kind).is_some()).collect();
     if copies.is_empty() {
-        return Err("the copy engine has nothing to do".into());
+        return Err("the function has no TMA copies".into());
     }
     let last = body.terminator(function.entry());
     for &op in &all {
@@ -192,29 +191,29 @@ pub(super) fn check(function: &Function) -> Result<(), Why> {
             return Err("it returns before its end".into());
         }
         match kind.effects().other {
-            Effect::Allocates => return Err("it takes memory of the block's own".into()),
-            Effect::Orders => return Err(format!("{} orders what all warp_roles do", kind.mnemonic())),
+            Effect::Allocates => return Err("it allocates memory of the CTA".into()),
+            Effect::Orders => return Err(format!("{} orders the accesses of all warp roles", kind.mnemonic())),
             _ => {}
         }
     }
     for op in copies {
         let token = body.ops[op].kind.effects().global.and_then(|access| access.token);
         if token.is_some_and(|token| !Order::is_of_loads(function, token)) {
-            return Err("a copy is ordered behind something else than loads".into());
+            return Err("a copy is ordered after an op that is not a load".into());
         }
     }
     Ok(())
 }
 
-/// Follows tokens back to what they order.
+/// Follows tokens back to the accesses that they order.
 pub(crate) struct Order<'a> {
     function: &'a Function,
     seen: BTreeSet<Value>,
-    /// The accesses that have to come before.
+    /// The accesses ordered before.
     pub(crate) accesses: BTreeSet<OpId>,
-    /// Whether something else than a load is among them.
+    /// Whether one of them is not a load.
     others: bool,
-    /// Whether a token comes from where it is not followed.
+    /// Whether a token comes from an op through which tokens are not followed.
     pub(crate) lost: bool,
 }
 
@@ -223,7 +222,7 @@ impl<'a> Order<'a> {
         Order { function, seen: BTreeSet::new(), accesses: BTreeSet::new(), others: false, lost: false }
     }
 
-    /// Whether nothing but loads has to come before what a token orders.
+    /// Returns whether only loads are ordered before a token's user.
     pub(crate) fn is_of_loads(function: &'a Function, token: Value) -> bool {
         let mut order = Order::new(function);
         order.follow(token);
@@ -239,14 +238,14 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// The tokens that a token stands for.
+    /// The tokens from which a token derives.
     fn from(&mut self, token: Value) -> Vec<Value> {
         let body = &self.function.body;
         let around =
             |block| body.ops.ids().find(|op| body.ops[*op].kind.regions().iter().any(|region| body.block_of(*region) == block));
         let (op, index) = match body.values[token].def {
             Def::Result { op, index } => (Some(op), index as usize),
-            // The counter of a loop is no token.
+            // A `for` has its counter, which is no token, as its first argument.
             Def::Argument { block, index } => (around(block), (index as usize).saturating_sub(1)),
         };
         let Some(op) = op else { return Vec::new() };
@@ -278,7 +277,7 @@ impl<'a> Order<'a> {
     }
 }
 
-/// An warp_role beside the one that computes has no tiles of several elements, and looks at no memory that another writes.
+/// Checks that a role which does not compute holds no tiles of several elements and reads no memory that another role writes.
 pub(super) fn is_scalar(roles: &Roles<'_>, slice: &Slice) -> Result<(), Why> {
     let body = &roles.function.body;
     for op in slice.ops() {
@@ -286,7 +285,7 @@ pub(super) fn is_scalar(roles: &Roles<'_>, slice: &Slice) -> Result<(), Why> {
         let tile = |value: &Value| !is_uniform(body.ty(*value)) && slice.has(*value);
         if roles.is_foreign(op, slice.role()) || node.results.iter().any(tile) {
             let on = if node.kind.effects().global.is_some() { "memory" } else { "a tile" };
-            return Err(format!("the place or time of a copy depends on {on}"));
+            return Err(format!("the address or position of a copy depends on {on}"));
         }
     }
     Ok(())

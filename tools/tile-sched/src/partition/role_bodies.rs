@@ -1,4 +1,4 @@
-//! Writes the bodies of warp_roles.
+//! Writes the bodies of warp roles.
 
 use super::role_slice::Slice;
 use base::ir::{Op as OpId, Operation};
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileas::Type;
 use tileas::layout::{Layout, LayoutId};
 
-/// Puts a body for each warp_role in the place of the function's ops, behind what they have in common.
+/// Replaces the function's ops by one body per warp role, after the ops that the roles share.
 pub(super) fn write(function: &mut Function, slices: &[Slice], layouts: &mut Arena<LayoutId, Layout>) {
     let entry = function.entry();
     let nesting = RegionNesting::of(&function.body, function.region);
@@ -18,7 +18,7 @@ pub(super) fn write(function: &mut Function, slices: &[Slice], layouts: &mut Are
     let end = ops.pop().expect("a function returns at its end");
     let shared = shared(function, &ops, slices);
     let (top, own) = ops.into_iter().partition(|op| shared.contains(op));
-    let (mut top, own) = put_off(function, top, own);
+    let (mut top, own) = sink_past_loops(function, top, own);
     for (warp_role, slice) in function.attrs.warp_roles.ids().zip(slices).collect::<Vec<_>>() {
         let region = function.body.new_region();
         let block = function.body.new_block(region);
@@ -36,7 +36,7 @@ pub(super) fn write(function: &mut Function, slices: &[Slice], layouts: &mut Are
     *function = base::text::compact(function);
 }
 
-/// The ops that compute what several warp_roles need of scalars and views. Tokens and tiles are each warp_role's own.
+/// The ops that compute scalars and views for several roles. Each role computes its own tokens and tiles.
 fn shared(function: &Function, ops: &[OpId], slices: &[Slice]) -> BTreeSet<OpId> {
     let body = &function.body;
     let mut shared = BTreeSet::new();
@@ -54,9 +54,10 @@ fn shared(function: &Function, ops: &[OpId], slices: &[Slice]) -> BTreeSet<OpId>
     shared
 }
 
-/// What is first needed behind a loop goes from what is shared to where it is needed, in each warp_role that needs it: it would be in a register
-/// all through that loop, and those are what a loop of mmas is short of. Takes and gives the ops that are shared, and the others.
-fn put_off(function: &Function, shared: Vec<OpId>, own: Vec<OpId>) -> (Vec<OpId>, Vec<OpId>) {
+/// Moves shared ops whose results are first needed after a loop to their first use, in each role that needs them. Reason: the
+/// result would occupy a register throughout the loop, and MMA loops are short of registers. Takes and returns the shared ops
+/// and the others.
+fn sink_past_loops(function: &Function, shared: Vec<OpId>, own: Vec<OpId>) -> (Vec<OpId>, Vec<OpId>) {
     let body = &function.body;
     let is_loop = |op: &OpId| matches!(body.ops[*op].kind.core(), Some(Core::For { .. } | Core::Loop { .. }));
     let Some(first_loop) = own.iter().position(is_loop) else { return (shared, own) };
@@ -69,7 +70,7 @@ fn put_off(function: &Function, shared: Vec<OpId>, own: Vec<OpId>) -> (Vec<OpId>
         }
     }
     let (mut early, mut late) = (Vec::new(), vec![Vec::new(); own.len()]);
-    // Those that use an op's results come before it here.
+    // In reverse order the users of an op's results come before the op.
     for op in shared.into_iter().rev() {
         let node = &body.ops[op];
         let at = node.results.iter().filter_map(|value| needed.get(value)).min().copied().unwrap_or(0);
@@ -84,7 +85,7 @@ fn put_off(function: &Function, shared: Vec<OpId>, own: Vec<OpId>) -> (Vec<OpId>
     (early, own)
 }
 
-/// The layout of one element that all threads of some warps have.
+/// The layout of one element that all threads of some warps hold.
 fn uniform(layouts: &mut Arena<LayoutId, Layout>, warps: u32) -> LayoutId {
     let layout = Layout::uniform(warps.checked_ilog2().unwrap_or(0) as usize);
     let known = layouts.iter().find(|(_, other)| **other == layout).map(|(id, _)| id);
@@ -96,9 +97,9 @@ struct BodyWriter<'a> {
     warp_role: WarpRole,
     slice: &'a Slice,
     nesting: &'a RegionNesting,
-    /// That of the tiles of an warp_role that has none but of one element.
+    /// The layout for the tiles of a role that holds only one-element tiles.
     uniform: Option<LayoutId>,
-    /// What the warp_role has for a value of the whole; what is shared is the same.
+    /// The role's copy of each value of the function. Shared values map to themselves.
     map: BTreeMap<Value, Value>,
 }
 
@@ -143,10 +144,10 @@ impl BodyWriter<'_> {
         }
     }
 
-    /// Which of its operands the op that ends part of a construct keeps.
+    /// The operands that the terminator of a region keeps.
     fn kept_at(&self, end: OpId) -> Vec<usize> {
         let body = &self.function.body;
-        let construct = self.nesting.ended_by(&self.function.body, end).expect("it ends a construct");
+        let construct = self.nesting.ended_by(&self.function.body, end).expect("a terminator ends a control-flow op");
         let carried = |region: &Region, first: usize| self.slice.kept(&body.blocks[body.block_of(*region)].args[first..]);
         let node = &body.ops[construct];
         match (body.ops[end].kind.core(), node.kind.core()) {
@@ -156,8 +157,8 @@ impl BodyWriter<'_> {
         }
     }
 
-    /// Control flow, with those of the values it carries and gives that the warp_role needs. `first` arguments of its regions stand
-    /// before what is carried.
+    /// Copies a control-flow op with the carried values and results that the role needs. The first `first` arguments of its
+    /// regions are not carried.
     fn construct(&mut self, op: OpId, carried: &[usize], first: usize, results: &[usize]) -> OpId {
         let mut node = self.function.body.ops[op].clone();
         retain(&mut node.kind, carried);
@@ -165,19 +166,19 @@ impl BodyWriter<'_> {
         let args: Vec<usize> = (0..first).chain(carried.iter().map(|i| first + i)).collect();
         node.kind.for_each_region_mut(&mut |region| *region = self.region(*region, Some(&args)));
         node.results = results.iter().map(|i| node.results[*i]).collect();
-        self.made(node)
+        self.insert(node)
     }
 
-    /// An op with everything in it.
+    /// Copies an op with all ops in its regions.
     fn copied(&mut self, op: OpId, change: impl FnOnce(&mut Op)) -> OpId {
         let mut node = self.function.body.ops[op].clone();
         change(&mut node.kind);
         node.kind.for_each_operand_mut(&mut |value| *value = self.mapped(*value));
         node.kind.for_each_region_mut(&mut |region| *region = self.region(*region, None));
-        self.made(node)
+        self.insert(node)
     }
 
-    fn made(&mut self, node: base::ir::OpNode<Op>) -> OpId {
+    fn insert(&mut self, node: base::ir::OpNode<Op>) -> OpId {
         let body = &mut self.function.body;
         let mut types: Vec<Type> = node.results.iter().map(|value| body.ty(*value).clone()).collect();
         for ty in &mut types {
@@ -190,7 +191,7 @@ impl BodyWriter<'_> {
         new
     }
 
-    /// A region with the warp_role's part of what is in it, and those of its arguments; with all of both, where none are named.
+    /// Copies a region: with `args`, the role's ops and those arguments; without, all ops and arguments.
     fn region(&mut self, old: Region, args: Option<&[usize]>) -> Region {
         let body = &mut self.function.body;
         let node = body.blocks[body.block_of(old)].clone();
@@ -217,7 +218,7 @@ impl BodyWriter<'_> {
     }
 }
 
-/// Keeps those of the values that control flow hands on.
+/// Keeps some of the values that control flow forwards.
 fn retain(kind: &mut Op, kept: &[usize]) {
     let Op::Core(tileas::Op::Core(
         Core::For { init: values, .. }
@@ -232,7 +233,7 @@ fn retain(kind: &mut Op, kept: &[usize]) {
     *values = kept.iter().map(|i| values[*i]).collect();
 }
 
-/// The block's barrier is that of the warp_role that all its threads are of.
+/// Replaces the CTA-wide barrier by the role's named barrier for all threads of the role.
 fn name_barrier(kind: &mut Op, warp_role: WarpRole, all: u32) {
     if let Op::Barrier { id, threads } = kind {
         (*id, *threads) = (warp_role.barrier(), all);

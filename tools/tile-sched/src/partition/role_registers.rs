@@ -1,7 +1,7 @@
-//! How many warps each warp_role has, and how many registers their threads.
+//! Chooses how many warps each warp role has, and how many registers its threads get.
 //!
-//! A multiprocessor has four parts, among which the warps of all its blocks are shared out, so registers are counted by four warps;
-//! and by four they are moved from one warp_role to another while a block runs.
+//! An SM has four sub-partitions, to which the warps of all resident CTAs are distributed, so registers are counted per four
+//! warps. `setmaxnreg` also moves them between roles four warps at a time.
 
 use super::mma_warps::MmaWarps;
 use super::op_roles::RoleKind;
@@ -14,36 +14,37 @@ use sched::{Function, Op, WarpRoleInfo};
 use std::collections::BTreeMap;
 use tileas::{Type, budget};
 
-/// Warps that are given registers together.
+/// Warps that execute `setmaxnreg` together (a warp group).
 const GROUP: u32 = 4;
-/// Registers of a thread that only asks for tma_copies, or mmas, and what it may do with where that leaves others more. It holds what is
-/// computed for all, and the coordinates of some tma_copies. Where others have enough, and one of two has_mma, it has more.
+/// Register limits of a thread that only issues TMA copies or MMAs: the normal one, and the minimum if that leaves other roles
+/// more. The thread holds the values shared by all roles and the coordinates of some TMA copies. If the other roles have
+/// enough, it gets `AMPLE`.
 const OF_HELPERS: [u32; 2] = [40, 32];
 const AMPLE: u32 = 56;
-/// What a thread that has_mma has in registers beside the accumulators. With fewer the assembler does without putting any aside where mmas
-/// are of warp groups, which read their operands from shared memory.
+/// Registers of an MMA thread in addition to the accumulators. With fewer, `ptxas` avoids spills only for `wgmma`, which
+/// reads its operands from shared memory; then the minimum applies.
 const BESIDE_ACCUMULATOR: u32 = 72;
 const MIN_BESIDE_ACCUMULATOR: u32 = 40;
-/// What the assembler wants beside the accumulators of one mma, of the registers that a thread is started with.
+/// Registers that `ptxas` needs in addition to one MMA's accumulator, of those with which a thread starts.
 const BESIDE_MMA: u32 = 32;
 const STEP: u32 = 8;
-/// Of which staged_buffers are measured that leave each its place.
+/// Largest number of CTAs per SM.
 const MAX_CTAS: u32 = 32;
-/// The most that a thread can be given.
+/// Largest `setmaxnreg` value used.
 const MOST: u32 = 248;
-/// Warps of a block, by the verifier of `.as`.
+/// Largest number of warps in a CTA; the verifier of `.as` enforces it.
 const MOST_WARPS: u32 = 32;
 
-/// The warp_roles of a function, and how many blocks of them have capacity on a multiprocessor.
+/// The warp roles of a function, and how many CTAs with these roles fit on an SM.
 pub(super) struct WarpAssignment {
     pub(super) warp_roles: Vec<(RoleKind, WarpRoleInfo)>,
     pub(super) resident: u32,
-    /// Whether those that compute have the registers that they need.
+    /// Whether the compute roles have the registers that they need.
     pub(super) is_ample: bool,
 }
 
-/// The warp_roles of a function that was one of all its warps. One warp is enough to ask for tma_copies, and another one for mmas. Where
-/// they leave the others too few registers, they are of a warp group that gives up its own.
+/// Assigns warps to the roles of a function whose warps all compute. One warp suffices to issue TMA copies, and another one for
+/// MMAs. If they leave the other roles too few registers, they become part of a warp group that releases most of its registers.
 pub(super) fn warp_assignment(
     function: &Function,
     lines: &MmaWarps,
@@ -62,7 +63,7 @@ pub(super) fn warp_assignment(
     let helpers = helpers(function, lines);
     let count = helpers.len() as u32;
     if warps + count > MOST_WARPS {
-        return Err(format!("a block has {MOST_WARPS} warps, and {warps} of them compute"));
+        return Err(format!("a CTA has at most {MOST_WARPS} warps, and {warps} of them compute"));
     }
     let alone = each(warps + count);
     let whole = each(warps + GROUP);
@@ -82,7 +83,7 @@ pub(super) fn warp_assignment(
     let least = all + min_beside_accumulator(function);
     if choice == FeatureChoice::WherePays && resident > 1 && has < least && each(warps) >= least.min(MOST) {
         return Err(format!(
-            "a warp more leaves a thread {has} registers where {resident} blocks have capacity, and it takes some {least}"
+            "another warp leaves a thread {has} registers with {resident} CTAs per SM, and it needs about {least}"
         ));
     }
     let [own, of_helpers] = if moves { [Some(has), Some(of_helper)] } else { [None; 2] };
@@ -95,7 +96,7 @@ pub(super) fn warp_assignment(
     Ok(WarpAssignment { warp_roles, resident, is_ample: has >= needs })
 }
 
-/// Who has a warp beside those that compute.
+/// The roles that get one warp each in addition to the compute roles.
 fn helpers(function: &Function, lines: &MmaWarps) -> Vec<RoleKind> {
     let multiplying = if tmem_pipelines::has_mma(function) { lines.count() } else { 0 };
     let storing = multiplying > 0 && !tmem_pipelines::stored(function).is_empty();
@@ -103,14 +104,14 @@ fn helpers(function: &Function, lines: &MmaWarps) -> Vec<RoleKind> {
     [RoleKind::Load].into_iter().chain(multiply).chain(storing.then_some(RoleKind::Store)).collect()
 }
 
-/// The blocks for whose warps there are registers enough, as far as can be told.
+/// Returns an estimate of how many CTAs fit with enough registers for their warps.
 pub(super) fn resident(function: &Function, target: Target) -> u32 {
     let (warps, needs) = (function.attrs.program.warps, (Needs::of(function).all + min_beside_accumulator(function)).min(MOST));
     let has_capacity = |blocks: &u32| (budget::registers(target, warps * blocks, 1) & !(STEP - 1)).min(MOST) >= needs;
     (1..=MAX_CTAS).take_while(has_capacity).last().unwrap_or(1)
 }
 
-/// What a thread takes beside the accumulators at least: of mmas in registers also their operands.
+/// The minimum registers in addition to the accumulators. `mma.sync` also needs registers for its operands.
 fn min_beside_accumulator(function: &Function) -> u32 {
     let ops = function.body.walk(function.region);
     let atoms = ops.iter().filter_map(|op| match &function.body.ops[*op].kind {
@@ -121,11 +122,11 @@ fn min_beside_accumulator(function: &Function) -> u32 {
     if by_groups.contains(&true) && !by_groups.contains(&false) { MIN_BESIDE_ACCUMULATOR } else { BESIDE_ACCUMULATOR }
 }
 
-/// Registers of a thread that hold tiles.
+/// Registers per thread that hold tiles.
 struct Needs {
-    /// The accumulators of mmas, or the largest tiles that loops carry and that come from tensor memory.
+    /// The accumulators of MMAs, or the largest tiles that loops carry and that come from tensor memory.
     all: u32,
-    /// The accumulators of one mma.
+    /// The largest accumulator of a single MMA.
     mma: u32,
 }
 
@@ -143,7 +144,7 @@ impl Needs {
         };
         let of_mma = |op: &base::ir::Op| {
             let Op::Core(tileas::Op::Mma { acc, .. }) = &body.ops[*op].kind else { return None };
-            // A mma that adds to another's accumulators has them in the same registers.
+            // An MMA that adds to another one's accumulator uses the same registers.
             acc.registers().filter(|acc| !body.defining_op(*acc).is_some_and(is_mma)).map(held)
         };
         let blocks = body.op_blocks();
@@ -158,7 +159,7 @@ impl Needs {
             _ => 0,
         };
         let carried: u32 = all.iter().map(carried).max().unwrap_or(0);
-        // Those of loops that follow one another have the same registers.
+        // The accumulators of consecutive loops use the same registers.
         let together = in_registers.values().map(|held| held.iter().sum()).max().unwrap_or(0);
         let (accumulators, mma) = (in_registers.values().flatten().sum::<u32>(), in_registers.values().flatten().max().copied());
         Needs { all: tmem_loaded.map_or(together, |one| one + accumulators.max(carried)), mma: mma.unwrap_or(0) }

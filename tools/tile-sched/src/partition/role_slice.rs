@@ -1,4 +1,5 @@
-//! What an warp_role executes of a function: the ops that are its own, the control flow around them, and what both are computed from.
+//! Computes the slice of a function that a warp role executes: its own ops, the control flow around them, and everything they
+//! depend on.
 
 use super::Why;
 use super::op_roles::{RoleKind, Roles};
@@ -48,7 +49,7 @@ impl Slice {
         self.values.contains(&value)
     }
 
-    /// Which of some values the warp_role needs.
+    /// Indices of the values that the role needs.
     pub(super) fn kept(&self, values: &[Value]) -> Vec<usize> {
         (0..values.len()).filter(|i| self.has(values[*i])).collect()
     }
@@ -59,7 +60,7 @@ struct Marker<'a> {
     roles: &'a Roles<'a>,
     nesting: RegionNesting,
     slice: Slice,
-    /// Values whose origin is not marked yet.
+    /// Values whose defining op has not been marked yet.
     work: Vec<Value>,
     why: Option<Why>,
 }
@@ -78,7 +79,7 @@ impl Marker<'_> {
         }
     }
 
-    /// An op and the constructs around it.
+    /// Marks an op and the control flow around it.
     fn op(&mut self, op: OpId) {
         let mut at = Some(op);
         while let Some(op) = at.filter(|op| !self.slice.ops.contains(op)) {
@@ -88,7 +89,7 @@ impl Marker<'_> {
         }
     }
 
-    /// What an op needs whichever of its results are.
+    /// Marks the values and ops that an op needs, whichever of its results are used.
     fn needs(&mut self, op: OpId) {
         let body = &self.function.body;
         let kind = &body.ops[op].kind;
@@ -97,7 +98,7 @@ impl Marker<'_> {
             Some(Core::If { cond, .. }) => self.value(*cond),
             Some(Core::Loop { .. }) => {}
             _ => {
-                // What a reduction combines by is inside of it, and may use what is outside.
+                // The combining region of a reduction may use values defined outside it.
                 let inner: Vec<OpId> = kind.regions().into_iter().flat_map(|region| body.walk(region)).collect();
                 let operands = inner.into_iter().chain([op]).flat_map(|op| body.ops[op].kind.operands());
                 operands.collect::<Vec<_>>().into_iter().for_each(|value| self.value(value));
@@ -105,14 +106,14 @@ impl Marker<'_> {
             }
         }
         if matches!(kind.core(), Some(Core::For { .. } | Core::Loop { .. })) {
-            // Whether another iteration comes is decided where the loop is left.
+            // The ops that leave the loop decide whether another iteration follows.
             let ends = self.nesting.ends(op).to_vec();
             let parents: Vec<OpId> = ends.into_iter().filter_map(|end| self.nesting.parent(end)).collect();
             parents.into_iter().for_each(|parent| self.op(parent));
         }
     }
 
-    /// Where a value comes from.
+    /// Marks the definition of a value.
     fn origin(&mut self, value: Value) {
         let body = &self.function.body;
         match body.values[value].def {
@@ -120,7 +121,7 @@ impl Marker<'_> {
                 let kind = &body.ops[op].kind;
                 let foreign = self.roles.is_foreign(op, self.slice.role);
                 if foreign && *body.ty(value) == Type::Token {
-                    self.why = Some("what comes behind a copy is told by a token".into());
+                    self.why = Some("a token orders other ops after a copy".into());
                     return;
                 }
                 self.op(op);
@@ -143,7 +144,7 @@ impl Marker<'_> {
         }
     }
 
-    /// A value that a loop carries, with all that it is in some iteration.
+    /// Marks a loop-carried value together with its values in all iterations.
     fn carried(&mut self, op: OpId, index: usize) {
         let body = &self.function.body;
         match body.ops[op].kind.core() {
@@ -161,7 +162,7 @@ impl Marker<'_> {
         self.ended_with(op, index, |core| matches!(core, Core::Continue { .. }));
     }
 
-    /// What the ops that end a construct in some proxy end it with.
+    /// Marks the values that matching terminators of a control-flow op forward.
     fn ended_with(&mut self, op: OpId, index: usize, proxy: impl Fn(&Core) -> bool) {
         let ends = self.nesting.ends(op).to_vec();
         for end in ends {

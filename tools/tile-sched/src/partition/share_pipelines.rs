@@ -1,8 +1,12 @@
-//! Lets loops that follow each other fill the same staged_buffers: an warp_role that runs ahead cannot know when the memory of one loop is free
-//! for another's pipeline, but of one pipeline it does.
+//! Purpose: let consecutive loops fill the same multi-stage buffers.
+//! Requires: undecided loops.
+//! Establishes: consecutive loops that fill equal buffers, for MMAs at equal positions and no other readers, use the same
+//! buffers.
+//! Preserves: the op order; only buffer names change.
+//! See also: CUTLASS persistent kernels, which carry one `PipelineState` across tiles.
 //!
-//! Requires: nothing decided about the loops. Establishes: that loops which fill buffers alike, for mmas alike and nothing else, fill
-//! the same ones.
+//! Reason: a producer warp that runs ahead cannot know when the buffers of one loop are free for another loop's pipeline.
+//! Within one pipeline it knows.
 
 use crate::buffer_accesses::touches;
 use crate::graph::region_of;
@@ -13,14 +17,14 @@ use sched::{Function, Op};
 use std::collections::BTreeMap;
 use tileas::{Buffer, BufferInfo, MmaOperand};
 
-/// A buffer of a loop, and which of the loop's mmas reads it first.
+/// A buffer of a loop, and the index of the loop's first MMA that reads it.
 #[derive(Clone, PartialEq)]
 struct Filled {
     info: BufferInfo,
     mma: usize,
 }
 
-/// What a loop fills by tma_copies, in order; nothing where not only its mmas read that.
+/// A loop and the buffers that its TMA copies fill, in order. Only the loop's MMAs may read them.
 struct Loop {
     op: OpId,
     buffers: Vec<Buffer>,
@@ -42,12 +46,12 @@ pub(crate) fn share(function: &mut Function) {
     }
 }
 
-/// Whether loops of a function fill the same staged_buffers.
+/// Returns whether loops of a function share multi-stage buffers.
 pub(crate) fn are_shared(function: &Function) -> bool {
     function.attrs.program.buffers.ids().any(|buffer| filling(function, buffer).len() > 1)
 }
 
-/// The loops that follow each other and fill a buffer by tma_copies.
+/// The top-level loops whose TMA copies fill a buffer.
 pub(crate) fn filling(function: &Function, buffer: Buffer) -> Vec<OpId> {
     let loops = function.body.blocks[function.entry()].ops.iter().copied().filter(|op| is_loop(function, *op));
     loops.filter(|op| fills(function, *op).iter().any(|(_, other)| *other == buffer)).collect()
@@ -57,7 +61,7 @@ fn is_loop(function: &Function, op: OpId) -> bool {
     matches!(function.body.ops[op].kind.core(), Some(Core::For { .. }))
 }
 
-/// The copies by tma_copies of a loop's body, and the buffers that they fill.
+/// The TMA copies of a loop's body, and the buffers that they fill.
 fn fills(function: &Function, for_op: OpId) -> Vec<(OpId, Buffer)> {
     let body = &function.body;
     let ops = &body.blocks[body.block_of(region_of(function, for_op))].ops;
@@ -86,7 +90,7 @@ impl Loop {
     }
 }
 
-/// Gives the buffers that copies and mmas name other names.
+/// Renames the buffers in copies and MMAs.
 fn rename(op: &mut Op, names: &BTreeMap<Buffer, Buffer>) {
     let change = |buffer: &mut Buffer| *buffer = names.get(buffer).copied().unwrap_or(*buffer);
     match op {
