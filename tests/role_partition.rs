@@ -71,10 +71,10 @@ fn divided_functions_compute_what_they_should_in_every_order() {
             return Err(format!("{name} {target}: nothing is divided"));
         }
         let multiplied = *target == "sm_100" && MULTIPLIED.contains(name);
-        if text.contains("name: \"multiply\"") != multiplied {
+        if text.contains("name: \"mma\"") != multiplied {
             return Err(format!("{name} {target}: tensor memory MMAs and their warp role are misplaced"));
         }
-        if text.contains("name: \"multiply_next\"") != (*target == "sm_100" && OVERLAPPED.contains(name)) {
+        if text.contains("name: \"mma_next\"") != (*target == "sm_100" && OVERLAPPED.contains(name)) {
             return Err(format!("{name} {target}: two warp roles issue MMAs instead of one, or one instead of two"));
         }
         if text.contains("name: \"compute_next\"") != (*target == "sm_100" && COMPUTED_BY_TWO.contains(name)) {
