@@ -44,7 +44,7 @@ pub(super) enum What {
     NextIteration,
     /// Only the operands matter.
     Computes,
-    /// A fork begins: the first branch ends at `Otherwise`, the second one where both meet.
+    /// A fork begins: the first branch ends at `OtherPath`, the second one at `PathsJoin`.
     Fork,
     OtherPath,
     PathsJoin,

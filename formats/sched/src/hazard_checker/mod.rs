@@ -10,7 +10,7 @@
 //!
 //! | code | rule |
 //! |---|---|
-//! | SC130 | conflicting accesses (to one buffer, or ordered by tokens) have a barrier between them, and a wait if asynchronous; reads find data |
+//! | SC130 | conflicting accesses (one buffer, or ordered by tokens) have a barrier between them, and a wait if asynchronous |
 //! | SC131 | the hazard checker can execute the program: its branches and nesting do not make the execution too long |
 //! | SC132 | a staged buffer has a stage for every iteration in flight, and memory of its own while copies prefetch into it |
 //! | SC133 | warp roles visit pipeline stages in order, fill and free them, and never deadlock |

@@ -1,4 +1,4 @@
-//! Accesses to buffers: what they hold, that the atom fits the layout and the buffer's, and that they are written before they are read.
+//! Rules for accesses to buffers: element types match, the atom fits both layouts, and writes precede reads.
 
 use super::zero_init::ZeroInit;
 use super::{Check, Program, Rule, Seen, Type, Uses, Value, require};
@@ -29,7 +29,7 @@ impl Check<'_> {
         }
     }
 
-    /// A whole tile that goes to or comes from a buffer.
+    /// A load or store of a whole tile.
     fn whole<O: Program>(&self, uses: &Uses<'_, O, Type>, tile: Value, buffer: Buffer, atom: CopyAtom) -> Rule {
         let info = self.buffer(buffer)?;
         require(info.space == Space::Shared, || format!("{buffer} is not in shared memory"))?;
@@ -54,7 +54,7 @@ impl Check<'_> {
         require(fits, || format!("its atom does not fit the layouts of {tile} and {buffer}"))
     }
 
-    /// Elements whose places are given by their numbers.
+    /// A gather or scatter: element numbers select the positions.
     fn indexed<O: Program>(&self, uses: &Uses<'_, O, Type>, buffer: Buffer, elements: Value, index: Value) -> Rule {
         let info = self.buffer(buffer)?;
         require(info.space == Space::Shared, || format!("{buffer} is not in shared memory"))?;
@@ -65,7 +65,8 @@ impl Check<'_> {
     }
 }
 
-/// What one thread alone found out, of those in several warps that hold it, goes through a buffer: nothing else uses it.
+/// Single-thread results: a value that one thread alone computes for several warps may only be stored to a buffer, from which the
+/// others load it.
 pub(super) fn goes_through_a_buffer<O: Program>(
     body: &Body<O, Type>,
     is_in_several: impl Fn(Value) -> bool,
@@ -87,7 +88,8 @@ pub(super) fn goes_through_a_buffer<O: Program>(
     Ok(())
 }
 
-/// In program order, every buffer is written before it is read; accumulators that may be zero_init are so at first.
+/// In program order, every buffer is written before it is read. An accumulator that may be zero-initialised must be so at its first
+/// MMA.
 pub(super) fn written_before_read<O: Program>(
     body: &Body<O, Type>,
     root: Region,

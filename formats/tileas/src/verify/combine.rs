@@ -1,4 +1,4 @@
-//! Ops that combine elements: reductions, scans and mmas.
+//! Rules for ops that combine elements: reductions, scans and MMAs.
 
 use super::{Check, Program, Rule, Seen, Type, Uses, Value, require};
 use crate::layout::{Layout, Strides};
@@ -19,7 +19,7 @@ impl Check<'_> {
         }
     }
 
-    /// The operands are numbers of one shape and layout with the dimension, of which there are as many results.
+    /// The operands are numbers of one shape and layout that has the dimension; there are as many results.
     fn alike<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: &[Value], dim: usize) -> Rule {
         let results = &uses.op.results;
         require(!operands.is_empty() && operands.len() == results.len(), || "operands and results differ in number".into())?;
@@ -45,7 +45,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// The dimension lies in registers, and above those in neighbouring lanes.
+    /// The dimension occupies registers, and above them neighbouring lanes.
     fn scan<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: &[Value], dim: usize) -> Rule {
         self.alike(uses, operands, dim)?;
         for (operand, result) in operands.iter().zip(&uses.op.results) {
@@ -63,7 +63,7 @@ impl Check<'_> {
         require(in_order && plain, || "the dimension does not lie in registers and lanes in order".into())
     }
 
-    /// The operands are where the atom finds them, and the accumulators in the registers of its threads.
+    /// The operands are where the atom reads them, and a register accumulator is in the atom's threads.
     fn mma<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
         let Op::Mma { in_flight, lhs, rhs, acc, zero_init, lhs_scale, rhs_scale, atom, .. } = kind else {
             unreachable!("called for MMA ops only")
@@ -113,7 +113,7 @@ impl Check<'_> {
         }
     }
 
-    /// The operands' layouts are those of the atom's fragments, for one way to cover the mma.
+    /// The operands have the layouts of the atom's fragments, for some assignment of warps to the MMA.
     fn fragments<O: Program>(
         &self,
         uses: &Uses<'_, O, Type>,
@@ -156,7 +156,7 @@ impl Check<'_> {
         require(some, || format!("the layouts are not those of the fragments of '{name}'"))
     }
 
-    /// The operands are in buffers that a matrix descriptor can tell, or the left one in the registers of the atom's warps.
+    /// The operands are in buffers that a matrix descriptor can describe, or the left one is in the registers of the atom's warps.
     fn wgmma<O: Program>(
         &self,
         uses: &Uses<'_, O, Type>,
@@ -214,7 +214,7 @@ impl Check<'_> {
     }
 }
 
-/// The ways in which atoms and warps can cover a mma.
+/// All assignments of warps to an MMA.
 fn covers(atom: &'static SyncAtom, [batch, m, n]: [u32; 3], warp_bits: u32) -> impl Iterator<Item = Cover> {
     let most = [batch, m / atom.m, n / atom.n].map(|count| count.max(1).ilog2().min(warp_bits));
     let warps = (0..=most[0]).flat_map(move |batch_bits| {
@@ -227,14 +227,14 @@ fn covers(atom: &'static SyncAtom, [batch, m, n]: [u32; 3], warp_bits: u32) -> i
     warps.flat_map(move |cover| choices.map(|(rows, columns)| atom.interleave(cover, [m, n], rows, columns)))
 }
 
-/// What a reduction combines: the registers of a thread, or its lanes.
+/// The part of a tile that a reduction combines: the registers of a thread, or its lanes.
 enum OperandPart {
     Registers,
     Lanes,
 }
 
 impl OperandPart {
-    /// What is left of a tile: its extents and layout. The numbers along the dimension close ranks.
+    /// The extents and layout of the reduced tile. Positions along the dimension are renumbered without gaps.
     fn combined(&self, mut layout: Layout, shape: &[u32], dim: usize) -> Option<(Vec<u32>, Layout)> {
         let strides = Strides::of(shape);
         let mask = strides.mask(dim);

@@ -1,4 +1,4 @@
-//! Accesses to global memory: what is accessed, and that the atom fits the layout.
+//! Rules for accesses to global memory: the accessed object, and whether the atom fits the layout.
 
 use super::{Check, Program, Rule, Seen, Type, Uses, Value, require};
 use crate::layout::{Layout, Strides};
@@ -10,7 +10,7 @@ use core_dialect::tile::{Elem, View, ViewKind};
 use target_info::Feature;
 use tensormap::Map;
 
-/// Bytes that one access of a thread moves at most.
+/// Maximum bytes of one access of a thread.
 const WIDEST: u32 = 16;
 
 impl Check<'_> {
@@ -92,7 +92,7 @@ impl Check<'_> {
         })
     }
 
-    /// An access to multicast memory moves one word at a time: an element, or two of 16 bits.
+    /// An access to multicast memory moves one word at a time: one element, or two 16-bit elements.
     fn words<O: Program>(&self, uses: &Uses<'_, O, Type>, view: Value, index: &[Value], tile: Value, atom: CopyAtom) -> Rule {
         let ty = uses.view(view, index, &[])?;
         let vector_bits = u32::from(ty.memref.elem.bits() == 16);
@@ -117,7 +117,7 @@ impl Check<'_> {
         }
     }
 
-    /// The indices of gathered rows are in the threads that need them.
+    /// The indices of gathered rows must be in the threads that need them.
     fn rows<O: Program>(&self, uses: &Uses<'_, O, Type>, view: &View, index: &[Value], layout: &Layout) -> Rule {
         let ViewKind::Gather { sparse_dim } = view.kind else { return Ok(()) };
         let (dim, strides) = (sparse_dim as usize, Strides::of(&view.tile));
@@ -138,7 +138,8 @@ impl Check<'_> {
         neighbours(view, layout, bits)
     }
 
-    /// The map is the view's, and the buffer is as its tma_tiles fill it. What is stored so is there for other kernels only.
+    /// The map must describe the view, and the buffer must have the layout that its TMA tiles produce. Only other kernels may read
+    /// a TMA store's data.
     fn by_tma<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
         let (Op::TmaLoad { view, index, token, order, in_bounds, buffer, map, .. }
         | Op::TmaStore { view, index, token, order, in_bounds, buffer, map, .. }) = kind
@@ -163,7 +164,7 @@ impl Check<'_> {
         let params = &uses.body.blocks[uses.body.block_of(Region(0))].args;
         let mut made = tma_tiles::map(uses.body, params, *view).map_err(|why| format!("{view} has no tensor map: {why}"))?;
         let info = self.buffer(*buffer)?;
-        // Each block of a pair brings the half that it has, as a tile of its own.
+        // Each CTA of a pair copies its half as a tile of its own.
         let half = self.attrs.cta_pair && loads && tma_tiles::halved(&ty.tile, &info.shape).is_some();
         let ty = &View { tile: if half { info.shape.clone() } else { ty.tile.clone() }, ..ty.clone() };
         if half {
@@ -180,8 +181,8 @@ impl Check<'_> {
         require(fits && info.align >= filled.align, || format!("{buffer} is not as the tma_tiles of {map} fill it"))
     }
 
-    /// The buffer holds such tiles, and pieces of the atom's size are whole registers of the layout and whole in the buffer. Gives
-    /// log2 of a piece's elements.
+    /// The buffer must hold such tiles, and vectors of the atom's size must be contiguous in the layout's registers and in the
+    /// buffer. Returns log2 of the elements of a vector.
     fn copied(&self, tile: Seen<'_>, layout: &Layout, buffer: Buffer, atom: CopyAtom) -> Result<u32, String> {
         let CopyAtom::Async { bytes } = atom else { return Err("a copy is made by an asynchronous atom".into()) };
         let info = self.buffer(buffer)?;
@@ -198,7 +199,7 @@ impl Check<'_> {
     }
 }
 
-/// A copy is ordered by tokens alone.
+/// Tokens alone order a copy.
 fn unordered<O: Program>(uses: &Uses<'_, O, Type>, order: Order, token: Option<Value>) -> Rule {
     uses.ordered(order, token, &[MemoryOrdering::Weak])?;
     uses.results(&[Seen::Token])
@@ -209,7 +210,7 @@ fn width(elem: Elem, vector_bits: u32) -> u64 {
     (u64::from(elem.bits()).max(1) << vector_bits.min(32)).div_ceil(8)
 }
 
-/// The lowest `1 << bits` registers are neighbours in memory, and begin at a multiple of their number in the tile.
+/// The lowest `1 << bits` registers are neighbours in memory and start at a multiple of their number in the tile.
 fn neighbours(view: &View, layout: &Layout, bits: u32) -> Rule {
     if bits == 0 {
         return Ok(());

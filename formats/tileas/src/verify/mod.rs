@@ -1,4 +1,5 @@
-//! The rules of `.as` files (V-AS), which hold for the program in `.sched` files too. A reader may index freely in what passes them.
+//! Verifier rules of `.as` files (V-AS), which also apply to the program in `.sched` files. A reader may index a verified module
+//! without checks.
 //!
 //! | code | rule |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Tensor memory: mmas that have their accumulators there, and what warps load and store.
+//! Rules for tensor memory: MMAs with accumulators there, and the loads and stores of warps.
 
 use super::{Check, Program, Rule, Type, Uses, Value, require};
 use crate::mma_sync_atoms::Operand;
@@ -45,7 +45,7 @@ impl Check<'_> {
         require(written_if, || "whether the accumulators are zero_init is a scalar written_if".into())
     }
 
-    /// TmemSlice of a buffer that goes to or comes from the registers of the warps that reach it.
+    /// A slice of a buffer that the warps load or store, each in the lanes that it can access.
     fn by_lanes<O: Program>(&self, uses: &Uses<'_, O, Type>, tile: Value, buffer: Buffer, from: u32, atom: &LaneAtom) -> Rule {
         let (info, (elem, shape)) = (self.buffer(buffer)?, uses.tile(tile)?);
         require(info.space == Space::Tensor, || format!("{buffer} is not in tensor memory"))?;
@@ -55,7 +55,7 @@ impl Check<'_> {
         require(fits, || format!("'{}' does not fit the layouts of {tile} and {buffer}", atom.name))
     }
 
-    /// Sums in tensor memory, the left operand there or in shared memory, the right one in shared memory.
+    /// The accumulator is in tensor memory, the left operand there or in shared memory, the right operand in shared memory.
     pub(super) fn tcgen05_mma<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op, atom: &'static TensorAtom) -> Rule {
         let Op::Mma { lhs, rhs, acc, zero_init, lhs_scale, rhs_scale, .. } = kind else { unreachable!("called for MMA ops only") };
         let name = atom.name;
@@ -71,7 +71,7 @@ impl Check<'_> {
             return Err(format!("'{name}' has its right operand in shared memory"));
         };
         let (b, [depth, own]) = self.in_shared(*right, Operand::B, *transposed, atom)?;
-        // Each block of a pair has the columns that its rank says.
+        // Each CTA of a pair has the columns of its rank.
         let n = if self.attrs.cta_pair { own * tensor_memory::CTA_PAIR } else { own };
         let (a, [m, k]) = match lhs {
             MmaOperand::Registers(_) => return Err(format!("'{name}' has no operands in registers")),
@@ -106,7 +106,7 @@ impl Check<'_> {
         require(of_cta_pair || !self.attrs.cta_pair, || "a CTA pair has no such MMA".into())
     }
 
-    /// The type of an operand's scales, of which the buffer has one for each line and block.
+    /// The type of an operand's scales. The buffer has one scale for each row or column and block.
     fn scales(&self, place: &MmaOperand, operand: Operand, [lines, depth]: [u32; 2], atom: &TensorAtom) -> Result<Scalar, String> {
         let (Some(scales), MmaOperand::Memory { buffer, transposed: false, .. }) = (&atom.scales, place) else {
             return Err(format!("'{}' has its scales in tensor memory, as they are", atom.name));
@@ -146,7 +146,7 @@ impl Check<'_> {
         Ok((info.elem.carrier(), extents))
     }
 
-    /// Buffers in tensor memory are for targets that have any.
+    /// Only targets with tensor memory may have buffers there.
     pub(super) fn has_tensor_memory(&self) -> Rule {
         let some = self.attrs.buffers.iter().find(|(_, info)| info.space == Space::Tensor);
         match some.filter(|_| !self.target.has(Feature::TensorMemory)) {
@@ -156,7 +156,7 @@ impl Check<'_> {
     }
 }
 
-/// The two last extents.
+/// The last two extents.
 fn last(info: &BufferInfo) -> Result<[u32; 2], String> {
     info.shape.last_chunk::<2>().copied().ok_or_else(|| "an operand is a matrix".into())
 }
