@@ -1,4 +1,4 @@
-//! Operand and result types of the shared ops.
+//! Operand and result types of the core ops.
 
 use super::elements::{binary_on, converts, directed, ftz_on, is_float, is_ptr, space_of, unary_on};
 use super::types::is_permutation;
@@ -10,13 +10,13 @@ use base::ir::Operation;
 use numerics::Scalar;
 use numerics::arith::{Binary, Compare};
 
-/// A broken rule about the elements an operation is defined on.
+/// The message for an element type that an operation does not support.
 fn wrong_element() -> String {
     "the operation is not defined on elements of this type".into()
 }
 
 impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
-    /// The rule of a shared op.
+    /// The rule of a core op.
     pub fn core(&self, core: &Core) -> Rule {
         match core {
             Core::Constant { .. }
@@ -182,7 +182,7 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
         require(holds, || "the fact does not fit the value".into())
     }
 
-    /// Ops that move elements without touching them.
+    /// Ops that rearrange elements without changing them.
     fn rearranged(&self, core: &Core) -> Rule {
         match core {
             Core::Iota {} => self.result_tile().and_then(|(elem, shape)| {

@@ -1,5 +1,5 @@
-//! What a module's globals and functions are called, that the data of globals fits them, and how blocks share tile blocks out or take
-//! them over.
+//! Rules for modules: names of globals and functions, the data of globals, clusters that share tile blocks, and cluster launch
+//! control.
 
 use super::{MiddleOp, Rule, require};
 use crate::core_ops::{Core, RANKS};
@@ -28,7 +28,7 @@ fn data(global: &Global) -> Rule {
     })
 }
 
-/// Where a cluster shares tile blocks out it has as many blocks as it may have; where none does, nobody asks for a rank.
+/// A cluster has an allowed number of CTAs; without a cluster no op requests a rank.
 pub fn cluster<O: MiddleOp, T>(body: &Body<O, T>, cluster: Option<u32>) -> Rule {
     let [few, many] = RANKS;
     require(cluster.is_none_or(|ranks| RANKS.contains(&ranks)), || format!("a cluster has {few} or {many} blocks"))?;
@@ -36,13 +36,13 @@ pub fn cluster<O: MiddleOp, T>(body: &Body<O, T>, cluster: Option<u32>) -> Rule 
     require(cluster.is_some() || !asks(), || "it asks for a rank, and there is no cluster".into())
 }
 
-/// Whether blocks of a function take over tile blocks that have not begun.
+/// Returns whether CTAs of a function steal tile blocks by cluster launch control.
 pub fn uses_clc<O: MiddleOp, T>(body: &Body<O, T>) -> bool {
     body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::ClcBlockCount {})))
 }
 
-/// Which tile block is worked on is asked in rounds of the loop over them alone. That begins with 0 and counts each up to the last, is
-/// in no other loop or condition, and is the only one of the block it is in.
+/// Only iterations of the CLC loop request the current tile block. That loop starts at 0, steps by 1 up to the block count, is in
+/// no other loop or condition, and is the only such loop of its block.
 pub fn clc_loops<O: MiddleOp, T>(body: &Body<O, T>, outermost: &[Block]) -> Rule {
     let asks = body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::ClcBlockCount {} | Core::ClcBlockId { .. })));
     if !asks {

@@ -5,18 +5,18 @@
 //! |---|---|
 //! | AS001 | structure: ids exist, each op in one place, definitions before uses, terminators last |
 //! | AS002 | every location is in the table |
-//! | AS003 | a block has a power of two of warps, as many as there can be, an occupancy that exists, and a rank where there is a cluster |
+//! | AS003 | the warps of a CTA are a power of two up to the limit, the occupancy exists, and only clusters have ranks |
 //! | AS004 | layouts are in the table, which has each once, for five lane bits and all warps |
 //! | AS005 | every value has a well-formed type, and its layout holds every element of its tile |
 //! | AS006 | buffers give every element one offset, and are in memory that the target has |
 //! | AS007 | operands and results of every op have types and layouts that fit it and its atom |
 //! | AS008 | ids are in program order and nothing is unreachable |
 //! | AS009 | names of functions and globals are unique; a global's data has its type |
-//! | AS010 | every region is one block that ends in a terminator its op allows, with the values the op expects; nesting has a limit |
-//! | AS011 | a buffer is written before it is read: in program order, and in `.as` on every way there |
+//! | AS010 | every region is one block with a terminator that its op allows and the expected values; nesting is limited |
+//! | AS011 | a buffer is written before it is read: in program order, and in `.as` on every path |
 //! | AS012 | in `.as` every op is complete when the next one starts, and every buffer has one stage |
-//! | AS013 | tensor maps are over the parameters of their function, and in the table once |
-//! | AS014 | what one thread found out for several warps goes to them through a buffer |
+//! | AS013 | tensor maps refer to the parameters of their function, and are in the table once |
+//! | AS014 | a value that one thread computes for several warps reaches them through a buffer |
 
 mod buffers;
 mod combine;
@@ -71,21 +71,21 @@ pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
     })
 }
 
-/// What only `.sched` can say: that something is still in flight, and that a buffer has several stages.
+/// Rejects states that exist only in `.sched`: operations in flight, and buffers with several stages.
 fn alone(effects: &Effects<'_>) -> Rule {
     require(effects.completes != Completes::WithMmaGroup, || "it stays in flight, and nothing waits for it here".into())?;
     let stages = effects.buffers.iter().all(|access| access.stage.is_none());
     require(stages, || "buffers have one stage here".into())
 }
 
-/// An op of this format, or of one that extends it.
+/// An op of this format, or of a format that extends it.
 pub trait Program: MiddleOp {
-    /// The op of this format; none for another one's.
+    /// The op of this format; none for an op of the extending format.
     fn program(&self) -> Option<&Op>;
     fn effects(&self) -> Option<Effects<'_>> {
         self.program().map(Op::effects)
     }
-    /// Whether it takes a value from the one thread that speaks for it, and needs it from no other.
+    /// Returns whether the op reads a value only from the one thread that computes it, not from all threads that hold the tile.
     fn takes_from_one(&self) -> bool {
         matches!(self.program(), Some(Op::SharedStore { .. }))
     }
@@ -103,10 +103,11 @@ impl AsRef<FunctionAttrs> for FunctionAttrs {
     }
 }
 
-/// A region that only some warps of the block execute, and how many; its layouts are over these.
+/// A region that only some warps of the CTA execute, and their number; its layouts cover these warps.
 pub type ExecutedRegion = (Region, u32);
 
-/// Holds the rules for a program of this format or of one that extends it. `parts` are those of a function, if its warps are divided.
+/// Checks the rules for a program of this format or of one that extends it. `parts` returns the warp-role regions of a function, if
+/// it has any.
 pub fn program<O: Program, A: AsRef<FunctionAttrs>>(
     layouts: &Arena<LayoutId, Layout>,
     globals: &[Global],
@@ -133,25 +134,25 @@ pub fn program<O: Program, A: AsRef<FunctionAttrs>>(
     })
 }
 
-/// A broken rule: its code, where, and what it says.
+/// A violated rule: its code, location and message.
 struct Breach {
     code: &'static str,
     loc: Loc,
     message: String,
 }
 
-/// What the rules of one function are checked against.
+/// The inputs for the rules of one function.
 #[derive(Clone, Copy)]
 struct Check<'a> {
     layouts: &'a Arena<LayoutId, Layout>,
     globals: &'a [Global],
     attrs: &'a FunctionAttrs,
-    /// Those that execute what is being checked; 0 where no tile can be.
+    /// The warps that execute the code under check; 0 where no tile may be.
     warps: u32,
     target: Target,
 }
 
-/// How many warps execute each block of a body: all of them, unless it is parted. Then nothing outside the parts is about tiles.
+/// The warps that execute each block of a body: all warps, unless it has warp roles. Then no op outside the roles uses tiles.
 fn executors<O: Operation>(body: &Body<O, Type>, all: u32, parts: &[ExecutedRegion]) -> Vec<u32> {
     let mut warps = vec![if parts.is_empty() { all } else { 0 }; body.blocks.len()];
     for (region, own) in parts {
@@ -217,7 +218,7 @@ impl Check<'_> {
         };
         buffers::goes_through_a_buffer(body, is_in_several).map_err(|(loc, message)| breach("AS014", loc)(message))?;
         if !parts.is_empty() {
-            // Parts run at the same time: what is there when it is read is not seen from their order.
+            // Warp roles run concurrently, so program order does not prove that a write precedes a read.
             return Ok(());
         }
         buffers::written_before_read(body, function.region, self.attrs).map_err(|(loc, message)| breach("AS011", loc)(message))
@@ -278,7 +279,7 @@ impl Check<'_> {
         uses.body.ty(value).layout().map_or_else(scalar, |id| self.layouts[id].clone())
     }
 
-    /// All the values are in one layout. Those that are no tiles are everywhere.
+    /// All values have one layout. Values that are not tiles are in every thread.
     fn together<O: Program>(&self, uses: &Uses<'_, O, Type>, values: &[Value]) -> Rule {
         let mut layouts = values.iter().filter_map(|value| uses.body.ty(*value).layout().map(|layout| (*value, layout)));
         let Some((first, layout)) = layouts.next() else { return Ok(()) };
