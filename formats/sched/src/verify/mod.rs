@@ -1,19 +1,19 @@
-//! The rules of `.sched` files (V-SCHED). A reader may index freely in what passes them.
+//! Verifier rules of `.sched` files (V-SCHED). A reader may index a verified module without checks.
 //!
 //! | code | rule |
 //! |---|---|
 //! | AS… | the program keeps the rules of `.as` ([`tileas::verify`]) |
 //! | SC001 | the phase is one of `.sched` |
 //! | SC006 | from phase alloc on every buffer has a place, aligned and inside the memory of the function, which the target has |
-//! | SC007 | waits and barriers are there from phase materialize on, for threads that the function has; accesses to staged_buffers, and no others, name a stage |
-//! | SC008 | a schedule is of a loop that is there, names each of its ops once, and has no more stages than a staged_buffer has stages |
-//! | SC009 | warp_roles share out the warps of the block and their registers; each has a body, at the end of the function |
-//! | SC010 | pipelines have stages and barriers of their own, and only their warp_roles touch them |
-//! | SC011 | what is done on pairs of registers, or written in two versioned_rules, can be on the target |
-//! | SC012 | memory of the heap is given back, tiles are printed and tma_tiles are stored after what they have to wait for |
-//! | SC13… | its waits, barriers and placements are what the program needs ([`crate::hazard_checker`]) |
+//! | SC007 | synchronisation exists only in phase materialize, for threads that the function has; accesses to staged buffers name a stage |
+//! | SC008 | a schedule is of an existing loop, names each of its ops once, and has no more stages than a staged buffer can have |
+//! | SC009 | warp roles divide the warps of the CTA and their registers; each has a body at the end of the function |
+//! | SC010 | pipelines have stages and barriers of their own, and only their warp roles use them |
+//! | SC011 | packed, versioned and prefetched ops are possible, and on the target |
+//! | SC012 | heap memory is freed, tiles are printed and TMA stores are issued only after the synchronisation that they need |
+//! | SC13… | waits, barriers and placements satisfy the program's dependences ([`crate::hazard_checker`]) |
 //!
-//! Whether a schedule keeps the dependences of its loop and fits the machine is checked by `tile-sched`, which makes it.
+//! `tile-sched` itself checks that a schedule keeps the dependences of its loop and fits the machine model.
 
 mod warp_roles;
 
@@ -29,16 +29,16 @@ use tileas::effects::{BufferAccess, Completes, Effects};
 use tileas::layout::{Layout, LayoutId};
 use tileas::{Space, Type};
 
-/// Named barriers of a block.
+/// Named barriers of a CTA.
 const BARRIERS: u32 = 16;
-/// Groups of copies that a thread can have in flight.
+/// Maximum copy groups in flight per thread.
 const MAX_GROUPS: u32 = 1 << 16;
-/// Columns of tensor memory that a block takes at least.
+/// Minimum allocation of tensor memory, in columns.
 const MIN_TMEM_COLUMNS: u32 = 32;
-/// Stages of a schedule: each takes a stage of a staged_buffer, and of shared memory.
+/// Maximum stages of a schedule: each needs a stage of a staged buffer, and thus shared memory.
 const MAX_STAGES: u32 = 64;
 
-/// Everything but the order of accesses, which [`crate::hazard_checker::module`] checks.
+/// Checks all rules but hazards, which [`crate::hazard_checker::module`] checks.
 pub(crate) fn structure(module: &Module, envelope: &Envelope) -> Result<Phase> {
     let target = envelope.target()?;
     let phase = Phase::of(envelope)
@@ -79,7 +79,7 @@ pub(crate) fn structure(module: &Module, envelope: &Envelope) -> Result<Phase> {
     Ok(phase)
 }
 
-/// A schedule as a table. Once it is carried out, its loop is no more.
+/// Checks a schedule as a table. Once the schedule is applied, its loop no longer exists.
 fn table(module: &Module, phase: Phase, schedule: &LoopSchedule) -> Result<()> {
     let rule = || -> Rule {
         let function = module.functions.iter().find(|function| function.name == schedule.function);
@@ -103,7 +103,7 @@ fn table(module: &Module, phase: Phase, schedule: &LoopSchedule) -> Result<()> {
     rule().map_err(|message| Diagnostic::invalid("SC008", message).at(place))
 }
 
-/// Loads in pieces could as well be made at once.
+/// Checks that per-K-step loads are equivalent to loads of whole tiles.
 fn pieces(function: &Function, layouts: &Arena<LayoutId, Layout>, phase: Phase) -> std::result::Result<(), (Loc, String)> {
     let body = &function.body;
     let (uses, blocks) = (body.use_counts(function.region), body.op_blocks());
@@ -119,7 +119,7 @@ fn pieces(function: &Function, layouts: &Arena<LayoutId, Layout>, phase: Phase) 
     Ok(())
 }
 
-/// What is said of how an op is written can be: on pairs of registers, in two versioned_rules, and early.
+/// Checks packed, versioned and prefetched ops.
 fn versioned_rules(
     function: &Function,
     phase: Phase,
@@ -150,8 +150,7 @@ fn versioned_rules(
     Ok(())
 }
 
-/// The columns that a function takes are a number that can be taken, and so many that as many blocks as are to run at a time have
-/// them.
+/// Checks that a function's TMEM columns are a valid allocation, and that as many CTAs as the occupancy requires can allocate them.
 fn tensor_memory(attrs: &FunctionAttrs, target: Target) -> Rule {
     let Some(TensorMemory { columns, address }) = attrs.tensor else { return Ok(()) };
     let most = tileas::budget::tmem_columns(target, attrs.program.occupancy.unwrap_or(1));
@@ -171,7 +170,7 @@ fn tensor_memory(attrs: &FunctionAttrs, target: Target) -> Rule {
     require(inside && apart, || format!("the word at {address} is not the function's, or something else lies there"))
 }
 
-/// Every buffer lies inside the function's memory and is aligned.
+/// Every buffer is inside the function's memory and aligned.
 fn placements(attrs: &FunctionAttrs, target: Target) -> Rule {
     let (placed, buffers) = (attrs.placements.len(), attrs.program.buffers.len());
     require(placed == buffers, || format!("{placed} of {buffers} buffers have a place"))?;
@@ -197,7 +196,7 @@ fn placements(attrs: &FunctionAttrs, target: Target) -> Rule {
     Ok(())
 }
 
-/// The rule of an op that `.as` does not have.
+/// The rules of ops that `.as` does not have.
 fn synchronisation(function: &Function, phase: Phase, op: &OpNode<Op>, warp_role: Option<WarpRole>) -> Rule {
     let attrs = &function.attrs;
     let own = match &op.kind {
@@ -241,12 +240,12 @@ fn synchronisation(function: &Function, phase: Phase, op: &OpNode<Op>, warp_role
     require(phase == Phase::Materialize, || format!("there is no synchronisation in phase {}", phase.name()))
 }
 
-/// What an op of `.as` says here that it cannot say there: which stage of a staged_buffer it means, and that it stays in flight.
+/// Properties of an `.as` op that only `.sched` allows: the stage of a staged buffer, and MMAs in flight.
 fn in_program(function: &Function, phase: Phase, effects: &Effects<'_>) -> Rule {
     let flies = effects.completes == Completes::WithMmaGroup;
     require(!flies || phase == Phase::Materialize, || format!("no MMA is in flight in phase {}", phase.name()))?;
     for (i, BufferAccess { buffer, stage, .. }) in effects.buffers.iter().enumerate() {
-        // Rings are written down as such before anything goes iteration them.
+        // Buffers are marked as staged before any access names a stage.
         let staged_buffer = phase == Phase::Materialize && function.attrs.placements[*buffer].depth > 1;
         match stage {
             Some(_) if phase != Phase::Materialize => return Err(format!("no access names a stage in phase {}", phase.name())),

@@ -1,4 +1,4 @@
-//! Agents and pipelines: the tables, where the bodies stand, and which op may be in whose body.
+//! Rules for warp roles and pipelines: the tables, the placement of the bodies, and the ops allowed in each body.
 
 use super::{BARRIERS, require};
 use crate::Op;
@@ -13,14 +13,14 @@ use std::collections::BTreeSet;
 use tileas::verify::ExecutedRegion;
 use tileas::{MmaAtom, Type};
 
-/// Warps that are given registers, and make mmas, together.
+/// Warps of a warp group, which set registers and issue MMAs together.
 const GROUP: u32 = 4;
-/// Arrivals that a barrier can count.
+/// Maximum arrivals that an mbarrier can count.
 const MAX_ARRIVALS: u32 = (1 << 20) - 1;
-/// Bytes likewise.
+/// Maximum bytes that an mbarrier can count.
 const MAX_BYTES: u64 = (1 << 20) - 1;
 
-/// The regions that warp_roles run, with their warps.
+/// The regions that warp roles execute, with their warps.
 pub(super) fn parts(function: &Function) -> Vec<ExecutedRegion> {
     let part = |op: &Op| match op {
         Op::WarpRole { role: warp_role, body } => {
@@ -31,7 +31,7 @@ pub(super) fn parts(function: &Function) -> Vec<ExecutedRegion> {
     function.body.ops.values().filter_map(|op| part(&op.kind)).collect()
 }
 
-/// Of each op the warp_role in whose body it is.
+/// For each op, the warp role whose body contains it.
 pub(super) fn who_runs(function: &Function) -> Vec<Option<WarpRole>> {
     let mut runs = vec![None; function.body.ops.len()];
     for op in function.body.ops.values() {
@@ -63,7 +63,7 @@ pub(super) fn tables(function: &Function, phase: Phase, target: Target) -> Rule 
     registers(&function.attrs, target)
 }
 
-/// Registers are moved by whole groups of four warps, and no more than the block was started with.
+/// Whole warp groups set their registers (`setmaxnreg`), and all together use no more than the CTA has at launch.
 fn registers(attrs: &FunctionAttrs, target: Target) -> Rule {
     let given = |warp: u32| attrs.warp_roles.values().find(|info| covers(info, warp)).and_then(|info| info.registers);
     let warps = attrs.program.warps;
@@ -93,7 +93,7 @@ fn covers(info: &WarpRoleInfo, warp: u32) -> bool {
     (info.first_warp..info.first_warp + info.warps).contains(&warp)
 }
 
-/// Every pipeline has buffers, stages and barriers of its own; one that threads fill may have no buffers, and only tell.
+/// Every pipeline has buffers, stages and barriers of its own. If threads fill it, it may have no buffers and only signal.
 pub(super) fn pipelines(function: &Function, target: Target) -> Rule {
     let attrs = &function.attrs;
     let mut taken: Vec<(u64, u64)> = Vec::new();
@@ -146,8 +146,8 @@ pub(super) fn pipelines(function: &Function, target: Target) -> Rule {
     Ok(())
 }
 
-/// The bodies stand at the end of the function, one for each warp_role, in the order of the table; what is before them computes scalars
-/// and views for all, and what is in them ends at their end.
+/// The bodies are at the end of the function, one for each warp role, in the order of the table. Code before them computes common
+/// scalars and views; code inside a body ends in a `return` at the body's end.
 pub(super) fn bodies(function: &Function) -> std::result::Result<(), (Loc, String)> {
     let (body, warp_roles) = (&function.body, &function.attrs.warp_roles);
     let top = &body.blocks[function.entry()].ops;
@@ -191,11 +191,11 @@ pub(super) fn bodies(function: &Function) -> std::result::Result<(), (Loc, Strin
     Ok(())
 }
 
-/// Mma of warp groups, and accesses to tensor memory, are made by whole groups.
+/// Whole warp groups issue wgmma ops and access tensor memory.
 pub(super) fn program_op(attrs: &FunctionAttrs, op: &tileas::Op, warp_role: Option<WarpRole>) -> Rule {
     let Some(warp_role) = warp_role else { return Ok(()) };
     let whole = attrs.warp_roles[warp_role].first_warp.is_multiple_of(GROUP);
-    // Four warps together also reach all lanes of tensor memory.
+    // Four warps together also cover all lanes of tensor memory.
     let together = matches!(
         op,
         tileas::Op::Mma { atom: MmaAtom::Group(_), .. }
@@ -206,7 +206,7 @@ pub(super) fn program_op(attrs: &FunctionAttrs, op: &tileas::Op, warp_role: Opti
     require(whole || !together, || format!("the warps of {warp_role} are no whole warp groups"))
 }
 
-/// A step of a pipeline: by an warp_role that has that side of it, naming a stage where there are several.
+/// A pipeline step belongs to a role on that side of the pipeline, and names a stage if there are several.
 pub(super) fn pipeline_op(function: &Function, op: &Op, warp_role: Option<WarpRole>) -> Rule {
     let number = |value: &Value| *function.body.ty(*value) == Type::Scalar(Elem::Scalar(Scalar::I32));
     let (pipeline, stage, phase, produces) = match op {
