@@ -109,8 +109,8 @@ fn answers_lie_apart() {
     let of = |text: &str, bytes: u32| edited(text, line, &format!("  shared_bytes: {bytes},"));
     let broken = [
         (of(&text, bytes - 8), "from a multiple of 16"),
-        (of(&text, bytes - 16), "something else lies where the answers of launch control are"),
-        (edited(&self::text(EXECUTIONS[4]), "//!tile target sm_120", "//!tile target sm_89"), "takes over others"),
+        (of(&text, bytes - 16), "something else overlaps the CLC responses"),
+        (edited(&self::text(EXECUTIONS[4]), "//!tile target sm_120", "//!tile target sm_89"), "no cluster launch control"),
     ];
     for (text, message) in broken {
         let reported = hazard_checked(&text).err().unwrap_or_default();
@@ -128,7 +128,7 @@ fn stolen_blocks_are_requested_per_iteration() {
   %all = clc_block_count : i32
   for(lower: %zero, upper: %all, step: %one) {
     (%round: i32)
-    %x = clc_block_id(round: %round, axis: 0) : i32
+    %x = clc_block_id(iteration: %round, axis: 0) : i32
     continue
   }
   return
@@ -143,14 +143,14 @@ fn stolen_blocks_are_requested_per_iteration() {
         assert!(reported.contains(message), "'{reported}' instead of '{message}':\n{text}");
     };
     File::<tileaa::Module>::read(format!("{HEAD}{BODY}").as_bytes(), "case").expect("nothing is wrong with it");
-    refused("lower: %zero", "lower: %one", "counted from 0 in ones");
-    refused("step: %one", "step: %all", "counted from 0 in ones");
-    refused("upper: %all", "upper: %one", "that no round is about");
-    refused("round: %round", "round: %one", "that no round is about");
+    refused("lower: %zero", "lower: %one", "a CLC loop counts from 0 in steps of 1");
+    refused("step: %one", "step: %all", "a CLC loop counts from 0 in steps of 1");
+    refused("upper: %all", "upper: %one", "belongs to no iteration of the CLC loop");
+    refused("iteration: %round", "iteration: %one", "belongs to no iteration of the CLC loop");
     refused("axis: 0", "axis: 3", "the grid has three axes");
-    refused("  return\n", again, "there are two loops");
-    refused("    (%round: i32)\n", nested, "and nothing else");
-    refused("    continue\n", "    %more = binary(kind: xor, lhs: %all, rhs: %one) : i32\n    continue\n", "and nothing else");
+    refused("  return\n", again, "there are two CLC loops");
+    refused("    (%round: i32)\n", nested, "the CLC block count may only be the end of the CLC loop");
+    refused("    continue\n", "    %more = binary(kind: xor, lhs: %all, rhs: %one) : i32\n    continue\n", "the CLC block count may only be the end of the CLC loop");
 }
 
 /// Where something must happen once, or a target cannot, the option is refused.

@@ -59,8 +59,8 @@ fn the_hazard_checker_executes_all_ctas() {
         let number = |word: &str| table.split_once(word).and_then(|(_, rest)| rest.split([',', ')']).next()?.parse::<u32>().ok());
         let empty = number("empty: ").expect("the table says how many arrivals free a slot");
         let broken = [
-            (edited(&text, &format!("empty: {empty}"), &format!("empty: {}", empty / 2)), "free a slot of pipeline0"),
-            (edited(&text, &format!(", multicast: [{together}]"), ""), "free a slot of pipeline0"),
+            (edited(&text, &format!("empty: {empty}"), &format!("empty: {}", empty / 2)), "free a stage of pipeline0"),
+            (edited(&text, &format!(", multicast: [{together}]"), ""), "free a stage of pipeline0"),
         ];
         for (text, message) in broken {
             let reported = hazard_checked(&text).err().unwrap_or_default();
@@ -73,7 +73,7 @@ fn the_hazard_checker_executes_all_ctas() {
             detected_by_both(folder.path(), &expected, &reported)?;
         }
         let others =
-            [(own.to_string(), "each block copies tiles of its own"), (String::new(), "fill none of its buffers together")];
+            [(own.to_string(), "each CTA copies tiles of its own"), (String::new(), "multicasts into none of its buffers")];
         for (buffers, message) in others {
             let reported =
                 hazard_checked(&edited(&text, &format!("multicast: [{together}]"), &format!("multicast: [{buffers}]"))).err();

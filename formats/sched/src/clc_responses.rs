@@ -25,14 +25,12 @@ pub(crate) fn are_apart(function: &Function) -> Rule {
     let FunctionAttrs { shared_bytes, tensor, program, placements, pipelines, .. } = &function.attrs;
     let fits = *shared_bytes >= BYTES && start.is_multiple_of(CLC_RESPONSE_BYTES);
     require(fits, || {
-        format!(
-            "the clc_responses of launch control take the last {BYTES} bytes of shared memory, from a multiple of {CLC_RESPONSE_BYTES}"
-        )
+        format!("the CLC responses take the last {BYTES} bytes of shared memory, from a multiple of {CLC_RESPONSE_BYTES}")
     })?;
     let shared = placements.iter().filter(|(buffer, _)| program.buffers[*buffer].space == Space::Shared);
     let buffers = shared.map(|(buffer, place)| (place.offset, u64::from(program.buffers[buffer].bytes()) * u64::from(place.depth)));
     let barriers = pipelines.values().map(|info| (info.barriers, u64::from(2 * PipelineInfo::BARRIER) * u64::from(info.depth)));
     let word = tensor.iter().map(|tensor| (tensor.address, u64::from(tileas::tensor_memory::WORD)));
     let apart = buffers.chain(barriers).chain(word).all(|(from, bytes)| u64::from(from) + bytes <= u64::from(start));
-    require(apart, || format!("something else lies where the clc_responses of launch control are, from {start} on"))
+    require(apart, || format!("something else overlaps the CLC responses, which start at {start}"))
 }

@@ -36,7 +36,7 @@ pub fn refused(function: &Function) -> Result<(), String> {
         let Op::Core(tileas::Op::TmaLoad { view, buffer, .. }) = &op.kind else { continue };
         let (Type::View(view), Some(info)) = (body.ty(*view), function.attrs.program.buffers.get(*buffer)) else { continue };
         if tma_tiles::halved(&view.tile, &info.shape) != halves.get(buffer).copied() {
-            return Err(format!("{buffer} is not the part of a tile that a block has"));
+            return Err(format!("{buffer} is not a CTA's half of the tile"));
         }
     }
     Ok(())

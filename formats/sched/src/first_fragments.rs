@@ -33,19 +33,19 @@ pub fn of(function: &Function, block: Block) -> Result<Early, &'static str> {
     let first = loads.into_iter().map(at).min().expect("there are two");
     let Some((end, ops)) = node.ops.split_last() else { return Err("it has no end") };
     if !matches!(kind(end).core(), Some(Core::Continue { .. })) {
-        return Err("a iteration ends in several places");
+        return Err("an iteration ends in several places");
     }
     if ops.iter().any(|op| !kind(op).regions().is_empty()) {
-        return Err("a iteration has other ways through it");
+        return Err("an iteration has several paths");
     }
     let waits: Vec<OpId> = ops[..first].iter().copied().filter(|op| !kind(op).is_pure()).collect();
     if waits.is_empty() || !waits.iter().all(|op| is_wait(kind(op))) {
-        return Err("something else than waits stands before its fragments are read");
+        return Err("an op other than a wait precedes its fragment loads");
     }
     let (beside, after) = (&ops[first..at(mma)], &ops[at(mma) + 1..]);
     let waits_not = |op: &OpId| matches!(kind(op).effects().synchronises, None | Some(Synchronises::EndsCopies));
     if !beside.iter().all(waits_not) {
-        return Err("something is waited for between its reads");
+        return Err("there is a wait between its fragment loads");
     }
     let result = body.result(mma);
     if !after.iter().all(|op| is_ahead(kind(op)) && !kind(op).operands().contains(&result)) {
@@ -80,7 +80,7 @@ fn loads_of(function: &Function, block: Block, mma: OpId) -> Result<[OpId; 2], &
     let per_k_step = |op: &OpId| matches!(body.ops[*op].kind, Op::Core(tileas::Op::SharedLoad { per_k_step: true, .. }));
     let load =
         |value: &Value| lazy_fragments::origin(function, *value).filter(|op| per_k_step(op) && body.blocks[block].ops.contains(op));
-    let [Some(lhs), Some(rhs)] = [lhs, rhs].map(load) else { return Err("its fragments are not read in pieces") };
+    let [Some(lhs), Some(rhs)] = [lhs, rhs].map(load) else { return Err("its fragments are not loaded per K step") };
     Ok([lhs, rhs])
 }
 

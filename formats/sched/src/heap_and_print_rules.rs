@@ -83,31 +83,31 @@ pub(crate) fn stands_around(function: &Function) -> Result<(), (Loc, String)> {
             let tiles = printed_tiles(function, kind);
             let refused = match kind {
                 Op::Free { ptrs } if ops.get(at + 1).and_then(|next| left.get(next)) != Some(ptrs) => {
-                    Some("what it gives back is not what the next op leaves after".to_string())
+                    Some("it does not free exactly the memory whose lifetime the next op ends".to_string())
                 }
                 Op::Free { .. } if !before(at, 1).is_some_and(barrier) => {
-                    Some("no barrier is before it, so other threads may still use the memory".into())
+                    Some("no barrier precedes it, so other threads may still use the memory".into())
                 }
                 Op::PrintLock {} if !matches!(kinds.get(at + 2), Some(Op::PrintStage { .. })) => {
-                    Some("nothing is put in place after it".into())
+                    Some("no `print_stage` follows it".into())
                 }
                 Op::PrintStage { .. } if !(barrier(at + 1) && kinds.get(at + 2).is_some_and(|next| next.core().is_some())) => {
-                    Some("no barrier and print are after it".into())
+                    Some("no barrier and print follow it".into())
                 }
                 Op::PrintStage { .. }
                     if !(before(at, 1).is_some_and(barrier)
                         && matches!(before(at, 2).map(|at| kinds[at]), Some(Op::PrintLock {}))) =>
                 {
-                    Some("no lock and barrier are before it".into())
+                    Some("no lock and barrier precede it".into())
                 }
                 Op::PrintStage { tiles } if printed_tiles(function, kinds[at + 2]) != *tiles => {
                     Some("the next print is of other tiles".into())
                 }
                 _ if !tiles.is_empty() && !matches!(before(at, 2).map(|at| kinds[at]), Some(Op::PrintStage { .. })) => {
-                    Some("its tiles are not where they are printed from".into())
+                    Some("its tiles have not been staged".into())
                 }
                 _ if left.contains_key(&ops[at]) && !matches!(before(at, 1).map(|at| kinds[at]), Some(Op::Free { .. })) => {
-                    Some(format!("{} is left after and not given back", left[&ops[at]][0]))
+                    Some(format!("{} is not freed before its lifetime ends", left[&ops[at]][0]))
                 }
                 _ => None,
             };

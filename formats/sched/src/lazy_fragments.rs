@@ -21,7 +21,7 @@ pub fn refused(
 ) -> Result<(), &'static str> {
     let body = &function.body;
     let Op::Core(tileas::Op::SharedLoad { atom: CopyAtom::Matrix { .. } | CopyAtom::ByteMatrix, .. }) = &body.ops[load].kind else {
-        return Err("only `ldmatrix` reads in pieces");
+        return Err("only `ldmatrix` loads per K step");
     };
     let mut value = body.result(load);
     if uses[value.0 as usize] != 1 {
@@ -35,13 +35,13 @@ pub fn refused(
                 continue;
             }
             let fragments = matches!(kind, Op::Core(program) if program.fragments().is_some_and(|both| both.contains(&value)));
-            return if fragments { Ok(()) } else { Err("what is read in pieces is not multiplied") };
+            return if fragments { Ok(()) } else { Err("no MMA reads the per-K-step load") };
         }
         if !kind.regions().is_empty() || !passes(&kind.effects()) {
             return Err("an op between a per-K-step load and its MMA waits or accesses memory");
         }
     }
-    Err("what is read in pieces is used in another block")
+    Err("another block uses the per-K-step load")
 }
 
 /// Returns whether an op changes the shape of a tile and keeps its registers.

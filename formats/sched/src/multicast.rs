@@ -19,20 +19,20 @@ pub fn refused(function: &Function, info: &PipelineInfo, buffer: Buffer, target:
     let mut copies = copies(function, buffer);
     match copies.all(|(_, view, _, map)| tma_tiles(function, view, map).is_multiple_of(ranks)) {
         true => Ok(()),
-        false => Err("its tma_tiles cannot be divided among the blocks"),
+        false => Err("its TMA tiles cannot be divided among the CTAs"),
     }
 }
 
 /// The same check, without the number of TMA tiles.
 pub fn is_shared(function: &Function, info: &PipelineInfo, buffer: Buffer, target: Target) -> Result<(), &'static str> {
     if !target.has(Feature::TmaMulticast) {
-        return Err("the target has no tma_tiles for several blocks");
+        return Err("the target has no TMA multicast");
     }
     if function.attrs.program.cluster.is_none() {
         return Err("there is no cluster");
     }
     if info.fill != Fill::Tma {
-        return Err("it is not filled by tma_tiles");
+        return Err("TMA copies do not fill it");
     }
     are_same(function, &[buffer])
 }
@@ -41,11 +41,11 @@ pub fn is_shared(function: &Function, info: &PipelineInfo, buffer: Buffer, targe
 pub fn are_same(function: &Function, buffers: &[Buffer]) -> Result<(), &'static str> {
     let own = Own::of(function);
     if own.decides {
-        return Err("the blocks may take different ways");
+        return Err("the CTAs may take different paths");
     }
     let differs = |(_, view, index, _): (OpId, Value, &[Value], MapId)| own.has(view) || index.iter().any(|index| own.has(*index));
     match buffers.iter().any(|buffer| copies(function, *buffer).any(differs)) {
-        true => Err("each block copies tiles of its own"),
+        true => Err("each CTA copies tiles of its own"),
         false => Ok(()),
     }
 }

@@ -93,11 +93,11 @@ pub fn refused(
         return Err("it computes nothing on registers".into());
     };
     let name = program.mnemonic();
-    let packed = Packed::of(program).ok_or_else(|| format!("no '{name}' of this kind is done on pairs"))?;
+    let packed = Packed::of(program).ok_or_else(|| format!("this kind of '{name}' has no packed form"))?;
     let [result] = op.results[..] else { return Err(format!("'{name}' has one result")) };
     let ty = function.body.ty(result);
     let elem = ty.elem().filter(|elem| packed.exists(*elem, target));
-    elem.ok_or_else(|| format!("{target} has no '{name}' on pairs of {}", base::text::TypeText::print(ty)))?;
+    elem.ok_or_else(|| format!("{target} has no packed '{name}' of {}", base::text::TypeText::print(ty)))?;
     match registers(layouts, ty) {
         2.. => Ok(()),
         _ => Err("each thread has one register of it".into()),

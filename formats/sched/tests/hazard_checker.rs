@@ -134,14 +134,14 @@ fn a_load_in_pieces_could_as_well_be_made_at_once() {
             "vector(vector_bits: 2), per_k_step: true) : tile<32x32xf32, #4>",
         ),
         sound
-            .replace("phase materialize", "no load is made in pieces in phase alloc")
+            .replace("phase materialize", "phase alloc")
             .replace("//!tile sched 7 materialize", "//!tile sched 7 alloc"),
     ];
     let wanted = [
-        "something between a load in pieces and its mma waits",
-        "something else uses",
-        "only `ldmatrix` reads in pieces",
-        "no load is made in pieces in phase alloc",
+        "an op between a per-K-step load and its MMA waits",
+        "another op uses a per-K-step load",
+        "only `ldmatrix` loads per K step",
+        "there are no per-K-step loads in phase alloc",
     ];
     for (text, wanted) in cases.iter().zip(wanted) {
         let message = hazard_checked(text).expect_err(wanted);

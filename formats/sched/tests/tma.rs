@@ -21,12 +21,12 @@ fn without(word: &str, number: usize) -> String {
 fn every_step_is_needed() {
     hazard_checked(TMA).expect("the program is sound");
     let cases = [
-        ("pipeline_acquire(", 0, "is written by the block outside acquire and commit of pipeline0"),
-        ("pipeline_acquire(", 3, "is written by the block outside acquire and commit of pipeline0"),
+        ("pipeline_acquire(", 0, "is written by the CTA outside acquire and commit of pipeline0"),
+        ("pipeline_acquire(", 3, "is written by the CTA outside acquire and commit of pipeline0"),
         ("tma_load(", 1, "is committed with 0 copies to buffer1, not one"),
-        ("pipeline_commit(", 0, "it never goes on: the block waits until stage 0 of pipeline0 is filled"),
-        ("pipeline_wait(", 0, "is read by the block outside wait and release of pipeline0"),
-        ("async_fence", 0, "is overwritten by tma_tiles without a fence after threads were at it"),
+        ("pipeline_commit(", 0, "deadlock: the CTA waits until stage 0 of pipeline0 is filled"),
+        ("pipeline_wait(", 0, "is read by the CTA outside wait and release of pipeline0"),
+        ("async_fence", 0, "is overwritten by TMA without a fence after accesses of threads"),
         ("pipeline_release(", 0, "is waited for and never released"),
     ];
     for (word, number, wanted) in cases {
@@ -42,7 +42,7 @@ fn a_pipe_says_how_it_is_filled() {
         hazard_checked(&TMA.replacen(from, to, 1)).expect_err(to)
     };
     let message = edited("fill: tma", "fill: threads");
-    assert!(message.contains("no pipeline that tma_tiles fill") || message.contains("128 threads fill a stage"), "{message}");
+    assert!(message.contains("no pipeline that TMA fills") || message.contains("128 threads fill a stage"), "{message}");
     let message = edited("full: 1", "full: 128");
     assert!(message.contains("1 threads fill a stage of pipeline0, and its barrier counts 128 arrivals"), "{message}");
     let message = edited("map: 0)", "map: 1)");

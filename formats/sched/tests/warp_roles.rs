@@ -45,20 +45,20 @@ fn the_steps_of_a_pipe_are_all_needed() {
     refused(&[
         (
             without(COPIES, "pipeline_wait"),
-            "stage 0 of buffer0 is read by warp_role 'compute' outside wait and release of pipeline0",
+            "stage 0 of buffer0 is read by warp role 'compute' outside wait and release of pipeline0",
         ),
         (without(COPIES, "pipeline_release"), "stage 0 of pipeline0 is waited for and never released"),
         (
             without(COPIES, "pipeline_acquire"),
-            "stage 0 of buffer0 is written by warp_role 'load' outside acquire and commit of pipeline0",
+            "stage 0 of buffer0 is written by warp role 'load' outside acquire and commit of pipeline0",
         ),
         (
             without(COPIES, "pipeline_commit"),
-            "it never goes on: warp_role 'compute' waits until stage 0 of pipeline0 is filled, phase 0",
+            "deadlock: warp role 'compute' waits until stage 0 of pipeline0 is filled, phase 0",
         ),
-        (moved(COPIES, "pipeline_release", "buffer: 0, stage: %26"), "read by warp_role 'compute' outside wait and release"),
-        (moved(COPIES, "pipeline_commit", "buffer: 0, stage: %43"), "written by warp_role 'load' outside acquire and commit"),
-        (moved(COPIES, "pipeline_wait", "pipeline_release"), "read by warp_role 'compute' outside wait and release"),
+        (moved(COPIES, "pipeline_release", "buffer: 0, stage: %26"), "read by warp role 'compute' outside wait and release"),
+        (moved(COPIES, "pipeline_commit", "buffer: 0, stage: %43"), "written by warp role 'load' outside acquire and commit"),
+        (moved(COPIES, "pipeline_wait", "pipeline_release"), "read by warp role 'compute' outside wait and release"),
     ]);
 }
 
@@ -80,7 +80,7 @@ fn what_is_filled_somebody_waits_for() {
         "(offset: 0, depth: 1), (offset: 8320, depth: 1)], shared_bytes: 10368",
     );
     refused(&[
-        (told, "pipeline1 is filled 1 times, and 0 of them are taken by agent0"),
+        (told, "pipeline1 is filled 1 times, and warp_role0 waits for 0 of them"),
         (copied, "copy_view: nothing waits for the copy"),
     ]);
 }
@@ -92,21 +92,21 @@ fn slots_are_visited_in_turn() {
     refused(&[
         (
             edited(COPIES, "init: [%20, %13, %13]", "init: [%20, %13, %14]"),
-            "warp_role 'compute' is at phase 0 of stage 0 of pipeline0, not 1",
+            "warp role 'compute' is at phase 0 of stage 0 of pipeline0, not 1",
         ),
-        (edited(COPIES, "init: [%13, %13]", "init: [%13, %14]"), "warp_role 'load' is at phase 0 of stage 0 of pipeline0, not 1"),
+        (edited(COPIES, "init: [%13, %13]", "init: [%13, %14]"), "warp role 'load' is at phase 0 of stage 0 of pipeline0, not 1"),
         (
             edited(COPIES, "init: [%20, %13, %13]", "init: [%20, %14, %13]"),
-            "stage 1 of pipeline0 is not the next one of warp_role 'compute'",
+            "stage 1 of pipeline0 is not the next one of warp role 'compute'",
         ),
-        (edited(COPIES, &next("%47", "%15"), &next("%47", "%14")), "stage 0 of pipeline0 is not the next one of warp_role 'load'"),
+        (edited(COPIES, &next("%47", "%15"), &next("%47", "%14")), "stage 0 of pipeline0 is not the next one of warp role 'load'"),
         (
             edited(COPIES, "buffer: 0, stage: %43", "buffer: 0, stage: %13"),
-            "written by warp_role 'load' outside acquire and commit",
+            "written by warp role 'load' outside acquire and commit",
         ),
         (
             edited(COPIES, "upper: %3, step: %14, init: [%20", "upper: %15, step: %14, init: [%20"),
-            "it never goes on: warp_role 'compute'",
+            "deadlock: warp role 'compute'",
         ),
     ]);
 }
@@ -140,38 +140,38 @@ fn memory_of_a_pipe_is_its_own_while_it_is_used() {
 #[test]
 fn agents_share_out_the_block() {
     refused(&[
-        (edited(COPIES, "first_warp: 4, warps: 1", "first_warp: 3, warps: 1"), "agent1 has warps of another warp_role"),
+        (edited(COPIES, "first_warp: 4, warps: 1", "first_warp: 3, warps: 1"), "warp_role1 has warps of another warp role"),
         (
             edited(COPIES, "first_warp: 4, warps: 1", "first_warp: 5, warps: 1"),
-            "agent1 has warps that the block of 5 does not have",
+            "warp_role1 has warps beyond the 5 of the CTA",
         ),
         (edited(COPIES, "\"load\"", "\"compute\""), "has no name of its own"),
         (
             edited(COPIES, "\n  return @0\n}", "\n  %60 = constant(1) : i32 @0\n  return @0\n}"),
-            "a body for each warp_role of its table, in order",
+            "a body for each warp role of its table, in order",
         ),
         (
             edited(COPIES, "first_warp: 4, warps: 1", "first_warp: 4, warps: 1, registers: 32"),
-            "the registers of sm_80 cannot be moved",
+            "sm_80 cannot move registers between warps",
         ),
         (edited(COPIES, "producer: 1, consumers: [0]", "producer: 0, consumers: [1]"), "is no consumer of pipeline0"),
         (
             edited(COPIES, "barrier(id: 1, threads: 128)", "barrier(id: 2, threads: 128)"),
-            "this warp_role's barrier is 1, for 128 threads",
+            "this warp role's barrier is 1, for 128 threads",
         ),
         (
             edited(COPIES, "barrier(id: 1, threads: 128)", "barrier(id: 1, threads: 160)"),
-            "this warp_role's barrier is 1, for 128 threads",
+            "this warp role's barrier is 1, for 128 threads",
         ),
         (
             edited(COPIES, "pipeline_wait(pipeline: 0, stage: %26,", "pipeline_wait(pipeline: 0,"),
-            "pipeline0 has 2 stages, and the op does not say which it means",
+            "pipeline0 has 2 stages, and the op does not name one",
         ),
         // A layout is over the warps of the warp_role whose op it is.
         (edited(COPIES, "stage: %43, layout: 1", "stage: %43, layout: 4"), "its layout is for another number of warps"),
         (
             edited(COPIES, "%16 = make_token", "%19 = constant(0.0) : tile<32x32xf32, #0> @0\n  %16 = make_token"),
-            "it is a tile, and no warp_role's",
+            "it is a tile outside all warp roles",
         ),
         (edited(COPIES, "tile<32x32xf32, #4>", "tile<32x32xf32, #1>"), "its layout is for 1 warps, not 4"),
     ]);

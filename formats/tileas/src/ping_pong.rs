@@ -53,7 +53,7 @@ pub fn ping_pong<O: Program>(
     };
     let tmem_loads = in_iterations(|op| matches!(op, Op::TmemLoad { .. }));
     if tmem_loads.len() < COMPONENTS {
-        return Err("threads take up accumulators of but one mma in a round");
+        return Err("threads load the accumulators of fewer than two MMAs per iteration");
     }
     let by_tma = all.iter().filter_map(|op| body.ops[*op].kind.effects()?.filled_by_tma());
     let by_tma: BTreeSet<Buffer> = by_tma.collect();
@@ -76,7 +76,7 @@ pub fn ping_pong<O: Program>(
     let tmem_loads = of(tmem_loads);
     let stores = of(in_iterations(|op| matches!(op, Op::TmemStore { .. })));
     if tmem_loads.len() != COMPONENTS || stores != tmem_loads || of(in_iterations(|op| accumulators(op).is_some())) != tmem_loads {
-        return Err("what threads compute from one mma's accumulators, for another one, is not apart from all else");
+        return Err("the computation between one MMA and the next is not independent of all other computation");
     }
     let second = tmem_loads.last().copied();
     let own = all.iter().filter(|op| components.of(**op) == second);

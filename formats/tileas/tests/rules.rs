@@ -31,33 +31,33 @@ fn an_edited_product_is_refused() {
         ("constant(1) : i32", "constant(0x1) : f32", "AS007"),
         ("index: [%41, %51]", "index: [%41]", "it takes 2 indices"),
         ("bytes: 16", "bytes: 32", "no copies of 32 bytes"),
-        ("buffer: 1, layout: 1", "buffer: 0, layout: 1", "does not hold what is copied"),
-        ("layout: 1, atom", "layout: 2, atom", "pieces of 16 bytes are not whole"),
+        ("buffer: 1, layout: 1", "buffer: 0, layout: 1", "does not have the type of the copied tile"),
+        ("layout: 1, atom", "layout: 2, atom", "vectors of 16 bytes are not contiguous"),
         (
             "strides: [?, 1], scope: 1>, padding: zero>",
             "strides: [?, 1], scope: 1>, dims: [1, 0], padding: zero>",
             "not neighbours in memory",
         ),
         ("buffer: 0, atom: matrix)", "buffer: 0, atom: vector(vector_bits: 3))", "its atom does not fit"),
-        ("lhs: registers(%55), rhs: registers(%56)", "lhs: registers(%56), rhs: registers(%55)", "do not make a product"),
-        ("mma.m16n8k16.f32", "mma.m16n8k16.f16", "does not multiply"),
+        ("lhs: registers(%55), rhs: registers(%56)", "lhs: registers(%56), rhs: registers(%55)", "the shapes do not form an MMA"),
+        ("mma.m16n8k16.f32", "mma.m16n8k16.f16", "has no MMA of"),
         ("mma.m16n8k16.f32", "mma.m1n1k1", "no atom 'mma.m1n1k1'"),
         (
             "buffer: 0, atom: matrix) : tile<32x16xf16, #2>",
             "buffer: 0, atom: vector(vector_bits: 0)) : tile<32x16xf16, #1>",
             "not those of the fragments",
         ),
-        ("mma.m16n8k16.f32", "wgmma.m64k16.f32", "its right operand is in shared memory"),
-        ("mma.m16n8k16.f32", "multiply_add.k4", "what buffers hold"),
+        ("mma.m16n8k16.f32", "wgmma.m64k16.f32", "its right operand must be in shared memory"),
+        ("mma.m16n8k16.f32", "multiply_add.k4", "FMAs read untransposed operands from buffers"),
         ("mma.m16n8k16.f32", "mma.m16n8k32.mxf8", "takes two tiles of scales"),
-        ("rhs: registers(%56)", "rhs: memory(buffer: 0)", "has_mma registers"),
+        ("rhs: registers(%56)", "rhs: memory(buffer: 0)", "reads its operands from registers"),
         ("mma(lhs", "mma(in_flight: true, lhs", "only wgmma ops are in flight"),
-        ("buffer: 0, atom: matrix)", "buffer: 0, stage: %41, atom: matrix)", "one stage here"),
-        ("buffer: 0, atom: matrix)", "buffer: 0, atom: matrix, per_k_step: true)", "for `.sched` to say"),
+        ("buffer: 0, atom: matrix)", "buffer: 0, stage: %41, atom: matrix)", "one stage in `.as`"),
+        ("buffer: 0, atom: matrix)", "buffer: 0, atom: matrix, per_k_step: true)", "only `.sched` can mark a per-K-step load"),
         (
             "atom: vector(vector_bits: 2)) : token @14",
             "atom: vector(vector_bits: 2), versioned: true) : token @14",
-            "for `.sched` to say",
+            "only `.sched` can mark a versioned access",
         ),
         // What nothing implements has no name.
         ("mma.m16n8k16.f32", "tcgen05", "no atom 'tcgen05'"),
@@ -86,7 +86,7 @@ fn multiply_adds_are_written_out_in_whole_steps() {
         assert_eq!(refused(&sample.replace("multiply_add.k4", &format!("multiply_add.k{k}"))), "accepted");
     }
     let message = refused(&sample.replace("multiply_add.k4", "multiply_add.k8"));
-    assert!(message.starts_with("AS007") && message.contains("its steps along K are not made 8 at a time"), "{message}");
+    assert!(message.starts_with("AS007") && message.contains("its extent along K is not a multiple of 8 unrolled steps"), "{message}");
 }
 
 /// What one thread finds out for several warps nothing uses but a store to a buffer.
@@ -109,7 +109,7 @@ fn what_one_thread_finds_out_goes_through_a_buffer() {
 fn edited_boxes_are_refused() {
     let sample = include_str!("tma.as");
     let cases = [
-        ("extent: [32, 64]", "extent: [16, 64]", "the tma_tiles of map0 are no parts of those of"),
+        ("extent: [32, 64]", "extent: [16, 64]", "the TMA tiles of map0 do not divide those of"),
         ("product(param(2), const(2))", "product(param(2), const(4))", "map0 is not the tensor map of"),
         ("base: param(0)", "base: param(9)", "there is no parameter 9"),
         ("extent: [64, 32]", "extent: [64, 0]", "a box of [64, 0] elements"),
@@ -118,20 +118,20 @@ fn edited_boxes_are_refused() {
         (
             "offsets: [1, 2, 4, 8, 16, 32, 72, 144, 256",
             "offsets: [1, 2, 4, 8, 16, 32, 64, 144, 256",
-            "is not as the tma_tiles of map0 fill it",
+            "does not have the layout of the TMA tiles of map0",
         ),
-        ("align: 512", "align: 256", "is not as the tma_tiles of map0 fill it"),
-        ("target sm_120", "target sm_80", "sm_80 has no copy engine for tma_tiles"),
-        ("buffer: 0, map: 0) : token", "buffer: 0, latency: 11, map: 0) : token", "a hint about latency is from 1 to 10"),
+        ("align: 512", "align: 256", "does not have the layout of the TMA tiles of map0"),
+        ("target sm_120", "target sm_80", "sm_80 has no TMA"),
+        ("buffer: 0, map: 0) : token", "buffer: 0, latency: 11, map: 0) : token", "a latency hint is from 1 to 10"),
         (
             "tma_load(view: %11, index: [%17, %3], token: %7, order: (semantics: weak), buffer: 1, map: 1)",
             "tma_store(view: %11, index: [%17, %3], token: %7, order: (semantics: relaxed, scope: device), buffer: 1, map: 1, mode: min)",
-            "the copy engine does not combine f16 in memory so",
+            "TMA does not reduce f16 into memory with this mode",
         ),
         (
             "tma_load(view: %11, index: [%17, %3], token: %7, order: (semantics: weak), buffer: 1, map: 1)",
             "tma_store(view: %11, index: [%17, %3], token: %7, order: (semantics: weak), buffer: 1, map: 1, mode: add_f)",
-            "the access cannot be ordered so",
+            "the access does not support this ordering",
         ),
         ("padding: zero>", "padding: nan>", "elements outside become zero"),
         ("strides: [?, 1], scope: 1>", "strides: [?, ?], scope: 1>", "strides"),
@@ -152,39 +152,39 @@ fn an_edited_product_in_tensor_memory_is_refused() {
     let sample = include_str!("tensor.as");
     let cases = [
         ("target sm_100", "target sm_90", "sm_90 has no tensor memory for buffer2"),
-        (", space: tensor", "", "buffer2 does not lie as accumulators do"),
+        (", space: tensor", "", "buffer2 does not have an accumulator layout"),
         (", space: tensor", ", space: other", "is not one of"),
         (
             "64, 128, 256, 512, 1024, 2048], align: 32",
             "64, 128, 256, 512, 2048, 1024], align: 32",
-            "does not lie as accumulators do",
+            "does not have an accumulator layout",
         ),
         (
             "64, 128, 256, 512, 1024, 2048], align: 32",
             "0, 64, 128, 256, 512, 1024, 2048], align: 32",
-            "does not lie as accumulators do",
+            "does not have an accumulator layout",
         ),
         (
             "offsets: [1, 2, 4, 8, 16, 32, 64, 128,",
             "offsets: [1, 2, 4, 8, 16, 32, 64, 64,",
             "does not give every element one offset",
         ),
-        ("offsets: [1, 2, 4, 8, 16, 32, 72, 144", "offsets: [1, 2, 4, 8, 16, 32, 64, 144", "as a matrix descriptor has it"),
-        ("tcgen05.k16.f32", "tcgen05.k32.f32", "does not multiply f16 into f32"),
-        ("tcgen05.k16.f32", "wgmma.m64k16.f32", "has its accumulators in registers"),
-        ("acc: memory(buffer: 2)", "acc: memory(buffer: 0)", "buffer0 does not lie as accumulators do"),
-        ("acc: memory(buffer: 2)", "acc: registers(%17)", "has its accumulators in tensor memory"),
+        ("offsets: [1, 2, 4, 8, 16, 32, 72, 144", "offsets: [1, 2, 4, 8, 16, 32, 64, 144", "no matrix descriptor can describe"),
+        ("tcgen05.k16.f32", "tcgen05.k32.f32", "has no MMA of f16 into f32"),
+        ("tcgen05.k16.f32", "wgmma.m64k16.f32", "needs its accumulator in registers"),
+        ("acc: memory(buffer: 2)", "acc: memory(buffer: 0)", "buffer0 does not have an accumulator layout"),
+        ("acc: memory(buffer: 2)", "acc: registers(%17)", "needs its accumulator in tensor memory"),
         ("rhs: memory(buffer: 1)", "rhs: memory(buffer: 1, transposed: true)", "the shapes do not form an MMA"),
         ("lhs: memory(buffer: 0)", "lhs: registers(%17)", "has no operands in registers"),
-        ("rhs: memory(buffer: 1)", "rhs: memory(buffer: 2)", "as a matrix descriptor has it"),
-        ("zero_init: %21", "zero_init: %13", "whether the accumulators are zero_init is a scalar truth"),
+        ("rhs: memory(buffer: 1)", "rhs: memory(buffer: 2)", "no matrix descriptor can describe"),
+        ("zero_init: %21", "zero_init: %13", "`zero_init` must be a scalar i1"),
         ("zero_init: %21, ", "", "AS011"),
         ("lhs: %16, rhs: %13", "lhs: %16, rhs: %14", "buffer2 is read before anything is written to it"),
         ("predicate: equal, signedness: signed), lhs: %16", "predicate: not_equal, signedness: signed), lhs: %16", "AS011"),
         ("rhs: %13) : i1 @0\n    mma", "rhs: %3) : i1 @0\n    mma", "AS011"),
         ("lower: %13", "lower: %14", "AS011"),
         ("mma(lhs", "mma(in_flight: true, lhs", "only wgmma ops are in flight"),
-        ("buffer: 2, from: 0", "buffer: 2, from: 16", "has no part like %23 from 16 on"),
+        ("buffer: 2, from: 0", "buffer: 2, from: 16", "has no slice with the shape of %23 from column 16 on"),
         ("buffer: 2, from: 0", "buffer: 1, from: 0", "buffer1 is not in tensor memory"),
         ("\"32x32b\"", "\"16x256b\"", "'16x256b' does not fit the layouts"),
         ("\"32x32b\"", "\"64x32b\"", "no atom '64x32b'"),
@@ -228,11 +228,11 @@ fn sums_that_begin_fresh_are_written() {
     let forwarded_values = "%99 = constant(true) : i1 @0\n  %98 = for(lower: %13, upper: %3, step: %14, init: [%99]) : i1 @0 {
     (%97: i32, %96: i1)\n    %95 = constant(false) : i1 @0\n    continue(values: [%95]) @0\n  }\n  for(";
     let message = refused(&sample.replacen("for(", forwarded_values, 1).replacen("zero_init: %21", "zero_init: %98", 1));
-    assert!(message.starts_with("AS011") && message.contains("it may be that nothing"), "{message}");
+    assert!(message.starts_with("AS011") && message.contains("may be read before it is written"), "{message}");
     // The loop does not begin where the condition says, or it is not known whether it does.
     for by in ["lhs: %14, rhs: %3", "lhs: %13, rhs: %15"] {
         let message = refused(&sample.replace("signedness: signed), lhs: %13, rhs: %3)", &format!("signedness: signed), {by})")));
-        assert!(message.starts_with("AS011") && message.contains("it may be that nothing"), "{by}: {message}");
+        assert!(message.starts_with("AS011") && message.contains("may be read before it is written"), "{by}: {message}");
     }
 }
 
@@ -303,7 +303,7 @@ if(cond: %b) {\nW\nyield\n} {\nyield\n}\nR\ncontinue\n}",
     ];
     for body in unknown {
         let message = refused(&in_control_flow(body));
-        assert!(message.starts_with("AS011") && message.contains("it may be that nothing was written to it"), "{body}: {message}");
+        assert!(message.starts_with("AS011") && message.contains("may be read before it is written"), "{body}: {message}");
     }
     assert!(refused(&in_control_flow("R\nW")).ends_with("buffer0 is read before anything is written to it"));
 }
@@ -389,7 +389,7 @@ fn a_truth_that_is_handed_on_says_that_a_buffer_was_written() {
     ];
     for body in &unknown {
         let message = refused(&in_control_flow(body));
-        assert!(message.starts_with("AS011") && message.contains("it may be that nothing was written to it"), "{body}: {message}");
+        assert!(message.starts_with("AS011") && message.contains("may be read before it is written"), "{body}: {message}");
     }
 }
 
@@ -463,9 +463,9 @@ fn ops_in_layouts_that_do_not_go_together_are_refused() {
             "between threads",
         ),
         ("%x = coordinate(dim: 1) : tile<32xi32, #0>".into(), "no such dimension"),
-        ("%x = coordinate(dim: 0) : tile<32xf32, #0>".into(), "counts in integers"),
+        ("%x = coordinate(dim: 0) : tile<32xf32, #0>".into(), "integer that holds every coordinate"),
         (bound("tile<64xi32, #2>", &reduce("reduce_registers", "tile<32xi32, #0>")), "accepted"),
-        (bound("tile<64xi32, #2>", &reduce("reduce_registers", "tile<32xi32, #3>")), "layout of what is left"),
+        (bound("tile<64xi32, #2>", &reduce("reduce_registers", "tile<32xi32, #3>")), "layout of the reduced operand"),
         (bound("tile<64xi32, #2>", &reduce("reduce_registers", "tile<16xi32, #0>")), "AS005"),
         (bound("tile<32xi32, #0>", &reduce("reduce_lanes", "tile<1xi32, #4>")), "accepted"),
         (bound("tile<32xi32, #0>", &reduce("reduce_lanes", "tile<4xi32, #5>")), "does not fit its operand"),

@@ -187,7 +187,9 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
         match core {
             Core::Iota {} => self.result_tile().and_then(|(elem, shape)| {
                 let counts = |scalar: Scalar| scalar.is_int() && shape.len() == 1 && u64::from(shape[0]) - 1 <= scalar.mask();
-                require(elem.scalar().is_some_and(counts), || "it counts along one dimension in integers that suffice".into())
+                require(elem.scalar().is_some_and(counts), || {
+                    "it needs one dimension, and an integer type that holds its numbers".into()
+                })
             }),
             Core::Broadcast { x } => self.reshaped(*x, |from, to| {
                 from.is_empty() || from.len() == to.len() && from.iter().zip(to).all(|(a, b)| a == b || *a == 1)
@@ -270,11 +272,11 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
             }
             Core::MemRefShape { memref } => match self.seen(*memref) {
                 Seen::MemRef(memref) => self.extents(memref.sizes.len()),
-                _ => Err("it asks a memref".into()),
+                _ => Err("its operand is a memref".into()),
             },
             Core::ViewShape { view } => match self.seen(*view) {
                 Seen::View(view) => self.extents(view.tile.len()),
-                _ => Err("it asks a view".into()),
+                _ => Err("its operand is a view".into()),
             },
             Core::GlobalAddress { name } => {
                 let global = self.globals.iter().find(|global| global.name == *name);

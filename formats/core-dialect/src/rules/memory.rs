@@ -47,7 +47,7 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
 
     pub fn ordered(&self, order: Order, token: Option<Value>, allowed: &[MemoryOrdering]) -> Rule {
         self.tokens(token)?;
-        require(allowed.contains(&order.semantics), || "the access cannot be ordered so".into())?;
+        require(allowed.contains(&order.semantics), || "the access does not support this ordering".into())?;
         let weak = order.semantics == MemoryOrdering::Weak;
         require(weak == order.scope.is_none(), || "an access has a scope exactly when it is not weak".into())
     }
@@ -158,7 +158,7 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
             && scale.0 == other_scale.0
             && matches!(a, F8E4M3FN | F8E5M2 | F4E2M1FN | I8);
         require(known && matches!(scale.0, F8E8M0FNU | F8E4M3FN | F8E5M3FNU), || {
-            format!("there is no scaled product of {a} and {b}")
+            format!("there is no block-scaled MMA of {a} and {b}")
         })?;
         let [m, n] = [left.len() - 2, left.len() - 1];
         let same_rank = scale.1.len() == left.len() && other_scale.1.len() == left.len();
@@ -192,7 +192,7 @@ pub fn has_mma(a: Scalar, b: Scalar, acc: Scalar) -> Rule {
             F64 => acc == F64,
             _ => false,
         };
-    require(known, || format!("there is no product of {a} and {b} into {acc}"))
+    require(known, || format!("there is no MMA of {a} and {b} into {acc}"))
 }
 
 /// Returns whether a multicast access supports such elements: a reduction, or a plain store.

@@ -123,7 +123,7 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
 
     pub fn same(&self, values: &[Value], ty: Seen<'_>) -> Rule {
         match values.iter().find(|value| self.seen(**value) != ty) {
-            Some(value) => Err(format!("{value} has another type than what it is combined with")),
+            Some(value) => Err(format!("{value} has another type than the value it is combined with")),
             None => Ok(()),
         }
     }

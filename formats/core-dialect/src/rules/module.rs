@@ -24,16 +24,16 @@ fn data(global: &Global) -> Rule {
     };
     require(count_fits, || format!("global '{}' has data that does not fit its type", global.name))?;
     require(global.align.is_power_of_two() && global.align <= MAX_ALIGNMENT, || {
-        format!("global '{}' has alignment {}, which is no power of two up to {MAX_ALIGNMENT}", global.name, global.align)
+        format!("global '{}' has alignment {}, which is not a power of two up to {MAX_ALIGNMENT}", global.name, global.align)
     })
 }
 
 /// A cluster has an allowed number of CTAs; without a cluster no op requests a rank.
 pub fn cluster<O: MiddleOp, T>(body: &Body<O, T>, cluster: Option<u32>) -> Rule {
     let [few, many] = RANKS;
-    require(cluster.is_none_or(|ranks| RANKS.contains(&ranks)), || format!("a cluster has {few} or {many} blocks"))?;
+    require(cluster.is_none_or(|ranks| RANKS.contains(&ranks)), || format!("a cluster has {few} or {many} CTAs"))?;
     let asks = || body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::ClusterRank {})));
-    require(cluster.is_some() || !asks(), || "it asks for a rank, and there is no cluster".into())
+    require(cluster.is_some() || !asks(), || "it requests a rank, but there is no cluster".into())
 }
 
 /// Returns whether CTAs of a function steal tile blocks by cluster launch control.
@@ -56,12 +56,10 @@ pub fn clc_loops<O: MiddleOp, T>(body: &Body<O, T>, outermost: &[Block]) -> Rule
     for block in outermost {
         let ops = body.blocks[*block].ops.iter().map(|op| &body.ops[*op].kind);
         let all: Vec<&Core> = ops.filter(|op| goes_over_them(op)).filter_map(O::core).collect();
-        require(all.len() <= 1, || "there are two loops over the tile blocks that are taken".into())?;
+        require(all.len() <= 1, || "there are two CLC loops".into())?;
         for core in all {
             let Core::For { lower, step, body: region, .. } = core else { continue };
-            require(is_constant(*lower, 0) && is_constant(*step, 1), || {
-                "the tile blocks that are taken are counted from 0 in ones".into()
-            })?;
+            require(is_constant(*lower, 0) && is_constant(*step, 1), || "a CLC loop counts from 0 in steps of 1".into())?;
             counters.extend(body.blocks[body.block_of(*region)].args.first().copied());
         }
     }
@@ -70,11 +68,9 @@ pub fn clc_loops<O: MiddleOp, T>(body: &Body<O, T>, outermost: &[Block]) -> Rule
         loops += usize::from(goes_over_them(&op.kind));
         uses += op.kind.operands().into_iter().filter(|value| matches!(of(*value), Some(Core::ClcBlockCount {}))).count();
         if let Some(Core::ClcBlockId { iteration, .. }) = op.kind.core() {
-            require(counters.contains(iteration), || "a tile block is asked for that no iteration is about".into())?;
+            require(counters.contains(iteration), || "the tile block belongs to no iteration of the CLC loop".into())?;
         }
     }
     let only = uses == loops && loops == counters.len();
-    require(only, || {
-        "how many tile blocks are taken is the end of the loop over them, in no other loop or condition, and nothing else".into()
-    })
+    require(only, || "the CLC block count may only be the end of the CLC loop, outside other loops and conditions".into())
 }

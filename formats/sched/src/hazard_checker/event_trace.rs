@@ -236,7 +236,7 @@ impl Unroll<'_, '_> {
         let number = self.scalars.get(stage).ok_or("the stage is not computed from loop counters")?;
         match u32::try_from(number).ok().filter(|number| *number < depth) {
             Some(number) => Ok(number),
-            None => Err(format!("{staged_buffer} has {depth} stages, and stage {number} is meant")),
+            None => Err(format!("{staged_buffer} has {depth} stages, and the op names stage {number}")),
         }
     }
 

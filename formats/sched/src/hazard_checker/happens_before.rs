@@ -182,11 +182,11 @@ impl<'a> AbstractExecution<'a> {
         // Before pipelines exist, a CTA acts alone.
         let ranks = if rules.synchronised { attrs.cooperating_ctas() as usize } else { 1 };
         let count = ranks * (2 * warp_roles.len() + ranks * attrs.pipelines.len());
-        let of_block = |rank: usize| if ranks > 1 { format!(" of block {rank}") } else { String::new() };
+        let of_block = |rank: usize| if ranks > 1 { format!(" of CTA {rank}") } else { String::new() };
         let execution = |rank: usize, warp_role: WarpRole| RoleExecution {
             warp_role,
             rank,
-            name: attrs.warp_roles.get(warp_role).map_or("the block".into(), |info| format!("warp_role '{}'", info.name))
+            name: attrs.warp_roles.get(warp_role).map_or("the CTA".into(), |info| format!("warp role '{}'", info.name))
                 + &of_block(rank),
             threads: attrs.role_threads(warp_role).unwrap_or(0),
             events: VecDeque::new(),
@@ -443,7 +443,7 @@ impl<'a> AbstractExecution<'a> {
         let stage = BufferStage::staged_buffer(self.attrs, buffer);
         match self.contents.iter().any(|content| content.stage == stage) {
             true => Ok(()),
-            false => Err(format!("{buffer} is filled ahead of its iteration, but its memory is used for something else meanwhile")),
+            false => Err(format!("{buffer} is filled ahead of its iteration, but another buffer uses its memory meanwhile")),
         }
     }
 
@@ -776,9 +776,10 @@ impl<'a> AbstractExecution<'a> {
     fn is_at(&self, at: usize, access: &BufferAccess, number: u32) -> Rule {
         let Some((pipeline, info)) = self.attrs.pipeline_of(access.buffer).filter(|(_, info)| fills(info, access.proxy)) else {
             return match access.proxy {
-                Proxy::Tma if access.access_kind.writes() => {
-                    Err(format!("{} is of no pipeline that tma_tiles fill, so nothing says when its copy is there", access.buffer))
-                }
+                Proxy::Tma if access.access_kind.writes() => Err(format!(
+                    "{} belongs to no pipeline that TMA fills, so nothing signals when its copy arrives",
+                    access.buffer
+                )),
                 _ => Ok(()),
             };
         };
@@ -853,8 +854,8 @@ impl<'a> AbstractExecution<'a> {
                         }
                         (true, true) => format!("{stage} is {done} before a barrier after it was written{other}"),
                         (true, false) => format!("{stage} is {done} before a barrier after its last read{other}"),
-                        (false, true) => format!("{stage} is {done}, and nothing says that it was written{other}{by}"),
-                        (false, false) => format!("{stage} is {done}, and nothing says that it was read{other}{by}"),
+                        (false, true) => format!("{stage} is {done}, and nothing signals that it was written{other}{by}"),
+                        (false, false) => format!("{stage} is {done}, and nothing signals that it was read{other}{by}"),
                     });
                 }
                 Some(_) => {}
@@ -865,7 +866,7 @@ impl<'a> AbstractExecution<'a> {
                 return Err(format!("{stage} is read in place without a fence after it was written{by}"));
             }
             if by_tma && of_threads && !fenced {
-                return Err(format!("{stage} is {done} by tma_tiles without a fence after threads were at it{by}"));
+                return Err(format!("{stage} is {done} by TMA without a fence after accesses of threads{by}"));
             }
         }
         Ok(())
@@ -913,11 +914,11 @@ impl<'a> AbstractExecution<'a> {
                 }
                 _ => unreachable!("nothing else waits"),
             };
-            let message = format!("it never goes on: {}", waiting.iter().map(of).collect::<Vec<_>>().join("; "));
+            let message = format!("deadlock: {}", waiting.iter().map(of).collect::<Vec<_>>().join("; "));
             return Err(Fault::Broken { op: first.op, message });
         }
         if let Some(touch) = self.touches.iter().find(|touch| touch.over.is_none()) {
-            let what = if touch.proxy == Proxy::Mma { "mma" } else { "copy" };
+            let what = if touch.proxy == Proxy::Mma { "MMA" } else { "copy" };
             return Err(Fault::Broken { op: touch.op, message: format!("nothing waits for the {what}") });
         }
         if let Some(mma) = self.touches.iter().find(|touch| self.is_never_ordered(touch)) {
@@ -955,7 +956,7 @@ impl<'a> AbstractExecution<'a> {
                 }
                 let (filled, taken) = (visited(info.producer, EMPTY) - last as u64, visited(*consumer, FULL));
                 if filled != taken {
-                    return Some(format!("{pipeline} is filled {filled} times, and {taken} of them are taken by {consumer}"));
+                    return Some(format!("{pipeline} is filled {filled} times, and {consumer} waits for {taken} of them"));
                 }
             }
         }

@@ -66,7 +66,7 @@ pub fn refusal(function: &Function, layouts: &Arena<LayoutId, Layout>) -> Option
     Some(match fault {
         Fault::Broken { op, message } => format!("{}: {message}", function.body.ops[op].kind.mnemonic()),
         Fault::Left { message } => message,
-        Fault::Either { .. } | Fault::TooLong => "it nests too deep to be hazard_checked".into(),
+        Fault::Either { .. } | Fault::TooLong => "it nests too deep for the hazard checker".into(),
     })
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn module(module: &Module, phase: Phase, envelope: &Envelope) -> Resu
                     refuse("SC133", None, message, format!("func {}{what}", function.name))
                 }
                 Fault::Either { .. } | Fault::TooLong => {
-                    Diagnostic::unsupported("SC131", format!("'{}' nests too deep to be hazard_checked", function.name))
+                    Diagnostic::unsupported("SC131", format!("'{}' nests too deep for the hazard checker", function.name))
                 }
             }
         })

@@ -111,7 +111,7 @@ fn pieces(function: &Function, layouts: &Arena<LayoutId, Layout>, phase: Phase) 
     for (id, op) in body.ops.iter().filter(|(_, op)| per_k_step(op)) {
         let refuse = |message: String| (op.loc, format!("shared_load: {message}"));
         if phase != Phase::Materialize {
-            return Err(refuse(format!("no load is made in pieces in phase {}", phase.name())));
+            return Err(refuse(format!("there are no per-K-step loads in phase {}", phase.name())));
         }
         let Some(block) = blocks[id.0 as usize] else { continue };
         crate::lazy_fragments::refused(function, layouts, &uses, block, id).map_err(|why| refuse(why.into()))?;
@@ -132,7 +132,7 @@ fn versioned_rules(
         let rule = match &op.kind {
             Op::Core(Program::SharedLoad { prefetch_next: true, .. }) => {
                 let rule = blocks[id.0 as usize].map_or(Ok(()), |block| crate::first_fragments::refused(function, block));
-                rule.map_err(|why| format!("it cannot be early: {why}"))
+                rule.map_err(|why| format!("it cannot be prefetched: {why}"))
             }
             Op::Pairs { .. } => crate::packed_ops::refused(function, layouts, op, target),
             Op::Core(
@@ -144,7 +144,9 @@ fn versioned_rules(
                 .map_err(|why| format!("versioned: it cannot have a version without bounds checks: {why}")),
             _ => continue,
         };
-        let in_phase = require(phase == Phase::Materialize, || format!("how it is written is not said in phase {}", phase.name()));
+        let in_phase = require(phase == Phase::Materialize, || {
+            format!("there are no packed, versioned or prefetched ops in phase {}", phase.name())
+        });
         rule.and(in_phase).map_err(|why| (op.loc, format!("{}: {why}", op.kind.mnemonic())))?;
     }
     Ok(())
@@ -155,7 +157,7 @@ fn tensor_memory(attrs: &FunctionAttrs, target: Target) -> Rule {
     let Some(TensorMemory { columns, address }) = attrs.tensor else { return Ok(()) };
     let most = tileas::budget::tmem_columns(target, attrs.program.occupancy.unwrap_or(1));
     require(columns.is_power_of_two() && (MIN_TMEM_COLUMNS..=most).contains(&columns), || {
-        format!("{columns} columns of tensor memory are none of a power of two from {MIN_TMEM_COLUMNS} to {most}")
+        format!("the TMEM columns are a power of two from {MIN_TMEM_COLUMNS} to {most}, not {columns}")
     })?;
     let (start, end) = (u64::from(address), u64::from(address) + u64::from(tileas::tensor_memory::WORD));
     let inside = end <= u64::from(attrs.shared_bytes) && address.is_multiple_of(tileas::tensor_memory::WORD);
@@ -167,13 +169,15 @@ fn tensor_memory(attrs: &FunctionAttrs, target: Target) -> Rule {
     let barriers =
         attrs.pipelines.values().map(|info| (info.barriers, u64::from(2 * PipelineInfo::BARRIER) * u64::from(info.depth)));
     let apart = !buffers.chain(barriers).any(|(from, bytes)| meets(from, bytes));
-    require(inside && apart, || format!("the word at {address} is not the function's, or something else lies there"))
+    require(inside && apart, || {
+        format!("the word at {address} is outside the function's shared memory, or overlaps something else")
+    })
 }
 
 /// Every buffer is inside the function's memory and aligned.
 fn placements(attrs: &FunctionAttrs, target: Target) -> Rule {
     let (placed, buffers) = (attrs.placements.len(), attrs.program.buffers.len());
-    require(placed == buffers, || format!("{placed} of {buffers} buffers have a place"))?;
+    require(placed == buffers, || format!("{placed} of {buffers} buffers have a placement"))?;
     let most = tileas::budget::shared_memory(target);
     require(attrs.shared_bytes <= most, || format!("{target} has {most} bytes of shared memory, not {}", attrs.shared_bytes))?;
     tensor_memory(attrs, target)?;
@@ -212,8 +216,8 @@ fn synchronisation(function: &Function, phase: Phase, op: &OpNode<Op>, warp_role
         Op::Barrier { id, threads } if !attrs.warp_roles.is_empty() => {
             let own = warp_role.map(|warp_role| (warp_role.barrier(), attrs.warp_roles[warp_role].threads()));
             require(own == Some((*id, *threads)), || match own {
-                Some((id, threads)) => format!("this warp_role's barrier is {id}, for {threads} threads"),
-                None => "there are barriers in the bodies of warp_roles only".into(),
+                Some((id, threads)) => format!("this warp role's barrier is {id}, for {threads} threads"),
+                None => "only the bodies of warp roles have barriers".into(),
             })
         }
         Op::Barrier { id, threads } => {
@@ -226,13 +230,13 @@ fn synchronisation(function: &Function, phase: Phase, op: &OpNode<Op>, warp_role
         Op::CopyCommit {} | Op::AsyncFence {} | Op::Free { .. } | Op::PrintLock {} => Ok(()),
         Op::PrintStage { tiles } => {
             let tiles = tiles.iter().all(|tile| matches!(function.body.ty(*tile), Type::Tile { .. }));
-            require(tiles, || "it puts tiles in place".into())
+            require(tiles, || "its operands must be tiles".into())
         }
-        Op::CopyWait { pending } => require(*pending < MAX_GROUPS, || "so many groups are never in flight".into()),
+        Op::CopyWait { pending } => require(*pending < MAX_GROUPS, || "the limit on groups in flight is lower".into()),
         Op::GroupWait { pending, accumulators } => {
             let whole = accumulators.is_empty() || *pending == 0;
             let tiles = accumulators.iter().all(|sum| matches!(function.body.ty(*sum), Type::Tile { .. }));
-            require(whole && tiles, || "accumulators are complete when nothing is in flight".into())
+            require(whole && tiles, || "accumulators are tiles, and complete only with `pending: 0`".into())
         }
     };
     own?;
@@ -253,13 +257,11 @@ fn in_program(function: &Function, phase: Phase, effects: &Effects<'_>) -> Rule 
                 let is_number = *function.body.ty(*stage) == Type::Scalar(Elem::Scalar(Scalar::I32));
                 require(staged_buffer && is_number, || format!("{stage} is not the number of a stage of {buffer}"))?;
             }
-            None => {
-                require(!staged_buffer, || format!("{buffer} is a staged_buffer, and the op does not say which stage it means"))?
-            }
+            None => require(!staged_buffer, || format!("{buffer} has several stages, and the op does not name one"))?,
         }
         let others = effects.buffers[..i].iter().filter(|other| other.buffer == *buffer);
         let same = others.into_iter().all(|other| other.stage == *stage);
-        require(same, || format!("the op means two stages of {buffer}"))?;
+        require(same, || format!("the op names two stages of {buffer}"))?;
     }
     Ok(())
 }

@@ -145,14 +145,14 @@ fn element(scalar: Scalar) -> Option<Element> {
 /// The tensor map of a view, from its type and the ops that define it, or why it has none. The caller must prove the launch-time
 /// requirements on addresses, extents and strides.
 pub fn map<O: MiddleOp, T: MiddleType>(body: &Body<O, T>, params: &[Value], value: Value) -> Result<Map, &'static str> {
-    let Seen::View(view) = body.ty(value).seen() else { return Err("it is no view") };
+    let Seen::View(view) = body.ty(value).seen() else { return Err("it is not a view") };
     if matches!(view.kind, ViewKind::Gather { .. }) {
-        return Err("its rows have an index each");
+        return Err("it gathers rows by index");
     }
     let maker = |value: Value| body.defining_op(value).and_then(|op| body.ops[op].kind.core());
-    let Some(Core::MakeView { memref }) = maker(value) else { return Err("where it was made is not known") };
+    let Some(Core::MakeView { memref }) = maker(value) else { return Err("the op that defines it is unknown") };
     let Some(Core::MakeMemRef { base, sizes, strides }) = maker(*memref) else {
-        return Err("where its memory was made is not known");
+        return Err("the op that defines its memref is unknown");
     };
     let known = Known { body, params };
     let MemRef { elem, sizes: known_sizes, strides: known_strides, .. } = &view.memref;
@@ -160,15 +160,15 @@ pub fn map<O: MiddleOp, T: MiddleType>(body: &Body<O, T>, params: &[Value], valu
     if !(1..=5).contains(&order.len()) {
         return Err("it has more than five dimensions");
     }
-    let element = element(*elem).ok_or("its elements are no bytes")?;
+    let element = element(*elem).ok_or("its elements are smaller than a byte")?;
     let tile: Vec<u32> = order.iter().map(|t| view.tile[*t]).collect();
     let (extent, swizzle) = tma_tile_of(*elem, &tile).ok_or("its rows are shorter than 16 bytes")?;
-    let sizes = known.extents(known_sizes, sizes).ok_or("its extents are not made of parameters")?;
-    let strides = known.extents(known_strides, strides).ok_or("its strides are not made of parameters")?;
+    let sizes = known.extents(known_sizes, sizes).ok_or("its extents are not computed from parameters")?;
+    let strides = known.extents(known_strides, strides).ok_or("its strides are not computed from parameters")?;
     let of_memory = |t: &usize| view.dim_map[*t] as usize;
     let bytes = Expr::Const(element.bytes().into());
     Ok(Map {
-        base: known.address(*base).ok_or("its address is not made of parameters")?,
+        base: known.address(*base).ok_or("its address is not computed from parameters")?,
         element,
         // A map has no extent of zero. If a view has one, no element is inside, and the copy handles it.
         dims: order.iter().map(|t| sizes[of_memory(t)].clone().max(1)).collect(),

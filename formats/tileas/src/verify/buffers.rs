@@ -40,13 +40,13 @@ impl Check<'_> {
             CopyAtom::Vector { vector_bits } => vector_bits <= 4 && info.neighbours(&layout, vector_bits),
             CopyAtom::Matrix { .. } if uses.op.results.is_empty() => {
                 let target = self.target;
-                require(target.has(Feature::StMatrix), || format!("{target} stores no matrices"))?;
+                require(target.has(Feature::StMatrix), || format!("{target} has no `stmatrix`"))?;
                 info.matrix_store(&layout) == Some(atom)
             }
             CopyAtom::Matrix { .. } => info.matrix(&layout) == Some(atom),
             CopyAtom::ByteMatrix => {
                 let target = self.target;
-                require(target.has(Feature::LdMatrixTransB8), || format!("{target} loads no matrices of bytes"))?;
+                require(target.has(Feature::LdMatrixTransB8), || format!("{target} has no `ldmatrix` that transposes bytes"))?;
                 !uses.op.results.is_empty() && info.byte_matrices(&layout).is_some()
             }
             CopyAtom::Async { .. } => false,
@@ -60,7 +60,9 @@ impl Check<'_> {
         require(info.space == Space::Shared, || format!("{buffer} is not in shared memory"))?;
         let ((elem, shape), (number, other)) = (uses.tile(elements)?, uses.number(index)?);
         require(elem == info.elem && !shape.is_empty(), || format!("{buffer} does not hold elements like those of {elements}"))?;
-        require(number.is_int() && shape == other, || format!("{index} does not number the elements of {elements}"))?;
+        require(number.is_int() && shape == other, || {
+            format!("{index} does not give an element number for each element of {elements}")
+        })?;
         self.together(uses, &[elements, index])
     }
 }
@@ -81,7 +83,8 @@ pub(super) fn goes_through_a_buffer<O: Program>(
     }
     for op in body.ops.values().filter(|op| !op.kind.takes_from_one()) {
         if let Some(value) = op.kind.operands().into_iter().find(|value| alone.contains(value)) {
-            let message = format!("{} uses {value}, which one thread alone has: others have it from a buffer", op.kind.mnemonic());
+            let message =
+                format!("{} uses {value}, which one thread computes: other threads must load it from a buffer", op.kind.mnemonic());
             return Err((op.loc, message));
         }
     }

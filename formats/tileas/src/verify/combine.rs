@@ -15,7 +15,7 @@ impl Check<'_> {
             Op::ReduceLanes { operands, dim, .. } => self.reduction(uses, operands, *dim as usize, OperandPart::Lanes),
             Op::Scan { operands, dim, .. } => self.scan(uses, operands, *dim as usize),
             Op::Mma { .. } => self.mma(uses, kind),
-            _ => unreachable!("only what combines comes here"),
+            _ => unreachable!("only reductions, scans and MMAs come here"),
         }
     }
 
@@ -36,11 +36,11 @@ impl Check<'_> {
         self.alike(uses, operands, dim)?;
         let shape = uses.tile(operands[0])?.1;
         let left = part.combined(self.layout(uses, operands[0]), shape, dim);
-        let (left, layout) = left.ok_or("what a thread holds along the dimension is mixed with another dimension")?;
+        let (left, layout) = left.ok_or("the registers of a thread along the dimension also vary along another dimension")?;
         for (operand, result) in operands.iter().zip(&uses.op.results) {
             let elem = uses.tile(*operand)?.0;
             require(uses.seen(*result) == Seen::Tile { elem, shape: &left }, || format!("{result} does not fit its operand"))?;
-            require(self.layout(uses, *result) == layout, || format!("{result} is not in the layout of what is left"))?;
+            require(self.layout(uses, *result) == layout, || format!("{result} does not have the layout of the reduced operand"))?;
         }
         Ok(())
     }
@@ -87,29 +87,27 @@ impl Check<'_> {
         if let MmaAtom::Tensor(atom) = atom {
             return self.tcgen05_mma(uses, kind, atom);
         }
-        let MmaOperand::Registers(acc) = acc else { return Err(format!("'{}' has its accumulators in registers", atom.name())) };
+        let MmaOperand::Registers(acc) = acc else { return Err(format!("'{}' needs its accumulator in registers", atom.name())) };
         let can_zero_init = matches!(atom, MmaAtom::Group(_));
-        require(zero_init.is_none() || can_zero_init, || {
-            format!("'{}' cannot be told that its accumulators are zero_init", atom.name())
-        })?;
+        require(zero_init.is_none() || can_zero_init, || format!("'{}' cannot zero-initialise its accumulator", atom.name()))?;
         zero_init.map_or(Ok(()), |zero_init| self.is_i1(uses, zero_init))?;
         self.together(uses, &[*acc, uses.result()?])?;
         match (atom, lhs, rhs) {
             (MmaAtom::Sync(atom), MmaOperand::Registers(lhs), MmaOperand::Registers(rhs)) => {
                 self.fragments(uses, [*lhs, *rhs, *acc], scales, atom)
             }
-            (MmaAtom::Sync(atom), ..) => Err(format!("'{}' has_mma registers", atom.name)),
+            (MmaAtom::Sync(atom), ..) => Err(format!("'{}' reads its operands from registers", atom.name)),
             (MmaAtom::Group(atom), lhs, MmaOperand::Memory { buffer, transposed, .. }) => {
                 self.wgmma(uses, lhs, (*buffer, *transposed), *acc, atom)
             }
-            (MmaAtom::Group(_), _, MmaOperand::Registers(_)) => Err("its right operand is in shared memory".into()),
+            (MmaAtom::Group(_), _, MmaOperand::Registers(_)) => Err("its right operand must be in shared memory".into()),
             (
                 MmaAtom::MultiplyAdd(atom),
                 MmaOperand::Memory { buffer: lhs, transposed: false, .. },
                 MmaOperand::Memory { buffer: rhs, transposed: false, .. },
             ) => self.smem_mma(uses, [*lhs, *rhs], *acc, atom.k),
             (MmaAtom::Tensor(_), ..) => unreachable!("held above"),
-            (MmaAtom::MultiplyAdd(_), ..) => Err("threads multiply what buffers hold as it is".into()),
+            (MmaAtom::MultiplyAdd(_), ..) => Err("FMAs read untransposed operands from buffers".into()),
         }
     }
 
@@ -133,7 +131,7 @@ impl Check<'_> {
         let target = self.target;
         require(atom.is_on(target), || format!("{target} has no atom '{name}'"))?;
         let (acc, out) = uses.number(values[2])?;
-        require(atom.operands.contains(&a) && atom.acc == acc, || format!("'{name}' does not multiply {a} into {acc}"))?;
+        require(atom.operands.contains(&a) && atom.acc == acc, || format!("'{name}' has no MMA of {a} into {acc}"))?;
         let rank = out.len();
         let [m, n, k] = [out[rank - 2], out[rank - 1], left[rank - 1]];
         let batch = if rank == 3 { out[0] } else { 1 };
@@ -171,7 +169,7 @@ impl Check<'_> {
         let in_buffer = |buffer: Buffer, operand: Operand, transposed: bool| -> Result<(Scalar, Vec<u32>), String> {
             let info = self.buffer(buffer)?;
             let matrix = if info.shape.len() >= 2 { Matrix::of(info, operand, transposed) } else { None };
-            let matrix = matrix.ok_or_else(|| format!("{buffer} does not lie as a matrix descriptor has it"))?;
+            let matrix = matrix.ok_or_else(|| format!("no matrix descriptor can describe {buffer}"))?;
             require(matrix.along_depth || atom.transposes, || {
                 format!("'{name}' takes operands that are contiguous along the depth")
             })?;
@@ -193,7 +191,7 @@ impl Check<'_> {
         let [m, n, k] = [out[rank - 2], out[rank - 1], left[rank - 1]];
         let warp_bits = self.warps.checked_ilog2().unwrap_or(0);
         let takes = |elem: Scalar| atom.operands.contains(&elem) && elem == a && sum == atom.acc;
-        require(takes(a) && takes(b), || format!("'{name}' does not multiply {a} and {b} into {sum}"))?;
+        require(takes(a) && takes(b), || format!("'{name}' has no MMA of {a} and {b} into {sum}"))?;
         let whole = out[..rank - 2].iter().all(|extent| *extent == 1)
             && wgmma_atoms::group_atom(self.target, a, sum, [m, n, k], warp_bits).is_some();
         require(whole, || format!("the MMA does not divide into '{name}' on {}", self.target))?;
@@ -205,11 +203,11 @@ impl Check<'_> {
     fn smem_mma<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: [Buffer; 2], acc: Value, k: u32) -> Rule {
         let [lhs, rhs] = [self.buffer(operands[0])?, self.buffer(operands[1])?];
         let shared = [lhs, rhs].iter().all(|info| info.space == Space::Shared);
-        require(shared, || "threads multiply what is in shared memory".into())?;
+        require(shared, || "FMAs read their operands from shared memory".into())?;
         uses.mma(&lhs.shape, &rhs.shape, acc)?;
         let whole = lhs.shape.last().is_some_and(|extent| extent.is_multiple_of(k));
-        require(whole, || format!("its steps along K are not made {k} at a time"))?;
-        require(!is_ptr(lhs.elem) && !is_ptr(rhs.elem), || "pointers are not multiplied".into())?;
+        require(whole, || format!("its extent along K is not a multiple of {k} unrolled steps"))?;
+        require(!is_ptr(lhs.elem) && !is_ptr(rhs.elem), || "pointers cannot be operands of an MMA".into())?;
         has_mma(lhs.elem.carrier(), rhs.elem.carrier(), uses.number(acc)?.0)
     }
 }

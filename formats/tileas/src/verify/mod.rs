@@ -43,7 +43,7 @@ pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
     program(&module.layouts, &module.globals, &module.functions, |_| Vec::new(), envelope)?;
     module.functions.iter().try_for_each(|function| {
         if function.attrs.cta_pair {
-            let message = format!("in '{}': that blocks are a pair is for `.sched` to say", function.name);
+            let message = format!("in '{}': only `.sched` can mark a CTA pair", function.name);
             return Err(Diagnostic::invalid("AS012", message).at_loc(&envelope.debug, function.loc));
         }
         written_before_read::on_every_path(&function.body, function.region, &function.attrs).map_err(|(loc, message)| {
@@ -52,7 +52,7 @@ pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
         let mut ops = function.body.ops.values();
         ops.try_for_each(|op| {
             let whole = !matches!(op.kind, Op::SharedLoad { per_k_step: true, .. } | Op::SharedLoad { prefetch_next: true, .. });
-            let whole = require(whole, || "which loads are made in pieces is for `.sched` to say".into());
+            let whole = require(whole, || "only `.sched` can mark a per-K-step load".into());
             let versioned = matches!(
                 op.kind,
                 Op::LoadView { versioned: true, .. }
@@ -60,9 +60,9 @@ pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
                     | Op::ReduceView { versioned: true, .. }
                     | Op::CopyView { versioned: true, .. }
             );
-            let once = require(!versioned, || "which accesses have two ways is for `.sched` to say".into());
+            let once = require(!versioned, || "only `.sched` can mark a versioned access".into());
             let waits = matches!(op.kind, Op::TmaStore { waits: true, .. });
-            let in_order = require(!waits, || "which stores by tma_tiles wait is for `.sched` to say".into());
+            let in_order = require(!waits, || "only `.sched` can make a TMA store wait".into());
             whole.and(once).and(in_order).and_then(|()| alone(&op.kind.effects())).map_err(|message| {
                 let message = format!("in '{}': {}: {message}", function.name, op.kind.mnemonic());
                 Diagnostic::invalid("AS012", message).at_loc(&envelope.debug, op.loc)
@@ -73,9 +73,9 @@ pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
 
 /// Rejects states that exist only in `.sched`: operations in flight, and buffers with several stages.
 fn alone(effects: &Effects<'_>) -> Rule {
-    require(effects.completes != Completes::WithMmaGroup, || "it stays in flight, and nothing waits for it here".into())?;
+    require(effects.completes != Completes::WithMmaGroup, || "it stays in flight, but `.as` has no waits".into())?;
     let stages = effects.buffers.iter().all(|access| access.stage.is_none());
-    require(stages, || "buffers have one stage here".into())
+    require(stages, || "buffers have one stage in `.as`".into())
 }
 
 /// An op of this format, or of a format that extends it.
@@ -122,7 +122,7 @@ pub fn program<O: Program, A: AsRef<FunctionAttrs>>(
     let everywhere = globals.iter().map(|global| global.loc).chain(functions.iter().map(|function| function.loc));
     let ops = functions.iter().flat_map(|function| function.body.ops.values().map(|op| op.loc));
     if let Some(loc) = everywhere.chain(ops).find(|loc| locs.get(*loc).is_none()) {
-        return Err(invalid("AS002", format!("something has location {loc}, which is not in the table")));
+        return Err(invalid("AS002", format!("an op, function or global has location {loc}, which is not in the table")));
     }
     tables::layouts(layouts).map_err(|message| invalid("AS004", message))?;
     functions.iter().try_for_each(|function| {
@@ -181,7 +181,7 @@ impl Check<'_> {
         require(has_clusters, || "the target has no clusters".into()).map_err(breach("AS003", here))?;
         rules::cluster(body, cluster).map_err(breach("AS003", here))?;
         let can_be_cta_pair = cluster == Some(crate::tensor_memory::CTA_PAIR) && self.target.has(Feature::TensorMemory);
-        require(can_be_cta_pair || !self.attrs.cta_pair, || "there is no pair of blocks with tensor memory".into())
+        require(can_be_cta_pair || !self.attrs.cta_pair, || "the cluster or the target has no CTA pair with tensor memory".into())
             .map_err(breach("AS003", here))?;
         let executors = executors(body, self.warps, parts);
         let by_warps_of = |block: Block| Check { warps: executors[block.0 as usize], ..*self };
@@ -200,7 +200,7 @@ impl Check<'_> {
         tables::maps(self.attrs, params.len()).map_err(breach("AS013", here))?;
         rules::regions(body, function.region, here).map_err(|(loc, message)| breach("AS010", loc)(message))?;
         let can_take = !rules::uses_clc(body) || self.target.has(Feature::ClusterLaunchControl);
-        require(can_take, || "no block of the target takes over others".into()).map_err(breach("AS003", here))?;
+        require(can_take, || "the target has no cluster launch control".into()).map_err(breach("AS003", here))?;
         let outermost = parts.iter().map(|(region, _)| body.block_of(*region)).chain([function.entry()]);
         rules::clc_loops(body, &outermost.collect::<Vec<_>>()).map_err(breach("AS010", here))?;
         for (id, op) in body.ops.iter() {
@@ -227,9 +227,9 @@ impl Check<'_> {
     fn value(&self, ty: &Type) -> Rule {
         rules::well_formed(ty.seen())?;
         let Type::Tile { shape, layout, .. } = ty else { return Ok(()) };
-        require(!shape.is_empty(), || "a tile has a dimension".into())?;
+        require(!shape.is_empty(), || "a tile needs at least one dimension".into())?;
         let layout = self.layouts.get(*layout).ok_or("its layout is not in the table")?;
-        require(self.warps > 0, || "it is a tile, and no agent's".into())?;
+        require(self.warps > 0, || "it is a tile outside all warp roles".into())?;
         require(1 << layout.warp.len() == self.warps, || {
             format!("its layout is for {} warps, not {}", layout.warps(), self.warps)
         })?;
@@ -246,7 +246,9 @@ impl Check<'_> {
                 let (elem, shape) = uses.result_tile()?;
                 let extent = shape.get(*dim as usize).ok_or("there is no such dimension")?;
                 let counts = |scalar: numerics::Scalar| scalar.is_int() && u64::from(extent - 1) <= scalar.mask();
-                require(elem.scalar().is_some_and(counts), || "it counts in integers that suffice".into())
+                require(elem.scalar().is_some_and(counts), || {
+                    "the element type must be an integer that holds every coordinate".into()
+                })
             }
             Op::ConvertLayout { x, route } => {
                 uses.results(&[uses.seen(*x)])?;

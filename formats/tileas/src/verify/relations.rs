@@ -111,7 +111,7 @@ impl Check<'_> {
         let bits = (wide / narrow).ilog2();
         let mut expected = whole.map(|basis| basis << bits);
         expected.register.splice(0..0, (0..bits).map(|bit| 1 << bit));
-        require(expected == pieces, || "the pieces of an element are not in neighbouring registers of its thread".into())
+        require(expected == pieces, || "the parts of an element are not in neighbouring registers of its thread".into())
     }
 
     fn elem_bits<O: Program>(&self, uses: &Uses<'_, O, Type>, value: Value) -> u32 {
@@ -127,6 +127,6 @@ impl Check<'_> {
         let layout = self.layout(uses, whole);
         let chosen = (0..outer_shape.len()).flat_map(|dim| outer.shift[dim] + inner.bits[dim]..outer.dim_bits(dim).end);
         let in_registers = chosen.into_iter().all(|bit| solve(&layout.register, 1 << bit).is_some());
-        require(in_registers, || "which slice it is is not decided by registers".into())
+        require(in_registers, || "register bits alone must select the slice".into())
     }
 }

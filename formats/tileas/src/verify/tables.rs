@@ -37,9 +37,9 @@ fn has_lanes(info: &BufferInfo) -> bool {
 pub(super) fn block(attrs: &FunctionAttrs, divided: bool) -> Rule {
     let warps = attrs.warps;
     let known = (1..=MAX_WARPS).contains(&warps) && (divided || warps.is_power_of_two());
-    require(known, || format!("a block of {warps} warps is none of a power of two up to {MAX_WARPS}"))?;
+    require(known, || format!("a CTA has a power of two of up to {MAX_WARPS} warps, not {warps}"))?;
     let occupancy = attrs.occupancy.is_none_or(|blocks| (1..=MAX_WARPS).contains(&blocks));
-    require(occupancy, || "no multiprocessor runs so many blocks at once".into())
+    require(occupancy, || "no SM can hold so many resident CTAs".into())
 }
 
 pub(super) fn buffers(attrs: &FunctionAttrs) -> Rule {
@@ -51,7 +51,7 @@ pub(super) fn buffers(attrs: &FunctionAttrs) -> Rule {
             Space::Shared => info.offsets.len(),
             Space::Tensor => {
                 let lies = matches!(info.elem.bytes(), 1 | 2 | 4) && info.columns() <= MAX_COLUMNS && has_lanes(info);
-                require(lies, || format!("{buffer} does not lie in the lanes and columns of tensor memory"))?;
+                require(lies, || format!("{buffer} does not fit the lanes and columns of tensor memory"))?;
                 info.offsets.iter().filter(|basis| **basis != 0).count()
             }
         };

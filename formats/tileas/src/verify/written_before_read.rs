@@ -132,7 +132,8 @@ struct Walk<'a> {
 pub(super) fn on_every_path(body: &Body<Op, Type>, root: Region, attrs: &FunctionAttrs) -> Rule {
     let unclear = unclear(body, root, attrs);
     if let Some((buffer, loc)) = unclear.get(MAX_UNCLEAR) {
-        let message = format!("{buffer} is one of more than {MAX_UNCLEAR} for which one write does not come before all else");
+        let message =
+            format!("{buffer} is one of more than {MAX_UNCLEAR} buffers whose first write does not dominate all other accesses");
         return Err((*loc, message));
     }
     if unclear.is_empty() {
@@ -244,8 +245,8 @@ impl<'a> Walk<'a> {
             _ => here.written,
         };
         if access_kind.needs_content() && own & !known != 0 {
-            let why = "there is a path on which nothing writes it, and no condition here selects another one was taken";
-            return Err(format!("{buffer} is read where it may be that nothing was written to it: {why}"));
+            let why = "no op writes it on some path, and no condition here excludes that path";
+            return Err(format!("{buffer} may be read before it is written: {why}"));
         }
         here.written |= if access_kind.writes() { own } else { 0 };
         Ok(())
