@@ -150,7 +150,11 @@ fn stolen_blocks_are_requested_per_iteration() {
     refused("axis: 0", "axis: 3", "the grid has three axes");
     refused("  return\n", again, "there are two CLC loops");
     refused("    (%round: i32)\n", nested, "the CLC block count may only be the end of the CLC loop");
-    refused("    continue\n", "    %more = binary(kind: xor, lhs: %all, rhs: %one) : i32\n    continue\n", "the CLC block count may only be the end of the CLC loop");
+    refused(
+        "    continue\n",
+        "    %more = binary(kind: xor, lhs: %all, rhs: %one) : i32\n    continue\n",
+        "the CLC block count may only be the end of the CLC loop",
+    );
 }
 
 /// Where something must happen once, or a target cannot, the option is refused.

@@ -116,10 +116,7 @@ fn broken() -> Vec<(Matmul, String, &'static str)> {
         (without(&copies, "pipeline_wait"), "read by warp role 'compute' outside wait and release of pipeline0"),
         (without(&copies, "pipeline_release"), "stage 0 of pipeline0 is waited for and never released"),
         (without(&copies, "pipeline_acquire"), "written by warp role 'load' outside acquire and commit of pipeline0"),
-        (
-            without(&copies, "pipeline_commit"),
-            "deadlock: warp role 'compute' waits until stage 0 of pipeline0 is filled, phase 0",
-        ),
+        (without(&copies, "pipeline_commit"), "deadlock: warp role 'compute' waits until stage 0 of pipeline0 is filled, phase 0"),
         (
             edited(&copies, "init: [%20, %13, %13]", "init: [%20, %13, %14]"),
             "warp role 'compute' is at phase 0 of stage 0 of pipeline0, not 1",

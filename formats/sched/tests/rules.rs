@@ -1,9 +1,9 @@
-//! The verifier of `.sched` refuses what V-SCHED forbids, and says why.
+//! The verifier of `.sched` rejects each violation of V-SCHED with a message.
 
 use base::File;
 use sched::Module;
 
-/// Each line is an edit of the sample (the first place where the text stands) and a part of what the verifier says then.
+/// Each line is an edit of the sample (of the first match of the text) and a part of the expected message.
 #[test]
 fn an_edited_schedule_is_refused() {
     let sample = include_str!("sample.sched");
@@ -21,13 +21,13 @@ fn an_edited_schedule_is_refused() {
         ("buffer: 0, stage: %65", "buffer: 0, stage: %15", "not the number of a stage"),
         ("buffer: 0, stage: %87", "buffer: 0", "the op does not name one"),
         ("buffer: 2, ", "buffer: 2, stage: %41, ", "not the number of a stage"),
-        // The program keeps the rules of .as.
+        // The program obeys the rules of `.as`.
         ("atom: async(bytes: 16)", "atom: async(bytes: 12)", "AS007"),
     ];
     refused(sample, &cases);
 }
 
-/// ptxas of CUDA 13.5 ends by a signal at 2^31, and LLVM forgets an alignment of 2^32 or more.
+/// ptxas of CUDA 13.5 crashes at 2^31, and LLVM drops an alignment of 2^32 or more.
 #[test]
 fn an_alignment_is_a_power_of_two_up_to_a_gibibyte() {
     let sample = include_str!("sample.sched");
@@ -65,9 +65,9 @@ fn edited_tensor_memory_is_refused() {
     refused(include_str!("tensor.sched"), &cases);
 }
 
-/// The same for a loop whose rounds begin before the last mmas of a iteration.
+/// The same for a loop that prefetches the first fragments of the next iteration before its last MMAs.
 #[test]
-fn rounds_that_cannot_begin_early_are_refused() {
+fn invalid_prefetched_fragments_are_refused() {
     let cases = [
         ("atom: matrix, per_k_step: true, prefetch_next: true", "atom: matrix", "its fragments are not loaded per K step"),
         (
@@ -100,7 +100,7 @@ fn rounds_that_cannot_begin_early_are_refused() {
     refused(include_str!("prefetched_fragments.sched"), &[outside]);
 }
 
-/// A sound file, and edits of it that the verifier refuses.
+/// Checks a valid file, and edits of it that the verifier must reject.
 fn refused(sample: &str, cases: &[(&str, &str, &str)]) {
     File::<Module>::read(sample.as_bytes(), "sample").expect("the sample is sound");
     for (from, to, wanted) in cases {

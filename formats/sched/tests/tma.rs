@@ -1,4 +1,4 @@
-//! A pipeline that tma_tiles fill: a loop as `tile-sched` writes it, of which each step in turn is taken out.
+//! A pipeline that TMA fills: a loop as `tile-sched` writes it. Each test removes one step.
 
 use base::File;
 use sched::Module;
@@ -9,7 +9,7 @@ fn hazard_checked(text: &str) -> Result<(), String> {
     File::<Module>::read(text.as_bytes(), "case").map(drop).map_err(|error| format!("{}: {}", error.code, error.message))
 }
 
-/// The text without one of the lines that have a word.
+/// The text without one of the lines that contain a word.
 fn without(word: &str, number: usize) -> String {
     let lines: Vec<&str> = TMA.lines().collect();
     let places: Vec<usize> = (0..lines.len()).filter(|at| lines[*at].contains(word)).collect();
@@ -36,7 +36,7 @@ fn every_step_is_needed() {
 }
 
 #[test]
-fn a_pipe_says_how_it_is_filled() {
+fn a_pipeline_states_how_it_is_filled() {
     let edited = |from: &str, to: &str| {
         assert!(TMA.contains(from), "{from} is not in the program");
         hazard_checked(&TMA.replacen(from, to, 1)).expect_err(to)

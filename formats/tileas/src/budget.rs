@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_blocks_leave_each_thread_fewer_registers() {
+    fn more_ctas_leave_each_thread_fewer_registers() {
         let target = Target::parse("sm_90").unwrap();
         assert_eq!([1, 2, 4, 8].map(|blocks| registers(target, 4, blocks)), [255, 255, 128, 64]);
         // Ten warps put three on two of the four sub-partitions: 16384 / 3 / 32 registers.
