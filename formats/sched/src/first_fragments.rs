@@ -42,9 +42,9 @@ pub fn of(function: &Function, block: Block) -> Result<Early, &'static str> {
     if waits.is_empty() || !waits.iter().all(|op| is_wait(kind(op))) {
         return Err("an op other than a wait precedes its fragment loads");
     }
-    let (beside, after) = (&ops[first..at(mma)], &ops[at(mma) + 1..]);
+    let (between, after) = (&ops[first..at(mma)], &ops[at(mma) + 1..]);
     let waits_not = |op: &OpId| matches!(kind(op).effects().synchronises, None | Some(Synchronises::EndsCopies));
-    if !beside.iter().all(waits_not) {
+    if !between.iter().all(waits_not) {
         return Err("there is a wait between its fragment loads");
     }
     let result = body.result(mma);
@@ -52,8 +52,8 @@ pub fn of(function: &Function, block: Block) -> Result<Early, &'static str> {
         return Err("an op stands between its MMA and the end of an iteration");
     }
     let is_known = |value: Value| node.args.contains(&value) || body.defining_op(value).is_none_or(|op| !node.ops.contains(&op));
-    let asked = waits.iter().chain(&loads).flat_map(|op| kind(op).operands());
-    match asked.into_iter().all(is_known) {
+    let used = waits.iter().chain(&loads).flat_map(|op| kind(op).operands());
+    match used.into_iter().all(is_known) {
         true => Ok(Early { waits, loads, mma, after: after.to_vec() }),
         false => Err("a stage is computed in the iteration that reads it"),
     }

@@ -137,8 +137,8 @@ impl Own {
             _ if matches!(node.kind, Op::WarpRole { .. }) => Around::default(),
             core => {
                 // The bodies of reductions compute on tiles, which decide no control flow.
-                let made = matches!(core, Some(Core::ClusterRank {})) || !node.kind.is_pure() || !node.kind.regions().is_empty();
-                if made || node.kind.operands().iter().any(|value| self.has(*value)) {
+                let differs = matches!(core, Some(Core::ClusterRank {})) || !node.kind.is_pure() || !node.kind.regions().is_empty();
+                if differs || node.kind.operands().iter().any(|value| self.has(*value)) {
                     node.results.iter().for_each(|value| self.add(*value));
                 }
                 return;

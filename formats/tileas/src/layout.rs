@@ -264,8 +264,9 @@ mod tests {
                 for (register, (source, other)) in exchange.sources.iter().enumerate() {
                     let held =
                         apply(&from.register, *source as u32) ^ apply(&from.lane, lane ^ other) ^ apply(&from.warp, thread >> 5);
-                    let wanted = apply(&to.register, register as u32) ^ apply(&to.lane, thread & 31) ^ apply(&to.warp, thread >> 5);
-                    assert_eq!(held, wanted, "register {register} of thread {thread}");
+                    let expected =
+                        apply(&to.register, register as u32) ^ apply(&to.lane, thread & 31) ^ apply(&to.warp, thread >> 5);
+                    assert_eq!(held, expected, "register {register} of thread {thread}");
                 }
             }
         }

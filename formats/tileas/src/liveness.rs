@@ -125,8 +125,8 @@ pub fn places(
     let mut placed: Vec<(Buffer, u32)> = Vec::new();
     for buffer in order {
         let align = buffers[buffer].align.max(1);
-        let beside = placed.iter().filter(|(other, _)| meets(buffer, *other));
-        let mut taken: Vec<(u32, u32)> = beside.map(|(other, at)| (*at, at.saturating_add(bytes(*other)))).collect();
+        let conflicting = placed.iter().filter(|(other, _)| meets(buffer, *other));
+        let mut taken: Vec<(u32, u32)> = conflicting.map(|(other, at)| (*at, at.saturating_add(bytes(*other)))).collect();
         taken.sort_unstable();
         let mut at = 0u32;
         for (start, end) in taken {

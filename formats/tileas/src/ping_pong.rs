@@ -82,7 +82,7 @@ pub fn ping_pong<O: Program>(
     let own = all.iter().filter(|op| components.of(**op) == second);
     let later = own.filter_map(|op| accumulators(body.ops[*op].kind.program()?)).collect();
     let ops = all.iter().filter_map(|op| Some((*op, usize::from(Some(components.of(*op)?) == second)))).collect();
-    let buffers = whose((body, &all), buffers, &components, second);
+    let buffers = owners((body, &all), buffers, &components, second);
     Ok(PingPong { ops, later, buffers })
 }
 
@@ -95,7 +95,7 @@ pub fn accumulators(op: &Op) -> Option<Buffer> {
 }
 
 /// The used buffers of shared memory, each with its only component.
-fn whose<O: Program>(
+fn owners<O: Program>(
     (body, all): (&Body<O, Type>, &[OpId]),
     buffers: &Arena<Buffer, BufferInfo>,
     components: &Components,

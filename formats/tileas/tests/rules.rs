@@ -411,7 +411,7 @@ fn the_analysis_of_carried_predicates_ends() {
         )
     };
     for count in [2, 8, 40] {
-        assert!(refused(&in_control_flow(&iteration(count))).starts_with("AS011"), "{count} truths");
+        assert!(refused(&in_control_flow(&iteration(count))).starts_with("AS011"), "{count} predicates");
     }
     let mut nest = String::from("if(cond: %p0) {\nyield\n} {\nR\nyield\n}\nW");
     for depth in (0..200).rev() {

@@ -256,8 +256,8 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
             }
             Core::MakeMemRef { base, sizes, strides } => {
                 let Seen::MemRef(memref) = self.seen(self.result()?) else { return Err("its result is a memref".into()) };
-                let wanted = Seen::Tile { elem: Elem::Ptr { pointee: memref.elem, space: memref.space }, shape: &[] };
-                require(self.seen(*base).fits(wanted), || "the base does not point to the memref's elements".into())?;
+                let expected = Seen::Tile { elem: Elem::Ptr { pointee: memref.elem, space: memref.space }, shape: &[] };
+                require(self.seen(*base).fits(expected), || "the base does not point to the memref's elements".into())?;
                 let open = |known: &[Option<u64>]| known.iter().filter(|extent| extent.is_none()).count();
                 let counted = sizes.len() == open(&memref.sizes) && strides.len() == open(&memref.strides);
                 require(counted, || "it takes the sizes and strides that its type leaves open".into())?;

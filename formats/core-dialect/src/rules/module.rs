@@ -32,8 +32,8 @@ fn data(global: &Global) -> Rule {
 pub fn cluster<O: MiddleOp, T>(body: &Body<O, T>, cluster: Option<u32>) -> Rule {
     let [few, many] = RANKS;
     require(cluster.is_none_or(|ranks| RANKS.contains(&ranks)), || format!("a cluster has {few} or {many} CTAs"))?;
-    let asks = || body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::ClusterRank {})));
-    require(cluster.is_some() || !asks(), || "it requests a rank, but there is no cluster".into())
+    let requests_rank = || body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::ClusterRank {})));
+    require(cluster.is_some() || !requests_rank(), || "it requests a rank, but there is no cluster".into())
 }
 
 /// Returns whether CTAs of a function steal tile blocks by cluster launch control.
@@ -44,8 +44,8 @@ pub fn uses_clc<O: MiddleOp, T>(body: &Body<O, T>) -> bool {
 /// Only iterations of the CLC loop request the current tile block. That loop starts at 0, steps by 1 up to the block count, is in
 /// no other loop or condition, and is the only such loop of its block.
 pub fn clc_loops<O: MiddleOp, T>(body: &Body<O, T>, outermost: &[Block]) -> Rule {
-    let asks = body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::ClcBlockCount {} | Core::ClcBlockId { .. })));
-    if !asks {
+    let has_clc_ops = body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::ClcBlockCount {} | Core::ClcBlockId { .. })));
+    if !has_clc_ops {
         return Ok(());
     }
     let of = |value: Value| body.defining_op(value).and_then(|op| body.ops[op].kind.core());

@@ -23,7 +23,7 @@ pub(super) struct Order {
 #[derive(Default)]
 pub(super) struct Before {
     pub(super) earlier: BTreeMap<OpId, Wait>,
-    /// The surrounding loops whose iterations access different elements of the overlapping set.
+    /// The surrounding loops whose iterations access different but overlapping elements.
     pub(super) moves_in: BTreeSet<OpId>,
 }
 

@@ -312,10 +312,10 @@ impl Bounds {
         let unknown = |(value, known): (Value, Option<u64>), number| known.is_none().then_some((value, number));
         let step = unknown(self.step, step);
         let first = match (self.lower.1, self.upper.1) {
-            (None, Some(end)) => [Some((self.lower.0, scalars::cut(self.scalar, end.wrapping_sub(span)))), None],
+            (None, Some(end)) => [Some((self.lower.0, scalars::truncated(self.scalar, end.wrapping_sub(span)))), None],
             (start, _) => {
                 let start = start.or_else(|| known.get(&self.lower.0).copied()).unwrap_or(0);
-                [unknown(self.lower, start), Some((self.upper.0, scalars::cut(self.scalar, start.wrapping_add(span))))]
+                [unknown(self.lower, start), Some((self.upper.0, scalars::truncated(self.scalar, start.wrapping_add(span))))]
             }
         };
         first.into_iter().flatten().chain(step).collect()

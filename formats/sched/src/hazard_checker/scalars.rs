@@ -42,7 +42,7 @@ impl<'a> Scalars<'a> {
     }
     /// The loop counter in the next iteration.
     pub(super) fn next(&self, like: &Value, at: u64, step: u64) -> u64 {
-        cut(carrier(self.function, *like), at.wrapping_add(step))
+        truncated(carrier(self.function, *like), at.wrapping_add(step))
     }
 
     /// The kind of an access that depends on a scalar. If the scalar is unknown, the access need not read the earlier content.
@@ -87,6 +87,6 @@ pub(super) fn order(scalar: Scalar, unsigned: bool, bits: u64) -> i128 {
 }
 
 /// A number truncated to the bits of a counter.
-pub(super) fn cut(scalar: Scalar, number: u64) -> u64 {
+pub(super) fn truncated(scalar: Scalar, number: u64) -> u64 {
     number & (u64::MAX >> (64 - scalar.bits().min(64)))
 }

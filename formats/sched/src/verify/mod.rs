@@ -56,7 +56,7 @@ pub(crate) fn structure(module: &Module, envelope: &Envelope) -> Result<Phase> {
         warp_roles::tables(function, phase, target).map_err(|message| refuse("SC009", message))?;
         warp_roles::pipelines(function, target).map_err(|message| refuse("SC010", message))?;
         warp_roles::bodies(function).map_err(|(loc, message)| refuse("SC009", message).at_loc(&envelope.debug, loc))?;
-        let runs = warp_roles::who_runs(function);
+        let runs = warp_roles::executing_roles(function);
         pieces(function, layouts, phase).map_err(|(loc, message)| refuse("SC007", message).at_loc(&envelope.debug, loc))?;
         versioned_rules(function, phase, layouts, target).map_err(|(loc, message)| {
             let refused = Diagnostic::unsupported("SC011", message).at_loc(&envelope.debug, loc);

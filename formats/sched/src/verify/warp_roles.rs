@@ -32,7 +32,7 @@ pub(super) fn parts(function: &Function) -> Vec<ExecutedRegion> {
 }
 
 /// For each op, the warp role whose body contains it.
-pub(super) fn who_runs(function: &Function) -> Vec<Option<WarpRole>> {
+pub(super) fn executing_roles(function: &Function) -> Vec<Option<WarpRole>> {
     let mut runs = vec![None; function.body.ops.len()];
     for op in function.body.ops.values() {
         if let Op::WarpRole { role: warp_role, body } = &op.kind {

@@ -143,9 +143,9 @@ impl Deriver<'_> {
     }
 
     fn set(&mut self, value: Value, info: Option<Info>) {
-        let slot = &mut self.infos[value.0 as usize];
-        if *slot != info {
-            *slot = info;
+        let info_of_value = &mut self.infos[value.0 as usize];
+        if *info_of_value != info {
+            *info_of_value = info;
             self.changed = true;
         }
     }

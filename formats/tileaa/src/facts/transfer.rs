@@ -348,8 +348,8 @@ fn settled(exact: Option<(i64, i64)>, overflow: Overflow, elem: Elem) -> (i64, i
     let full = full_range(elem);
     match exact {
         Some(range) if matches!(overflow, Overflow::NoSignedWrap | Overflow::NoWrap) => {
-            let cut = (range.0.max(full.0), range.1.min(full.1));
-            if cut.0 <= cut.1 { cut } else { full }
+            let clamped = (range.0.max(full.0), range.1.min(full.1));
+            if clamped.0 <= clamped.1 { clamped } else { full }
         }
         Some(range) => within(range, elem),
         None => full,

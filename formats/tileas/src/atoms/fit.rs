@@ -80,10 +80,10 @@ impl BufferInfo {
     /// Returns whether the units of a matrix row are adjacent, and each row, matrix and warp starts at a multiple of 16 bytes. Rows
     /// and matrices must not coincide.
     fn are_rows(&self, in_row: &[u32], unit: u32, [rows, others, warps]: [&Vec<u32>; 3]) -> bool {
-        let beside = in_row.iter().enumerate().all(|(bit, basis)| self.place(*basis) == Some(unit << bit));
+        let adjacent = in_row.iter().enumerate().all(|(bit, basis)| self.place(*basis) == Some(unit << bit));
         let starts = |basis: &u32| self.place(*basis).is_some_and(|at| at.is_multiple_of(PIECE));
         let apart = |basis: &u32| starts(basis) && self.place(*basis) != Some(0);
-        beside && rows.iter().chain(others).all(apart) && warps.iter().all(starts)
+        adjacent && rows.iter().chain(others).all(apart) && warps.iter().all(starts)
     }
 }
 

@@ -147,7 +147,7 @@ pub fn left(elem: Elem, shape: &[u32]) -> Option<BufferInfo> {
 pub const COPIES: u32 = 1 << WARP_BITS;
 /// Log2 of the minimum columns of scales, which is also their alignment.
 const MIN_SCALES: usize = 2;
-/// Log2 of the lines after which further words follow. Measured: the scales of 64 columns start two columns further on.
+/// Log2 of the lines after which further words follow. The hardware places the scales of 64 columns two columns further on.
 const LINES_BEFORE_WORDS: u32 = 6;
 
 /// A buffer for the scales of an operand: for A the blocks of each row, for B the columns of each block.

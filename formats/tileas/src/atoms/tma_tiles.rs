@@ -59,8 +59,8 @@ pub fn buffer(view: &View, extent: &[u32], swizzle: Swizzle) -> Option<BufferInf
     let strides = Strides::of(&view.tile);
     let low = |at: usize| (extent[at].trailing_zeros() as usize, strides.dim_bits(order[at]).map(|bit| 1u32 << bit));
     let inside = (0..order.len()).flat_map(|at| low(at).1.take(low(at).0));
-    let behind = (1..order.len()).chain([0]).flat_map(|at| low(at).1.skip(low(at).0));
-    let mut offsets: Vec<u32> = inside.chain(behind).collect();
+    let outside = (1..order.len()).chain([0]).flat_map(|at| low(at).1.skip(low(at).0));
+    let mut offsets: Vec<u32> = inside.chain(outside).collect();
     let bits_of = |length: u32| (length / elem.bytes()).ilog2() as usize;
     let (line, piece) = (bits_of(LINE), bits_of(PIECE));
     for bit in 0..swizzle.row().map_or(0, |row| (row / PIECE).ilog2() as usize) {
@@ -149,9 +149,9 @@ pub fn map<O: MiddleOp, T: MiddleType>(body: &Body<O, T>, params: &[Value], valu
     if matches!(view.kind, ViewKind::Gather { .. }) {
         return Err("it gathers rows by index");
     }
-    let maker = |value: Value| body.defining_op(value).and_then(|op| body.ops[op].kind.core());
-    let Some(Core::MakeView { memref }) = maker(value) else { return Err("the op that defines it is unknown") };
-    let Some(Core::MakeMemRef { base, sizes, strides }) = maker(*memref) else {
+    let definition = |value: Value| body.defining_op(value).and_then(|op| body.ops[op].kind.core());
+    let Some(Core::MakeView { memref }) = definition(value) else { return Err("the op that defines it is unknown") };
+    let Some(Core::MakeMemRef { base, sizes, strides }) = definition(*memref) else {
         return Err("the op that defines its memref is unknown");
     };
     let known = Known { body, params };

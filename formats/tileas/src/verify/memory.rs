@@ -162,20 +162,20 @@ impl Check<'_> {
         require(!loads || matches!(ty.padding, None | Some(Padding::Zero)), || "elements outside become zero".into())?;
         let stated = self.attrs.maps.get(*map).ok_or_else(|| format!("{map} is not in the table"))?;
         let params = &uses.body.blocks[uses.body.block_of(Region(0))].args;
-        let mut made = tma_tiles::map(uses.body, params, *view).map_err(|why| format!("{view} has no tensor map: {why}"))?;
+        let mut derived = tma_tiles::map(uses.body, params, *view).map_err(|why| format!("{view} has no tensor map: {why}"))?;
         let info = self.buffer(*buffer)?;
         // Each CTA of a pair copies its half as a tile of its own.
         let half = self.attrs.cta_pair && loads && tma_tiles::halved(&ty.tile, &info.shape).is_some();
         let ty = &View { tile: if half { info.shape.clone() } else { ty.tile.clone() }, ..ty.clone() };
         if half {
-            (made.extent, made.swizzle) = tma_tiles::tma_tiles_of(ty).ok_or("half of its rows is shorter than 16 bytes")?;
+            (derived.extent, derived.swizzle) = tma_tiles::tma_tiles_of(ty).ok_or("half of its rows is shorter than 16 bytes")?;
         }
-        let whole = Map { extent: made.extent.clone(), ..stated.clone() };
-        require(whole == made, || format!("{map} is not the tensor map of {view}"))?;
-        require(tma_tiles::are_parts(&stated.extent, &made.extent), || {
+        let whole = Map { extent: derived.extent.clone(), ..stated.clone() };
+        require(whole == derived, || format!("{map} is not the tensor map of {view}"))?;
+        require(tma_tiles::are_parts(&stated.extent, &derived.extent), || {
             format!("the TMA tiles of {map} do not divide those of {view}")
         })?;
-        let filled = tma_tiles::buffer(ty, &stated.extent, made.swizzle).ok_or("its TMA tiles are too small")?;
+        let filled = tma_tiles::buffer(ty, &stated.extent, derived.swizzle).ok_or("its TMA tiles are too small")?;
         let same = (info.elem, &info.shape, &info.offsets) == (filled.elem, &filled.shape, &filled.offsets);
         let fits = same && info.space == filled.space;
         require(fits && info.align >= filled.align, || format!("{buffer} does not have the layout of the TMA tiles of {map}"))

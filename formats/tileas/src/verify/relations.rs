@@ -82,9 +82,9 @@ impl Check<'_> {
         let (from, to) = (self.layout(uses, x), self.layout(uses, result));
         // The elements of a warp are an affine space, which must stay the same.
         let held: Vec<u32> = from.register.iter().chain(&from.lane).copied().collect();
-        let wanted = to.register.iter().chain(&to.lane).copied();
+        let needed = to.register.iter().chain(&to.lane).copied();
         let moved = from.warp.iter().zip(&to.warp).map(|(from, to)| from ^ to);
-        let inside = wanted.chain(moved).all(|basis| solve(&held, basis).is_some());
+        let inside = needed.chain(moved).all(|basis| solve(&held, basis).is_some());
         require(inside, || format!("it would move elements between warps, from {x} to {result}"))
     }
 

@@ -223,7 +223,7 @@ impl<'a> Walk<'a> {
                     self.leave(op, core, here);
                     here.reached = false;
                 }
-                Some(core) => self.define(&node.results, &[self.said_by(core)]),
+                Some(core) => self.define(&node.results, &[self.computed_predicate(core)]),
                 None => {}
             }
         }
@@ -354,7 +354,7 @@ impl<'a> Walk<'a> {
         values.iter().zip(written_ifs).for_each(|(value, written_if)| self.written_ifs[value.0 as usize] = *written_if);
     }
 
-    fn said_by(&self, core: &Core) -> WrittenIf {
+    fn computed_predicate(&self, core: &Core) -> WrittenIf {
         match core {
             Core::Constant { value: Dense::Splat(0) } => WrittenIf { if_true: ALL, if_false: 0 },
             Core::Constant { value: Dense::Splat(_) } => WrittenIf { if_true: 0, if_false: ALL },
