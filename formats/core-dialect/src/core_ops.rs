@@ -122,7 +122,7 @@ base::ops! {
         /// access. The op reports one such element with the message and the extent. Both are i64.
         CheckIndex "check_index" { index: Value, extent: Value, message: String } = Effect::Stops,
 
-        /// The number of tile blocks that this CTA processes under cluster launch control (CLC): its own, and those that it steals
+        /// The number of tile blocks that this CTA processes under cluster launch control (CLC). It counts its own and those stolen
         /// from CTAs that have not started. A loop runs from 0 up to it in steps of 1.
         ClcBlockCount "clc_block_count" {} = Effect::Nothing,
         /// The index along an axis of the tile block of an iteration of that loop; `iteration` is the loop's counter.

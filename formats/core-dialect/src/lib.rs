@@ -1,6 +1,6 @@
-//! The core dialect, shared by `.aa`, `.as` and `.sched`: tiles, memrefs and views ([`tile`]), memory orders and scopes
-//! ([`memory`]), ops with one meaning in all formats ([`core_ops`]), persistent loops ([`persistent_loops`]), the nesting of
-//! regions ([`region_nesting`]), independent parts of a function ([`components`]), and shared verifier rules ([`rules`]).
+//! The core dialect, shared by `.aa`, `.as` and `.sched`. Types: tiles, memrefs and views ([`tile`]), memory orders and scopes
+//! ([`memory`]). Ops: those with one meaning in all formats ([`core_ops`]). Analyses: persistent loops ([`persistent_loops`]),
+//! nesting of regions ([`region_nesting`]), independent parts of a function ([`components`]). Verifier rules: [`rules`].
 
 pub mod combining;
 pub mod components;

@@ -1,5 +1,5 @@
-//! Shared memory for cluster launch control (CLC). A persistent CTA requests the next tile block one iteration ahead, and all its
-//! warp roles read the response, which is in one of two stages. As in pipelines, a stage has a full barrier and an empty barrier.
+//! Shared memory for cluster launch control (CLC). A persistent CTA requests the next tile block one iteration ahead. All its warp
+//! roles read the response, which is in one of two stages. As in pipelines, a stage has a full barrier and an empty barrier.
 //!
 //! The responses are at the end of the function's shared memory, apart from everything else.
 

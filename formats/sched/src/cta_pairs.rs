@@ -1,6 +1,6 @@
 //! CTA pairs: one thread of the leader CTA issues a tensor-memory MMA whose accumulator is split over both CTAs of a cluster. Each
-//! CTA has its own rows of the left operand and of the accumulator, and half of the columns of the right operand, which the MMA
-//! reads from both.
+//! CTA has its own rows of the left operand and of the accumulator. Each has half of the columns of the right operand, and the MMA
+//! reads both halves.
 //!
 //! `tile-sched` marks a function (`cta_pair`). This module finds the halved buffers and checks that both CTAs issue the same MMAs
 //! in the same order, with the same right operands. [`crate::FunctionAttrs::is_of_cta_pair`] defines their synchronisation.

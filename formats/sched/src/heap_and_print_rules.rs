@@ -1,5 +1,5 @@
-//! Rules around runtime calls: heap memory is freed where the region of its `alloca` ends, and tiles are printed from memory that
-//! the CTA owns meanwhile. `tile-sched` inserts the ops, and the verifier checks them.
+//! Rules around runtime calls. Heap memory is freed where the region of its `alloca` ends. Tiles are printed from memory that the
+//! CTA owns meanwhile. `tile-sched` inserts the ops, and the verifier checks them.
 
 use crate::{Function, Op};
 use base::ir::{Op as OpId, Operation};

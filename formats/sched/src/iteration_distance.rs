@@ -29,8 +29,8 @@ pub struct IterationDistance {
     continued: Vec<Vec<Value>>,
 }
 
-/// The value range of a tile of numbers or byte addresses: it grows by `iteration` per iteration, and without the common base its
-/// elements are from `least` to `most`.
+/// The range of a tile of numbers or byte addresses. It grows by `iteration` per iteration; relative to a common base, its elements
+/// are from `least` to `most`.
 #[derive(Clone, Copy)]
 struct Steps {
     iteration: i64,
@@ -69,8 +69,8 @@ impl IterationDistance {
         IterationDistance { for_op, computed: args(for_op).into_iter().chain(inner).collect(), continued: continued.collect() }
     }
 
-    /// Returns whether an access is to the same place in all iterations, or to disjoint elements: other partitions of a view, or
-    /// pointers whose distance is at least their extent.
+    /// Returns whether an access is to the same place in all iterations, or to disjoint elements. Disjoint are partitions of a
+    /// view, and pointers whose distance is at least their extent.
     pub fn are_apart(&self, function: &Function, base: Value, index: &[Value]) -> bool {
         let is_same = |value: &Value| !self.computed.contains(value);
         let is_partition =

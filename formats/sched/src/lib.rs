@@ -1,8 +1,8 @@
 //! The `.sched` format: an `.as` program with a checked schedule, an address for every buffer, and all synchronisation between
 //! warps.
 //!
-//! It extends `.as`, whose program, layouts and atoms stay unchanged, by the scheduler's decisions. Three phases complete the file:
-//! `analysis` adds the schedule of every pipelined loop, `alloc` adds the address and depth of every buffer, and `materialize` adds
+//! It extends `.as`, whose program, layouts and atoms stay unchanged, by the scheduler's decisions. Three phases complete the file.
+//! `analysis` adds the schedule of every pipelined loop, and `alloc` adds the address and depth of every buffer. `materialize` adds
 //! waits and barriers to the program. Only a file of the last phase can be lowered to PTX. A file of an earlier phase can be edited
 //! by hand and passed to `tile-sched` again.
 //!

@@ -278,8 +278,8 @@ impl FunctionAttrs {
             info.consumers.iter().filter_map(|warp_role| self.role_threads(*warp_role)).map(|all| info.releases(all)).sum();
         own * self.ctas_of(info)
     }
-    /// The CTAs whose consumers free a stage of a pipeline: the cluster, if it multicasts into the stage or the MMAs of a CTA pair
-    /// fill it.
+    /// The number of CTAs whose consumers free a stage of a pipeline. It is the cluster size if TMA multicast or MMAs of a CTA pair
+    /// fill the stage.
     pub fn ctas_of(&self, info: &PipelineInfo) -> u32 {
         let together = info.multicast.is_some() || self.is_of_cta_pair(info) && info.fill == Fill::Mma;
         self.program.cluster.filter(|_| together).unwrap_or(1)
@@ -289,8 +289,8 @@ impl FunctionAttrs {
         let together = self.program.cta_pair || self.pipelines.values().any(|info| info.multicast.is_some());
         self.program.cluster.filter(|_| together).unwrap_or(1)
     }
-    /// Returns whether MMAs of a CTA pair fill or drain a pipeline. The leader CTA alone then has that side of it, for both: it
-    /// waits at a barrier of its own for the stages of both CTAs, and signals each.
+    /// Returns whether MMAs of a CTA pair fill or drain a pipeline. The leader CTA alone then has that side of it. It waits at a
+    /// barrier of its own for the stages of both CTAs, and signals each.
     pub fn is_of_cta_pair(&self, info: &PipelineInfo) -> bool {
         self.program.cta_pair && (info.fill == Fill::Mma || info.drains_alone())
     }

@@ -2,8 +2,8 @@
 //! stage is then free when all CTAs have released it, and full when the copies of all CTAs have arrived.
 //!
 //! `tile-sched` selects the buffers. This module checks *uniform copies*: the CTAs issue copies of the same tiles, in the same
-//! order and equally often. The hazard checker executes all CTAs of a cluster together and checks the rest, for example whether a
-//! CTA may overwrite a stage of another CTA.
+//! order and equally often. The hazard checker executes all CTAs of a cluster together. It checks all other conditions, for example
+//! whether a CTA may overwrite another CTA's stage.
 
 use crate::{Fill, Function, Op, PipelineInfo};
 use base::ir::{Op as OpId, Operation};

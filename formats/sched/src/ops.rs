@@ -41,8 +41,8 @@ base::ops! {
         /// The producer waits until a stage is free. Both sides of a pipeline visit its stages in order: the n-th visit has stage
         /// `n mod depth` and phase `n div depth mod 2`. A pipeline with one stage has no stage number.
         PipelineAcquire "pipeline_acquire" { pipeline: Pipeline, stage: Option<Value>, phase: Value } = synchronises(Synchronises::Acquires),
-        /// Marks a stage as full: with the writes of the producer's threads, or as soon as their copies up to here arrive, or their
-        /// MMAs up to here are complete.
+        /// Marks a stage as full. Earlier writes of the producer's threads are then in it; earlier copies or MMAs delay the mark
+        /// until they are complete.
         PipelineCommit "pipeline_commit" { pipeline: Pipeline, stage: Option<Value> } = synchronises(Synchronises::Commits),
         /// A consumer waits until a stage is full.
         PipelineWait "pipeline_wait" { pipeline: Pipeline, stage: Option<Value>, phase: Value } = synchronises(Synchronises::WaitsForStage),

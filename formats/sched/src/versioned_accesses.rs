@@ -1,5 +1,5 @@
-//! Versioned accesses to tiles of a view: one version checks the bounds of each vector, the other, without checks, is for a tile
-//! that is fully inside. All threads take the same version. `tile-sched` selects the accesses.
+//! Versioned accesses to tiles of a view. One version checks the bounds of each vector; the other is for a tile that is fully
+//! inside. All threads take the same version. `tile-sched` selects the accesses.
 
 use crate::{Function, Op};
 use base::ir::OpNode;

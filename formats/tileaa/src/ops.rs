@@ -55,11 +55,12 @@ base::ops! {
         AtomicCas "atomic_cas" { ptr: Value, compare: Value, value: Value, mask: Option<Value>, token: Option<Value>, order: Order },
 
         /// Combines the elements along `dim`. The body takes for each operand a left and a right value, each an element or the
-        /// result of a combination, and yields one; the left one starts at a lower index. It is associative; apart from that rule
+        /// result of a combination, and yields one. The left value starts at a lower index. It is associative; apart from that rule
         /// elements may be combined in any order, and the identities may be folded in anywhere.
         Reduce "reduce" { operands: Vec<Value>, dim: u32, identities: Vec<Identity>, body: Region },
-        /// Inclusive prefixes along `dim`, from the end if `reverse`. The body takes for each operand the prefix so far (left: from
-        /// lower indices, or with `reverse` from higher ones) and the next value, and yields their combination.
+        /// Inclusive prefixes along `dim`, from the end if `reverse`. The body takes for each operand the prefix so far and the
+        /// next value, and yields their combination. The prefix is the left value: it is from lower indices, or with `reverse` from
+        /// higher ones.
         Scan "scan" { operands: Vec<Value>, dim: u32, reverse: bool, identities: Vec<Identity>, body: Region },
         /// `acc + lhs * rhs`, with an optional leading batch dimension. `signed_lhs` and `signed_rhs` give the signedness of
         /// integer operands.

@@ -15,7 +15,7 @@ pub fn tmem_columns(target: Target, occupancy: u32) -> u32 {
 }
 
 /// Sub-partitions of an SM. Each has a quarter of the registers and executes every fourth warp, so register limits count warps in
-/// multiples of four (the "warp allocation granularity" of NVIDIA's occupancy calculator).
+/// multiples of four. NVIDIA's occupancy calculator calls this the "warp allocation granularity".
 const SUB_PARTITIONS: u32 = 4;
 
 /// The registers of a thread that let `occupancy` CTAs of `warps` warps be resident on an SM.

@@ -1,7 +1,7 @@
 //! The effects of `.as` and `.sched` ops besides computing results from operands: the last column of both op tables.
 //!
-//! All clients that need an op's memory accesses, its completion or its synchronisation use this table: hazards, the order of
-//! global accesses, purity, the verifiers, the hazard checker, the executors. An op without the column does not compile.
+//! Every client of an op's memory accesses, completion or synchronisation uses this table: the scheduler, the verifiers, the hazard
+//! checker and the executors. An op without the column does not compile.
 
 use crate::Buffer;
 use base::Value;

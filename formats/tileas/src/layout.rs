@@ -35,8 +35,8 @@ impl Layout {
         Layout { register: Vec::new(), lane: vec![0; LANE_BITS], warp: vec![0; warp_bits] }
     }
 
-    /// Assigns the bits of the element number, in the given order, first to `vector_bits` register bits, then to lanes, then to
-    /// warps, and the remaining bits to further register bits. If the tile has too few bits, lanes and warps replicate it.
+    /// Assigns the bits of the element number, in the given order, to `vector_bits` register bits, to lanes and to warps. The
+    /// remaining bits become further register bits. If the tile has too few bits, lanes and warps replicate it.
     pub fn blocked(order: &[u32], vector_bits: usize, warp_bits: usize) -> Layout {
         let mut bits = order.iter().map(|bit| 1u32 << bit);
         let register: Vec<u32> = bits.by_ref().take(vector_bits).collect();
@@ -114,8 +114,8 @@ impl Layout {
         (0..self.registers()).map(|register| registers.solve(f(apply(&self.register, register as u32)))).collect()
     }
 
-    /// The shuffle by which the lanes of a warp get the elements of this layout from a warp in layout `from`, if all lanes read the
-    /// same register at a time.
+    /// The shuffle that converts `from` to this layout within a warp. None if the lanes would have to read different registers at a
+    /// time.
     pub fn exchange(&self, from: &Layout) -> Option<Exchange> {
         let held = Span::of(&[&from.register[..], &from.lane].concat());
         let split = |element: u32| {

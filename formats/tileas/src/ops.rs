@@ -146,8 +146,8 @@ base::ops! {
         ConvertLayout "convert_layout" { x: Value, route: Route }
             = computes(),
 
-        /// As in `.aa`, by an atom. In `.sched`, `versioned` selects two versions of the access: one that checks the bounds of each
-        /// vector, and one without checks for a tile that is fully inside. Results: tile, token.
+        /// As in `.aa`, by an atom. In `.sched`, a `versioned` access has two versions. One checks the bounds of each vector, the
+        /// other is for a tile that is fully inside. Results: tile, token.
         LoadView "load_view" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, atom: CopyAtom, versioned: bool }
             = at_view(AccessKind::Reads, view, index, Moved::Result, token, order),
         StoreView "store_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, atom: CopyAtom, versioned: bool }
@@ -185,8 +185,8 @@ base::ops! {
         SharedStore "shared_store" { x: Value, buffer: Buffer, stage: Option<Value>, atom: CopyAtom }
             = writes(buffer, stage, Proxy::Generic),
         /// Loads a whole buffer into the result's layout. In `.sched`, `per_k_step` loads each fragment right before its MMA step.
-        /// `prefetch_next`, for loads of a loop, moves the first fragments of the next iteration, with the waits before them,
-        /// before the last MMAs of this iteration.
+        /// `prefetch_next` loads the first fragments of a loop's next iteration, after the waits that they need, before the last
+        /// MMAs of this iteration.
         SharedLoad "shared_load" { buffer: Buffer, stage: Option<Value>, atom: CopyAtom, per_k_step: bool, prefetch_next: bool }
             = reads(buffer, stage, Proxy::Generic),
         /// Loads, for each element of `index` (an element number of the buffer), the element there.
@@ -214,10 +214,9 @@ base::ops! {
         /// `registers(%7)`, or `memory(buffer: 0, stage: %8, transposed: true)`. So does the accumulator: one in registers produces
         /// a result, one in tensor memory is updated in place. If `zero_init` is true, the accumulator counts as zero whatever it
         /// contains (PTX `scale-d = 0`); only wgmma and tcgen05 atoms support it. Atoms with block scales take one scale for each
-        /// block of elements along K, in their scale layout. The op is complete when executed, unless `in_flight`: then, up to a
-        /// `group_wait` of `.sched`, only the next such MMA may access the accumulator, and no op may change the operands. In a
-        /// program with waits, an MMA in tensor memory is complete once its role has waited for the pipeline stage to which it
-        /// committed the MMA.
+        /// block of elements along K, in their scale layout. The op is complete when executed, unless it is `in_flight`. Up to its
+        /// `group_wait`, only the next such MMA may then access the accumulator, and no op may change the operands. In a program
+        /// with waits, an MMA in tensor memory is complete after a wait for the pipeline stage to which its role committed it.
         Mma "mma" { in_flight: bool, lhs: MmaOperand, rhs: MmaOperand, acc: MmaOperand, zero_init: Option<Value>, lhs_scale: Option<MmaOperand>, rhs_scale: Option<MmaOperand>, signed_lhs: bool, signed_rhs: bool, atom: MmaAtom }
             = lhs.effects(proxy(atom)).and(rhs.effects(proxy(atom))).and(of_scales(lhs_scale, proxy(atom))).and(of_scales(rhs_scale, proxy(atom)))
                 .and(acc.touched(accumulator_access(zero_init), proxy(atom))).done(completes(atom, *in_flight)),
@@ -232,7 +231,7 @@ base::ops! {
         /// factor 1 need not be accessed.
         TmemScale "tmem_scale" { by: Value, buffer: Buffer, stage: Option<Value>, zero_init: Value, atom: LaneMove }
             = touches(buffer, stage, AccessKind::WritesIf(*zero_init), Proxy::Generic),
-        /// Stores a buffer to a tile of a view through a tensor map, or with a `mode` reduces it into memory: one thread issues the
+        /// Stores a buffer to a tile of a view through a tensor map, or with a `mode` reduces it into memory. One thread issues the
         /// TMA copies. Elements outside are skipped. The buffer has been read when the op completes; no later access of the kernel
         /// sees the stored data. In `.sched`, `waits` delays the store until all earlier TMA stores are complete. Result: token.
         TmaStore "tma_store" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, buffer: Buffer, stage: Option<Value>, map: MapId, mode: Option<AtomicMode>, waits: bool }

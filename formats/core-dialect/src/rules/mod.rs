@@ -1,5 +1,5 @@
-//! The rules that the verifiers of `.aa`, `.as` and `.sched` share: well-formed types, structured control flow, the types of the
-//! core ops' operands and results, and the common rules for memory accesses and MMAs.
+//! The rules that the verifiers of `.aa`, `.as` and `.sched` share. They cover types, structured control flow, operands and results
+//! of core ops, memory accesses and MMAs.
 //!
 //! A format describes its types by [`MiddleType`] and its ops by [`MiddleOp`]. Rules about layouts are not here.
 

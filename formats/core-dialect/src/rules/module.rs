@@ -41,8 +41,8 @@ pub fn uses_clc<O: MiddleOp, T>(body: &Body<O, T>) -> bool {
     body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::ClcBlockCount {})))
 }
 
-/// Only iterations of the CLC loop request the current tile block. That loop starts at 0, steps by 1 up to the block count, is in
-/// no other loop or condition, and is the only such loop of its block.
+/// Only iterations of the CLC loop request the current tile block. That loop starts at 0 and steps by 1 up to the block count. It
+/// is in no other loop or condition, and is the only such loop.
 pub fn clc_loops<O: MiddleOp, T>(body: &Body<O, T>, outermost: &[Block]) -> Rule {
     let has_clc_ops = body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::ClcBlockCount {} | Core::ClcBlockId { .. })));
     if !has_clc_ops {

@@ -4,8 +4,8 @@ use super::global_order::{Before, Wait};
 use base::ir::Op as OpId;
 use std::collections::BTreeSet;
 
-/// The last executions of an op that not all threads know to be complete: in the current iterations of the surrounding loops, and
-/// in an earlier iteration.
+/// The last executions of an op that not all threads know to be complete. One is in the current iterations of the surrounding
+/// loops, one in an earlier iteration.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reached {
     this_iteration: Option<Time>,

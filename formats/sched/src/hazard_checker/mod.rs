@@ -4,9 +4,9 @@
 //!
 //! The checker executes every function. [`event_trace`] unrolls each warp role into events, and [`happens_before`] executes the
 //! events of all roles together. A function without warp roles is a single role. A condition that does not depend on a loop counter
-//! is executed on both paths. A loop with unknown bounds runs twice or not at all. If a loop ends groups of copies, as pipelined
-//! loops do, each trip count up to twice the stage count and a few more is tried. Scalars are evaluated only if they depend on loop
-//! counters alone; the contents of tiles are ignored.
+//! is executed on both paths. A loop with unknown bounds runs twice or not at all. For a loop that ends groups of copies, as
+//! pipelined loops do, the checker tries each trip count up to twice the stage count and a few more. Scalars are evaluated only if
+//! they depend on loop counters alone; the contents of tiles are ignored.
 //!
 //! | code | rule |
 //! |---|---|
@@ -15,8 +15,8 @@
 //! | SC132 | a staged buffer has a stage for every iteration in flight, and memory of its own while copies prefetch into it |
 //! | SC133 | warp roles visit pipeline stages in order, fill and free them, and never deadlock |
 //!
-//! If warp roles share pipelines, the trip counts around every depth are tried. A condition that the roles share is executed on
-//! both paths, each time with the same outcome in all roles.
+//! If warp roles share pipelines, the checker tries the trip counts around every depth. A condition that the roles share is
+//! executed on both paths, each time with the same outcome in all roles.
 
 mod accumulators;
 mod buffer_stage;

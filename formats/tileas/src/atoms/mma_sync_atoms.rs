@@ -38,8 +38,8 @@ pub struct Cover {
     pub m_bits: u32,
     pub n_bits: u32,
     pub batch_bits: u32,
-    /// Whether neighbouring rows or columns, of each sixteen, go to different groups of eight: row `2 i` is the atom's row `i`, row
-    /// `2 i + 1` its row `i + 8`; columns go to two atoms in the same way. A lane then holds neighbours, as a transposing
+    /// Whether neighbouring rows or columns, of each sixteen, go to different groups of eight. Row `2 i` is the atom's row `i`, and
+    /// row `2 i + 1` its row `i + 8`. Columns go to two atoms in the same way. A lane then holds neighbours, as a transposing
     /// `ldmatrix` delivers one-byte operands: it moves pairs of them.
     pub interleaved_m: bool,
     pub interleaved_n: bool,
@@ -88,8 +88,8 @@ impl SyncAtom {
         1 << self.fragment(operand).0.register.len()
     }
 
-    /// The layout of a full operand of extents `rows` x `cols` (times `batch`): the fragment's bits, then the warps' bits, and the
-    /// remaining bits in further registers. Warps that divide another extent hold copies.
+    /// The layout of a full operand of extents `rows` x `cols` (times `batch`). The fragment's bits come first, then the warps'
+    /// bits; the remaining bits select further registers. Warps that divide another extent hold copies.
     pub fn layout(&self, operand: Operand, batch: u32, rows: u32, cols: u32, cover: Cover, warp_bits: u32) -> Layout {
         let (fragment, atom_rows, atom_cols) = self.fragment(operand);
         let col_bits = cols.trailing_zeros();
@@ -117,8 +117,8 @@ impl SyncAtom {
         share(&mut col, cover.n_bits, own_col);
         share(&mut batches, cover.batch_bits, true);
         warp.resize(warp_bits as usize, 0);
-        // K changes last among the registers that one `ldmatrix` fills, since an MMA reads one step of K at a time: a fragment of B
-        // is half of those registers.
+        // K changes last among the registers that one `ldmatrix` fills: a fragment of B is half of them. Reason: an MMA reads one
+        // step of K at a time.
         if operand == Operand::B && !col.is_empty() {
             register.push(col.remove(0));
         }
@@ -128,8 +128,8 @@ impl SyncAtom {
     }
 
     /// The layout of an operand's scales: `blocks` along K for each of `lines` rows of A or columns of B. The lowest registers are
-    /// those of one atom. Of the four lanes that share a row of a fragment, the first supplies the scales of the row, and for A the
-    /// second supplies those of the row eight further down.
+    /// those of one atom. Of the four lanes that share a row of a fragment, the first supplies the scales of the row. For A, the
+    /// second lane supplies those of the row eight further down.
     pub fn scale_layout(&self, operand: Operand, batch: u32, lines: u32, blocks: u32, cover: Cover, warp_bits: u32) -> Layout {
         let [line_bits, block_bits] = [lines, blocks].map(u32::trailing_zeros);
         let (of_a, low) = (operand == Operand::A, self.scales.trailing_zeros());

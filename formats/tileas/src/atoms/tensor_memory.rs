@@ -1,10 +1,10 @@
 //! Tensor memory: the layouts of buffers, the load and store instructions of warps, and the MMAs with accumulators there
 //! (`tcgen05`).
 //!
-//! Tensor memory has 128 lanes, each with a 32-bit word in every column. From the lowest bit on, an offset in a buffer has the bits
-//! of the position in a word, of the column, and the seven of the lane. A bit with basis 0 selects an unused part. An accumulator
-//! of 128 rows has a lane for each row; one of 64 rows uses the lower half of each warp's 32 lanes. A warp can access the 32 lanes
-//! that the two lowest bits of its number select.
+//! Tensor memory has 128 lanes, each with a 32-bit word in every column. An offset in a buffer consists of the bits of the position
+//! in a word (lowest), of the column, and of the lane. A bit with basis 0 selects an unused part. An accumulator of 128 rows has a
+//! lane for each row; one of 64 rows uses the lower half of each warp's 32 lanes. A warp can access the 32 lanes that the two
+//! lowest bits of its number select.
 //!
 //! Scales of an MMA's operands are stored four times, once for the 32 lanes of each warp. 32 rows or columns of the MMA occupy
 //! consecutive lanes, and the next 32 further columns. A word holds up to four scales of a row or column, of neighbouring blocks.
@@ -331,8 +331,7 @@ impl LaneAtom {
         (warp_bits >= WARP_BITS && self.fits(info, part, &layout)).then_some(layout)
     }
 
-    /// The layout in which warps load or store a whole buffer with this atom, and the layout of one element per row in the threads
-    /// that then hold elements of the row.
+    /// The layout in which warps load or store a whole buffer with this atom, and the matching layout of one element per row.
     pub fn whole_and_rows(&self, info: &BufferInfo, warp_bits: usize) -> Option<(Layout, Layout)> {
         let whole = self.layout(info, &TmemSlice::of(&info.shape, &info.shape, 0)?, warp_bits)?;
         let column_bits = info.shape.last()?.trailing_zeros();

@@ -1,9 +1,9 @@
-//! MMAs of warp groups (`wgmma`): the atoms, the layouts of accumulators and of left operands in registers, and the shared-memory
-//! layouts that a matrix descriptor can describe.
+//! MMAs of warp groups (`wgmma`): the atoms, the register layouts of accumulators and left operands, and the shared-memory layouts
+//! of matrix descriptors.
 //!
 //! Four warps compute 64 accumulator rows, sixteen each. The right operand is in shared memory, the left one there or in registers.
-//! In memory an operand has rows of 32, 64 or 128 bytes along one dimension, swizzled: the index of each 16-byte chunk is XORed
-//! with the row number. Data beyond 128 bytes continues in another block after all rows.
+//! In memory an operand has rows of 32, 64 or 128 bytes along one dimension. The swizzle XORs the index of each 16-byte chunk with
+//! the row number. Data beyond 128 bytes continues in another block after all rows.
 
 use super::table::GROUP_ATOMS;
 use crate::layout::Strides;

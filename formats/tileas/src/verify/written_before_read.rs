@@ -11,8 +11,8 @@
 //! last walk until they no longer change. States only shrink from walk to walk, so a read that one walk refuses stays refused. The
 //! work is linear in the function: the walks are limited, and so are the buffers that need the analysis.
 //!
-//! After an `if` both branches count, even one that leaves, and code after a `break` counts after its `loop`: the hazard checker of
-//! `.sched` executes both.
+//! After an `if` both branches count, even one that leaves. Code after a `break` counts after its `loop`. The hazard checker of
+//! `.sched` executes both, too.
 //!
 //! The analysis complements `written_before_read`, which follows program order and is the only rule for `.sched`. Loops are split
 //! there, and the hazard checker executes the program.
