@@ -5,7 +5,7 @@
 //! | AS… | the program keeps the rules of `.as` ([`tileas::verify`]) |
 //! | SC001 | the phase is one of `.sched` |
 //! | SC006 | from phase alloc on every buffer has a place, aligned and inside the memory of the function, which the target has |
-//! | SC007 | synchronisation exists only in phase materialize, for threads that the function has; accesses to staged buffers name a stage |
+//! | SC007 | only phase materialize has synchronisation, for existing threads; accesses to staged buffers name a stage |
 //! | SC008 | a schedule is of an existing loop, names each of its ops once, and has no more stages than a staged buffer can have |
 //! | SC009 | warp roles divide the warps of the CTA and their registers; each has a body at the end of the function |
 //! | SC010 | pipelines have stages and barriers of their own, and only their warp roles use them |

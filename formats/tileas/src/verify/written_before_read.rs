@@ -4,7 +4,7 @@
 //! branch of an `if` learns more from its condition:
 //! - A comparison of the bounds of an earlier `for` proves that the loop ran an iteration.
 //! - The lattice value of an i1 is, for each polarity, the set of buffers known to be written. A constant maps its impossible
-//!   polarity to all buffers. A forwarded value adds the buffers written at the point of forwarding; a merge takes the intersection.
+//!   polarity to all buffers. A forwarded value adds the buffers written at the point of forwarding. A merge intersects.
 //!
 //! Loop-carried states start at the top of the lattice (everything written). The function is walked again with the states of the
 //! last walk until they no longer change. States only shrink from walk to walk, so a read that one walk refuses stays refused. The
