@@ -109,8 +109,8 @@ fn answers_lie_apart() {
     let of = |text: &str, bytes: u32| edited(text, line, &format!("  shared_bytes: {bytes},"));
     let broken = [
         (of(&text, bytes - 8), "from a multiple of 16"),
-        (of(&text, bytes - 16), "something else lies where the clc_responses of launch control are"),
-        (edited(&self::text(EXECUTIONS[4]), "//!tile target sm_120", "//!tile target sm_89"), "takes over others"),
+        (of(&text, bytes - 16), "something else overlaps the CLC responses"),
+        (edited(&self::text(EXECUTIONS[4]), "//!tile target sm_120", "//!tile target sm_89"), "no cluster launch control"),
     ];
     for (text, message) in broken {
         let reported = hazard_checked(&text).err().unwrap_or_default();
@@ -127,8 +127,8 @@ fn stolen_blocks_are_requested_per_iteration() {
   %one = constant(1) : i32
   %all = clc_block_count : i32
   for(lower: %zero, upper: %all, step: %one) {
-    (%iteration: i32)
-    %x = clc_block_id(iteration: %iteration, axis: 0) : i32
+    (%round: i32)
+    %x = clc_block_id(iteration: %round, axis: 0) : i32
     continue
   }
   return
@@ -136,21 +136,25 @@ fn stolen_blocks_are_requested_per_iteration() {
 ";
     let again = "  for(lower: %zero, upper: %all, step: %one) {\n    (%other: i32)\n    continue\n  }\n  return\n";
     let nested =
-        "    (%iteration: i32)\n    for(lower: %zero, upper: %all, step: %one) {\n      (%other: i32)\n      continue\n    }\n";
+        "    (%round: i32)\n    for(lower: %zero, upper: %all, step: %one) {\n      (%other: i32)\n      continue\n    }\n";
     let refused = |from: &str, to: &str, message: &str| {
         let text = format!("{HEAD}{}", edited(BODY, from, to));
         let reported = File::<tileaa::Module>::read(text.as_bytes(), "case").err().map(|error| error.message).unwrap_or_default();
         assert!(reported.contains(message), "'{reported}' instead of '{message}':\n{text}");
     };
     File::<tileaa::Module>::read(format!("{HEAD}{BODY}").as_bytes(), "case").expect("nothing is wrong with it");
-    refused("lower: %zero", "lower: %one", "counted from 0 in ones");
-    refused("step: %one", "step: %all", "counted from 0 in ones");
-    refused("upper: %all", "upper: %one", "that no round is about");
-    refused("iteration: %iteration", "iteration: %one", "that no round is about");
+    refused("lower: %zero", "lower: %one", "a CLC loop counts from 0 in steps of 1");
+    refused("step: %one", "step: %all", "a CLC loop counts from 0 in steps of 1");
+    refused("upper: %all", "upper: %one", "belongs to no iteration of the CLC loop");
+    refused("iteration: %round", "iteration: %one", "belongs to no iteration of the CLC loop");
     refused("axis: 0", "axis: 3", "the grid has three axes");
-    refused("  return\n", again, "there are two loops");
-    refused("    (%iteration: i32)\n", nested, "and nothing else");
-    refused("    continue\n", "    %more = binary(kind: xor, lhs: %all, rhs: %one) : i32\n    continue\n", "and nothing else");
+    refused("  return\n", again, "there are two CLC loops");
+    refused("    (%round: i32)\n", nested, "the CLC block count may only be the end of the CLC loop");
+    refused(
+        "    continue\n",
+        "    %more = binary(kind: xor, lhs: %all, rhs: %one) : i32\n    continue\n",
+        "the CLC block count may only be the end of the CLC loop",
+    );
 }
 
 /// Where something must happen once, or a target cannot, the option is refused.

@@ -73,7 +73,7 @@ fn the_hazard_checker_executes_all_ctas() {
             detected_by_both(folder.path(), &expected, &reported)?;
         }
         let others =
-            [(own.to_string(), "each block copies tiles of its own"), (String::new(), "fill none of its buffers together")];
+            [(own.to_string(), "each CTA copies tiles of its own"), (String::new(), "multicasts into none of its buffers")];
         for (buffers, message) in others {
             let reported =
                 hazard_checked(&edited(&text, &format!("multicast: [{together}]"), &format!("multicast: [{buffers}]"))).err();

@@ -49,8 +49,8 @@ fn the_hazard_checker_executes_both_ctas() {
     let step = index.split(", ").next().expect("it has two numbers");
     let own = format!("{before}index: [{step}, {rank}]{after}");
     for (broken, message) in [
-        (edited(&text, right, &own), "the blocks are no pair: each block copies tiles of its own"),
-        (edited(&text, "    cta_pair: true,\n", ""), "is not as the boxes of map1 fill it"),
+        (edited(&text, right, &own), "the CTAs cannot be a pair: each CTA copies tiles of its own"),
+        (edited(&text, "    cta_pair: true,\n", ""), "does not have the layout of the TMA tiles of map1"),
         (edited(&text, "    cluster: 2,\n", ""), "a rank"),
     ] {
         let reported = hazard_checked(&broken).expect_err(message);
@@ -64,7 +64,7 @@ fn the_hazard_checker_requires_the_mma_barriers() {
     let text = text("sm_100");
     let of = |what: &str| text.lines().find(|line| line.trim().starts_with(what)).unwrap_or_else(|| panic!("{what}")).to_string();
     let (filled, left) = (of("pipeline_wait(pipeline: 0"), of("pipeline_release(pipeline: 0"));
-    for (step, message) in [(filled, "outside wait and release of pipeline0"), (left, "it never goes on")] {
+    for (step, message) in [(filled, "outside wait and release of pipeline0"), (left, "deadlock")] {
         let broken = edited(&text, &(step + "\n"), "");
         let reported = hazard_checked(&broken).err().unwrap_or_default();
         assert!(reported.contains(message), "the hazard checker reports '{reported}', not '{message}'");

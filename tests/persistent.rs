@@ -214,23 +214,23 @@ fn broken() -> Vec<(String, &'static str)> {
     let (one, warp_roles) = (scheduled("sm_100", &["--roles=off"], TILE), scheduled("sm_90", &["--tma=on"], TILE));
     let three = scheduled("sm_100", &[], TILE);
     vec![
-        (kept(&one, 0, 0), "is not the next one of the block"),
-        (kept(&one, 0, 1), "the block is at phase 1 of slot 1 of pipeline0, not 0"),
-        (kept(&one, 0, 2), "the block is at phase 1 of slot 0 of pipeline1, not 0"),
-        (without(&one, "pipeline_release(pipeline: 1"), "slot 0 of pipeline1 is waited for and never released"),
-        (without(&one, "async_fence"), "is read by boxes without a fence after threads were at it"),
-        (without(&one, "pipeline_wait(pipeline: 2"), "slot 0 of buffer3 is read before a barrier after it was written"),
+        (kept(&one, 0, 0), "is not the next one of the CTA"),
+        (kept(&one, 0, 1), "the CTA is at phase 1 of stage 1 of pipeline0, not 0"),
+        (kept(&one, 0, 2), "the CTA is at phase 1 of stage 0 of pipeline1, not 0"),
+        (without(&one, "pipeline_release(pipeline: 1"), "stage 0 of pipeline1 is waited for and never released"),
+        (without(&one, "async_fence"), "is read by TMA without a fence after accesses of threads"),
+        (without(&one, "pipeline_wait(pipeline: 2"), "stage 0 of buffer3 is read before a barrier after it was written"),
         // What is stored has two places in turn.
-        (without(&three, "pipeline_wait(pipeline: 2"), "slot 0 of buffer3 is read before anything is written to it"),
+        (without(&three, "pipeline_wait(pipeline: 2"), "stage 0 of buffer3 is read before anything is written to it"),
         (without(&three, "pipeline_release(pipeline: 2"), "is waited for and never released"),
-        (without(&three, "async_fence"), "is read by boxes without a fence after threads were at it, by warp_role 'compute'"),
-        (kept(&warp_roles, 0, 0), "is not the next one of warp_role 'compute'"),
-        (kept(&warp_roles, 1, 0), "is not the next one of warp_role 'load'"),
-        (kept(&warp_roles, 1, 1), "warp_role 'load' is at phase 1 of slot 0 of pipeline0, not 0"),
+        (without(&three, "async_fence"), "is read by TMA without a fence after accesses of threads, by warp role 'compute'"),
+        (kept(&warp_roles, 0, 0), "is not the next one of warp role 'compute'"),
+        (kept(&warp_roles, 1, 0), "is not the next one of warp role 'load'"),
+        (kept(&warp_roles, 1, 1), "warp role 'load' is at phase 1 of stage 0 of pipeline0, not 0"),
         // Sums have two places in turn.
-        (kept(&three, 0, 0), "slot 0 of pipeline1 is not the next one of warp_role 'compute', which is slot 1"),
-        (kept(&three, 2, 2), "slot 0 of pipeline1 is not the next one of warp_role 'mma', which is slot 1"),
-        (kept(&three, 2, 3), "warp_role 'mma' is at phase 1 of slot 0 of pipeline1, not 0"),
+        (kept(&three, 0, 0), "stage 0 of pipeline1 is not the next one of warp role 'compute', which is stage 1"),
+        (kept(&three, 2, 2), "stage 0 of pipeline1 is not the next one of warp role 'mma', which is stage 1"),
+        (kept(&three, 2, 3), "warp role 'mma' is at phase 1 of stage 0 of pipeline1, not 0"),
     ]
 }
 

@@ -113,46 +113,43 @@ fn moved(text: &str, what: &str, before: &str) -> String {
 fn broken() -> Vec<(Matmul, String, &'static str)> {
     let (copies, threads) = (COPIES.text(), THREADS.text());
     let of_copies = [
-        (without(&copies, "pipeline_wait"), "read by warp_role 'compute' outside wait and release of pipeline0"),
+        (without(&copies, "pipeline_wait"), "read by warp role 'compute' outside wait and release of pipeline0"),
         (without(&copies, "pipeline_release"), "stage 0 of pipeline0 is waited for and never released"),
-        (without(&copies, "pipeline_acquire"), "written by warp_role 'load' outside acquire and commit of pipeline0"),
-        (
-            without(&copies, "pipeline_commit"),
-            "it never goes on: warp_role 'compute' waits until stage 0 of pipeline0 is filled, phase 0",
-        ),
+        (without(&copies, "pipeline_acquire"), "written by warp role 'load' outside acquire and commit of pipeline0"),
+        (without(&copies, "pipeline_commit"), "deadlock: warp role 'compute' waits until stage 0 of pipeline0 is filled, phase 0"),
         (
             edited(&copies, "init: [%20, %13, %13]", "init: [%20, %13, %14]"),
-            "warp_role 'compute' is at phase 0 of stage 0 of pipeline0, not 1",
+            "warp role 'compute' is at phase 0 of stage 0 of pipeline0, not 1",
         ),
         (
             edited(&copies, "init: [%20, %13, %13]", "init: [%20, %14, %13]"),
-            "stage 1 of pipeline0 is not the next one of warp_role 'compute'",
+            "stage 1 of pipeline0 is not the next one of warp role 'compute'",
         ),
         (edited(&copies, "full: 32", "full: 64"), "32 threads fill a stage of pipeline0, and its barrier counts 64 arrivals"),
         (edited(&copies, "empty: 128", "empty: 32"), "128 threads free a stage of pipeline0, and its barrier counts 32 arrivals"),
-        (moved(&copies, "pipeline_release", "buffer: 0, stage: %26"), "read by warp_role 'compute' outside wait and release"),
-        (moved(&copies, "pipeline_commit", "buffer: 0, stage: %43"), "written by warp_role 'load' outside acquire and commit"),
+        (moved(&copies, "pipeline_release", "buffer: 0, stage: %26"), "read by warp role 'compute' outside wait and release"),
+        (moved(&copies, "pipeline_commit", "buffer: 0, stage: %43"), "written by warp role 'load' outside acquire and commit"),
         (
             edited(&copies, "buffer: 0, stage: %43", "buffer: 0, stage: %13"),
-            "written by warp_role 'load' outside acquire and commit",
+            "written by warp role 'load' outside acquire and commit",
         ),
         (edited(&copies, "fill: copies", "fill: threads"), "is committed while a copy to stage 0 of buffer0 is in flight"),
         // The warp_role that computes writes its sums over what the other one still copies.
-        (edited(&copies, "upper: %3, step: %14, init: [%20", "upper: %15, step: %14, init: [%20"), "it never goes on"),
+        (edited(&copies, "upper: %3, step: %14, init: [%20", "upper: %15, step: %14, init: [%20"), "deadlock"),
     ];
     let of_threads = [
-        (without(&threads, "async_fence"), "is read in place without a fence after it was written, by warp_role 'load'"),
+        (without(&threads, "async_fence"), "is read in place without a fence after it was written, by warp role 'load'"),
         (
             moved(&threads, "pipeline_commit", "shared_store(x: %47"),
-            "stage 0 of buffer1 is written by warp_role 'load' outside acquire",
+            "stage 0 of buffer1 is written by warp role 'load' outside acquire",
         ),
         (moved(&threads, "pipeline_release", "group_wait"), "stage 0 of pipeline0 is released while an MMA in flight reads it"),
         (moved(&threads, "async_fence", "shared_store(x: %47"), "is read in place without a fence after it was written"),
         (
             moved(&threads, "pipeline_acquire", "pipeline_commit"),
-            "stage 0 of buffer0 is written by warp_role 'load' outside acquire",
+            "stage 0 of buffer0 is written by warp role 'load' outside acquire",
         ),
-        (edited(&threads, "rhs: %16) : i1", "rhs: %15) : i1"), "is not the next one of warp_role 'compute'"),
+        (edited(&threads, "rhs: %16) : i1", "rhs: %15) : i1"), "is not the next one of warp role 'compute'"),
     ];
     let on_both = |(text, why): (String, &'static str)| {
         let newer = edited(&text, "//!tile target sm_80", "//!tile target sm_90");

@@ -216,58 +216,58 @@ fn broken() -> Vec<(Matmul, String, &'static str)> {
     let by_threads = edited(&warp_roles, ", drain: mma", "");
     let accumulators_by_threads = edited(&warp_roles, "fill: mma", "fill: threads");
     let of_small = [
-        (without(&warp_roles, "pipeline_wait(pipeline: 0"), "read by warp_role 'mma' outside wait and release of pipeline0"),
+        (without(&warp_roles, "pipeline_wait(pipeline: 0"), "read by warp role 'mma' outside wait and release of pipeline0"),
         (without(&warp_roles, "pipeline_release(pipeline: 0"), "stage 0 of pipeline0 is waited for and never released"),
         (
             without(&warp_roles, "pipeline_acquire(pipeline: 0"),
-            "written by warp_role 'load' outside acquire and commit of pipeline0",
+            "written by warp role 'load' outside acquire and commit of pipeline0",
         ),
         (
             without(&warp_roles, "pipeline_commit(pipeline: 1"),
-            "it never goes on: warp_role 'compute' waits until stage 0 of pipeline1 is filled",
+            "deadlock: warp role 'compute' waits until stage 0 of pipeline1 is filled",
         ),
         (
             without(&warp_roles, "pipeline_wait(pipeline: 1"),
-            "stage 0 of pipeline1 is released, but was not waited for by warp_role 'compute'",
+            "stage 0 of pipeline1 is released, but was not waited for by warp role 'compute'",
         ),
-        (without(&warp_roles, "async_fence"), "is read in place without a fence after it was written, by warp_role 'load'"),
-        (moved(&warp_roles, "pipeline_release(pipeline: 0", "mma(", false), "read by warp_role 'mma' outside wait and release"),
+        (without(&warp_roles, "async_fence"), "is read in place without a fence after it was written, by warp role 'load'"),
+        (moved(&warp_roles, "pipeline_release(pipeline: 0", "mma(", false), "read by warp role 'mma' outside wait and release"),
         (
             moved(&warp_roles, "pipeline_wait(pipeline: 1", "pipeline_release(pipeline: 1", false),
             "outside wait and release of pipeline1",
         ),
         (
             moved(&warp_roles, "pipeline_commit(pipeline: 1", "mma(", false),
-            "it never goes on: warp_role 'compute' waits until stage 0 of pipeline1",
+            "deadlock: warp role 'compute' waits until stage 0 of pipeline1",
         ),
-        (edited(&by_threads, "full: 128, empty: 1,", "full: 128, empty: 32,"), "and nothing says that it was read, by an MMA"),
-        (edited(&accumulators_by_threads, "full: 1,", "full: 32,"), "and nothing says that it was written, by an MMA"),
+        (edited(&by_threads, "full: 128, empty: 1,", "full: 128, empty: 32,"), "and nothing signals that it was read, by an MMA"),
+        (edited(&accumulators_by_threads, "full: 1,", "full: 32,"), "and nothing signals that it was written, by an MMA"),
         (by_threads, "32 threads free a stage of pipeline0, and its barrier counts 1 arrivals"),
         (
             edited(&warp_roles, &format!("zero_init: {zero_init}, "), ""),
             "stage 0 of buffer2 is read before anything is written to it",
         ),
         (without(&one, "pipeline_release(pipeline: 0"), "stage 0 of pipeline0 is waited for and never released"),
-        (without(&one, "pipeline_wait(pipeline: 1"), "stage 0 of pipeline1 is released, but was not waited for by the block"),
-        (without(&one, "pipeline_wait(pipeline: 0"), "read by the block outside wait and release of pipeline0"),
+        (without(&one, "pipeline_wait(pipeline: 1"), "stage 0 of pipeline1 is released, but was not waited for by the CTA"),
+        (without(&one, "pipeline_wait(pipeline: 0"), "read by the CTA outside wait and release of pipeline0"),
         (without(&one, "async_fence"), "is read in place without a fence after it was written"),
     ];
     let of_left = [
         // The accumulators lie where the first slots of the operand do.
         (
             edited(&left, "(offset: 32, depth: 3)", "(offset: 0, depth: 3)"),
-            "stage 0 of buffer2 is overwritten, and nothing says that it was written (of stage 1 of buffer0)",
+            "stage 0 of buffer2 is overwritten, and nothing signals that it was written (of stage 1 of buffer0)",
         ),
-        (without(&left, "pipeline_wait(pipeline: 0"), "read by warp_role 'mma' outside wait and release of pipeline0"),
+        (without(&left, "pipeline_wait(pipeline: 0"), "read by warp role 'mma' outside wait and release of pipeline0"),
         (
             moved(&left, "tmem_store(", "pipeline_acquire(pipeline: 0", false),
-            "written by warp_role 'load' outside acquire and commit",
+            "written by warp role 'load' outside acquire and commit",
         ),
     ];
     let of_several = [
         (
             without(&tiles, "pipeline_acquire(pipeline: 1"),
-            "stage 0 of pipeline1 is committed, but was not acquired by warp_role 'mma'",
+            "stage 0 of pipeline1 is committed, but was not acquired by warp role 'mma'",
         ),
         (without(&tiles, "pipeline_release(pipeline: 1"), "stage 0 of pipeline1 was not released before it is due again"),
     ];
@@ -343,11 +343,11 @@ fn computes(text: &str, factor: fn(usize) -> i64) {
 #[test]
 fn a_broken_chain_is_refused_and_its_faults_are_detected() {
     let cases = [
-        (without(CHAIN, "pipeline_wait(pipeline: 3"), "read by warp_role 'mma' outside wait and release of pipe3"),
-        (without(CHAIN, "pipeline_wait(pipeline: 2"), "read by warp_role 'compute' outside wait and release of pipeline2"),
+        (without(CHAIN, "pipeline_wait(pipeline: 3"), "read by warp role 'mma' outside wait and release of pipeline3"),
+        (without(CHAIN, "pipeline_wait(pipeline: 2"), "read by warp role 'compute' outside wait and release of pipeline2"),
         (
             moved(CHAIN, "pipeline_commit(pipeline: 3", "tmem_store(", false),
-            "written by warp_role 'compute' outside acquire and commit of pipe3",
+            "written by warp role 'compute' outside acquire and commit of pipeline3",
         ),
         // The accumulators lie where the scores do.
         (
@@ -443,7 +443,7 @@ fn accumulators_scaled_at_the_wrong_time_are_refused_and_detected() {
         (never, "stage 0 of buffer5 is read before anything is written to it"),
         (
             without(&text, "pipeline_acquire(pipeline: 4, phase: %23)"),
-            "stage 0 of buffer5 is written by warp_role 'compute' outside acquire and commit of pipe4",
+            "stage 0 of buffer5 is written by warp role 'compute' outside acquire and commit of pipeline4",
         ),
     ] {
         let said = hazard_checked(&text).expect_err("it is refused");
@@ -453,9 +453,9 @@ fn accumulators_scaled_at_the_wrong_time_are_refused_and_detected() {
         (edited(&text, zero_init, "zero_init: %20, atom"), None),
         (
             without(&text, "pipeline_wait(pipeline: 4, phase: %56)"),
-            Some("is added to by warp_role 'mma' outside wait and release of pipe4"),
+            Some("is added to by warp role 'mma' outside wait and release of pipeline4"),
         ),
-        (early, Some("is added to by warp_role 'mma' outside wait and release of pipe4")),
+        (early, Some("is added to by warp role 'mma' outside wait and release of pipeline4")),
     ];
     for_each(&cases, |(text, expected)| {
         let folder = temporary();

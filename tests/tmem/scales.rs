@@ -77,13 +77,13 @@ fn scales_that_arrive_at_the_wrong_time_are_refused_and_detected() {
     let released =
         moved(&moved(&text, "pipeline_release(pipeline: 2", "mma(", false), "pipeline_release(pipeline: 1", "mma(", false);
     let cases = [
-        (without_both("pipeline_wait"), "read by warp_role 'mma' outside wait and release of pipeline1"),
-        (without_both("pipeline_acquire"), "written by warp_role 'compute' outside acquire and commit of pipeline1"),
+        (without_both("pipeline_wait"), "read by warp role 'mma' outside wait and release of pipeline1"),
+        (without_both("pipeline_acquire"), "written by warp role 'compute' outside acquire and commit of pipeline1"),
         (
             moved(&text, "pipeline_commit(pipeline: 2", "tmem_store(", false),
-            "stage 0 of pipeline2 is committed, but was not acquired by warp_role 'compute'",
+            "stage 0 of pipeline2 is committed, but was not acquired by warp role 'compute'",
         ),
-        (released, "read by warp_role 'mma' outside wait and release of pipeline1"),
+        (released, "read by warp role 'mma' outside wait and release of pipeline1"),
     ];
     for_each(&cases, |(text, expected)| {
         let message = hazard_checked(text).err().ok_or(format!("the hazard checker accepts it: {expected}"))?;
@@ -104,9 +104,9 @@ fn scales_that_lie_otherwise_are_refused() {
     let cases = [
         (
             edited(&text, "[1, 0, 64, 128, 2, 4, 8, 16, 32, 256, 512]", "[1, 0, 128, 64, 2, 4, 8, 16, 32, 256, 512]"),
-            "does not lie as scales do",
+            "does not have a scale layout",
         ),
-        (edited(&text, scales, "lhs_scale: memory(buffer: 5"), "does not lie as scales do"),
+        (edited(&text, scales, "lhs_scale: memory(buffer: 5"), "does not have a scale layout"),
         (edited(&text, "tcgen05.k32.block32.f32", "tcgen05.k32.f32"), "'tcgen05.k32.f32' takes no scales"),
     ];
     for (text, expected) in cases {

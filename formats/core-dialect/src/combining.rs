@@ -1,11 +1,11 @@
-//! What bodies of combinations do, and in which order a thread combines its own elements.
+//! The bodies of reductions and scans, and the order in which a thread combines its own elements.
 
 use crate::core_ops::Core;
 use crate::rules::MiddleOp;
 use base::{Body, Region};
 use numerics::arith::Binary;
 
-/// The operation that a body is, where it is one and its sides may be exchanged.
+/// The operation of a body, if it is a single commutative one.
 pub fn commutative<O: MiddleOp, T>(body: &Body<O, T>, region: Region) -> Option<Binary> {
     let block = &body.blocks[body.block_of(region)];
     let [op, end] = block.ops[..] else { return None };
@@ -14,8 +14,8 @@ pub fn commutative<O: MiddleOp, T>(body: &Body<O, T>, region: Region) -> Option<
     (both && body.ops[end].kind.operands()[..] == body.ops[op].results[..] && kind.is_commutative()).then_some(*kind)
 }
 
-/// Whether a thread combines its elements with even numbers apart from those with odd ones, so that neighbouring registers are
-/// combined with neighbouring registers, until two are left. Elsewhere neighbours are combined with each other.
+/// Returns whether a thread combines its even elements apart from its odd ones. Neighbouring registers then form pairs (for packed
+/// instructions) until two elements are left. Otherwise neighbours are combined with each other.
 pub fn evens_apart(operation: Option<Binary>) -> bool {
     matches!(operation, Some(Binary::AddF { .. } | Binary::MulF { .. }))
 }

@@ -1,7 +1,8 @@
-//! Components: ops of a function that work on tiles of their own, so that other threads could execute each component.
+//! Connected components: ops of a function that work on disjoint tiles, so that different threads could execute each component.
 //!
-//! What comes from memory, and all that is computed from it, is of the component of who loads it, and joins the components of who uses it
-//! together; places in memory do, too. What is computed from parameters and constants alone is nobody's: each component can compute it.
+//! A value from memory, and every value computed from it, belongs to the component of the op that loads it. Using values of two
+//! components merges them; so does using one place in memory. A value computed from parameters and constants alone belongs to no
+//! component, since each can recompute it.
 
 use crate::core_ops::Core;
 use crate::region_nesting::RegionNesting;
@@ -10,32 +11,32 @@ use base::ir::Op;
 use base::{Body, Region, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What an op does beside computing, for the components.
+/// The effects of an op that matter to components.
 #[derive(Default)]
 pub struct Touched {
-    /// Names of places in memory that components have to themselves.
+    /// Ids of memory places that belong to one component.
     pub places: Vec<u32>,
-    /// Whether what it gives comes from memory, or from something else that is done once.
+    /// Whether the result comes from memory, or from another effect that happens once.
     pub gives: bool,
 }
 
 pub struct Components(BTreeMap<Op, usize>);
 
 impl Components {
-    /// The component of an op; none of one that is nobody's.
+    /// The component of an op; none for an op that each component can recompute.
     pub fn of(&self, op: Op) -> Option<usize> {
         self.0.get(&op).copied()
     }
 }
 
-/// The components of a region, numbered in the order of their first ops. `touched` gives nothing for ops that are left out.
+/// The components of a region, numbered in the order of their first ops. `touched` returns none for ops that are left out.
 pub fn components<O: MiddleOp, T>(body: &Body<O, T>, region: Region, touched: impl Fn(Op) -> Option<Touched>) -> Components {
     let (nesting, all) = (RegionNesting::of(body, region), body.walk(region));
     let touched: BTreeMap<Op, Touched> = all.iter().filter_map(|op| Some((*op, touched(*op)?))).collect();
     let forwarded = forwarded_values(body, &nesting, &all);
     let own = own(body, &touched, &forwarded);
     if all.iter().any(|op| controls(body, *op).iter().any(|value| own.contains(value))) {
-        // Who executes what depends on it then.
+        // A component would then decide which ops the other one executes.
         return Components(touched.into_keys().map(|op| (op, 0)).collect());
     }
     let mut union_find = UnionFind::default();
@@ -60,13 +61,13 @@ pub fn components<O: MiddleOp, T>(body: &Body<O, T>, region: Region, touched: im
     Components(all.iter().filter_map(component).collect())
 }
 
-/// Whether an op only says which others are executed, and hands on what they give.
+/// Returns whether an op only selects which ops execute, and forwards their results.
 fn is_control<O: MiddleOp, T>(body: &Body<O, T>, op: Op) -> bool {
     let kind = &body.ops[op].kind;
     kind.is_terminator() || matches!(kind.core(), Some(Core::For { .. } | Core::Loop { .. } | Core::If { .. }))
 }
 
-/// What decides whether, and how often, the ops inside of an op are executed.
+/// The values that decide whether, and how often, the ops inside an op execute.
 fn controls<O: MiddleOp, T>(body: &Body<O, T>, op: Op) -> Vec<Value> {
     match body.ops[op].kind.core() {
         Some(Core::For { lower, upper, step, .. }) => vec![*lower, *upper, *step],
@@ -75,13 +76,13 @@ fn controls<O: MiddleOp, T>(body: &Body<O, T>, op: Op) -> Vec<Value> {
     }
 }
 
-/// What an op uses, with the ops inside of one that combines.
+/// The values that an op uses, with the ops inside a reduction or scan.
 fn around_and_inside<O: MiddleOp, T>(body: &Body<O, T>, op: Op) -> Vec<Value> {
     let inner = body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region));
     inner.chain([op]).flat_map(|op| body.ops[op].kind.operands()).collect()
 }
 
-/// The values that constructs hand on, and as what: into loops, iteration them, and out of regions.
+/// The values that control flow forwards, each with its destination: into loops, around them, and out of regions.
 fn forwarded_values<O: MiddleOp, T>(body: &Body<O, T>, nesting: &RegionNesting, all: &[Op]) -> Vec<(Value, Value)> {
     let mut forwarded = Vec::new();
     for &op in all {
@@ -114,7 +115,7 @@ fn forwarded_values<O: MiddleOp, T>(body: &Body<O, T>, nesting: &RegionNesting, 
     forwarded
 }
 
-/// The values that come from memory, or are computed from such.
+/// The values that come from memory, or are computed from such values.
 fn own<O: MiddleOp, T>(body: &Body<O, T>, touched: &BTreeMap<Op, Touched>, forwarded: &[(Value, Value)]) -> BTreeSet<Value> {
     let mut becomes: BTreeMap<Value, Vec<Value>> = BTreeMap::new();
     forwarded.iter().for_each(|(from, to)| becomes.entry(*from).or_default().push(*to));
@@ -141,7 +142,7 @@ enum Node {
     Place(u32),
 }
 
-/// Sets that are union_find, the smaller to the larger.
+/// A union-find structure that merges the smaller set into the larger one.
 #[derive(Default)]
 struct UnionFind {
     parents: BTreeMap<Node, Node>,

@@ -1,7 +1,7 @@
-//! The ops that mean the same in `.aa`, `.as` and `.sched`: everything but memory accesses, reductions and products.
+//! The core ops, with one meaning in `.aa`, `.as` and `.sched`: all ops but memory accesses, reductions and MMAs.
 //!
-//! Each of those formats has an op enum with the variant `Core(Core)`, which leaves no trace in the text. Types differ from
-//! format to format (in `.as` a tile has a layout), and are those of the results.
+//! Each of those formats has an op enum with the variant `Core(Core)`, which does not show in the text form. Types differ between
+//! formats (in `.as` a tile has a layout), and are those of the results.
 
 use crate::tile::{Dense, ViewKind};
 use base::ir::{Region, Value};
@@ -10,10 +10,10 @@ use numerics::arith;
 base::plain_fields! { ViewKind, Fact, crate::memory::MemoryOrdering, crate::memory::AtomicMode, crate::memory::MulticastReduction,
 crate::memory::MulticastWrite, crate::memory::MemoryScope, crate::memory::Order }
 
-/// Blocks of a cluster that may share a tile block out among them.
+/// Possible numbers of CTAs in a cluster that shares a tile block.
 pub const RANKS: [u32; 2] = [2, 4];
 
-/// What an `assume` op promises of its value.
+/// The promise of an `assume` op about its value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fact {
@@ -25,17 +25,17 @@ pub enum Fact {
     SameElements { groups: Vec<i64> },
 }
 
-/// What a shared op does besides computing its results. None of them touches a tile in memory.
+/// The effect of a core op besides its results. No core op accesses a tile in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Effect {
     #[default]
     Nothing,
-    /// Orders what others do before or after it: other grids, or accesses through other mappings.
+    /// Orders effects of other code before or after it: other grids, or accesses through other mappings.
     Orders,
     /// May stop the kernel.
     Stops,
     Prints,
-    /// Takes memory until the enclosing region ends.
+    /// Allocates memory until the enclosing region ends.
     Allocates,
     /// Executes regions, whose ops have effects of their own.
     Branches,
@@ -44,7 +44,7 @@ pub enum Effect {
 }
 
 base::ops! {
-    /// The shared ops.
+    /// The core ops.
     pub enum Core with Effect {
         Constant "constant" { value: Dense } = Effect::Nothing,
         Unary "unary" { kind: arith::Unary, x: Value } = Effect::Nothing,
@@ -61,7 +61,7 @@ base::ops! {
         PtrCast "ptr_cast" { x: Value } = Effect::Nothing,
         /// `ptr + offset * size of the pointee`; the offset is signed.
         Offset "offset" { ptr: Value, offset: Value } = Effect::Nothing,
-        /// The value itself, of which the fact may be relied on.
+        /// The value itself; later code may rely on the fact.
         Assume "assume" { value: Value, fact: Fact } = Effect::Nothing,
 
         /// 0, 1, 2, … along the only dimension.
@@ -81,18 +81,18 @@ base::ops! {
 
         BlockId "block_id" { axis: u32 } = Effect::Nothing,
         BlockCount "block_count" { axis: u32 } = Effect::Nothing,
-        /// Which of the blocks this is that share a tile block out among them: the rank in the cluster.
+        /// The rank in the cluster of this CTA, which shares a tile block with the others.
         ClusterRank "cluster_rank" {} = Effect::Nothing,
-        /// A strided object; `sizes` and `strides` are those that its type leaves open.
+        /// A strided object; `sizes` and `strides` are the numbers that its type leaves open.
         MakeMemRef "make_memref" { base: Value, sizes: Vec<Value>, strides: Vec<Value> } = Effect::Nothing,
         MakeView "make_view" { memref: Value } = Effect::Nothing,
         /// The extents of a memref, one result a dimension.
         MemRefShape "memref_shape" { memref: Value } = Effect::Nothing,
-        /// How many tiles a view has along each dimension.
+        /// The number of tiles of a view along each dimension.
         ViewShape "view_shape" { view: Value } = Effect::Nothing,
         /// The address of a global of the module.
         GlobalAddress "global_address" { name: String } = Effect::Nothing,
-        /// Memory of this block for `count` elements of the result's pointee, until the enclosing region ends.
+        /// Memory of this CTA for `count` elements of the result's pointee, until the enclosing region ends.
         Alloca "alloca" { count: u64, align: u64, shareable: bool } = Effect::Allocates,
 
         MakeToken "make_token" {} = Effect::Nothing,
@@ -103,29 +103,29 @@ base::ops! {
         GridWait "grid_wait" { token: Option<Value> } = Effect::Orders,
         /// Lets dependent grids start.
         GridLaunch "grid_launch" { token: Option<Value> } = Effect::Orders,
-        /// For each false element prints the message and stops the kernel.
+        /// Prints the message for each false element and stops the kernel.
         Assert "assert" { cond: Value, message: String } = Effect::Stops,
         Print "print" { format: String, args: Vec<Value>, token: Option<Value> } = Effect::Prints,
 
-        /// Both regions end in `yield` (or leave); the results are what they yield.
+        /// Both regions end in `yield` (or leave); the results are the yielded values.
         If "if" { cond: Value, then: Region, otherwise: Region } = Effect::Branches,
         /// Runs `body(i, carried…)` for i = lower, lower + step, … below upper. The body ends in `continue`.
         For "for" { lower: Value, upper: Value, step: Value, init: Vec<Value>, unsigned: bool, body: Region } = Effect::Branches,
-        /// Runs `body(carried…)` until `break`; the results are what break carries.
+        /// Runs `body(carried…)` until `break`; the results are the values of the break.
         Loop "loop" { init: Vec<Value>, body: Region } = Effect::Branches,
         Yield "yield" terminator { values: Vec<Value> } = Effect::Leaves,
         Continue "continue" terminator { values: Vec<Value> } = Effect::Leaves,
         Break "break" terminator { values: Vec<Value> } = Effect::Leaves,
         Return "return" terminator {} = Effect::Leaves,
 
-        /// Stops the kernel where an element of `index` is neither at least 0 and below `extent` nor the smallest number, which stands
-        /// for no access. One such element is told, with the message and the extent. Both are i64.
+        /// Stops the kernel if an element of `index` is outside 0 to `extent`, and not the smallest number, which stands for no
+        /// access. The op reports one such element with the message and the extent. Both are i64.
         CheckIndex "check_index" { index: Value, extent: Value, message: String } = Effect::Stops,
 
-        /// How many tile blocks this block works on where it takes over such as have not begun (launch control): its own, and those. A
-        /// loop goes from 0 up to it in steps of 1.
+        /// The number of tile blocks that this CTA processes under cluster launch control (CLC). It counts its own and those stolen
+        /// from CTAs that have not started. A loop runs from 0 up to it in steps of 1.
         ClcBlockCount "clc_block_count" {} = Effect::Nothing,
-        /// The index along an axis of the tile block that is worked on in a iteration of that loop, of which this is the counter.
+        /// The index along an axis of the tile block of an iteration of that loop; `iteration` is the loop's counter.
         ClcBlockId "clc_block_id" { iteration: Value, axis: u32 } = Effect::Nothing,
     }
 }
@@ -139,12 +139,12 @@ impl Core {
         }
     }
 
-    /// Whether the op can be dropped when nothing uses its results, and be repeated or moved freely.
+    /// Returns whether the op can be dropped if its results are unused, and repeated or moved freely.
     pub fn is_pure(&self) -> bool {
         self.effects() == Effect::Nothing
     }
 
-    /// Ops that compute each element of the result from the elements at the same place of the operands.
+    /// Returns whether the op computes each result element from the operands' elements at the same position.
     pub fn is_elementwise(&self) -> bool {
         match self {
             Core::Unary { .. }

@@ -1,6 +1,6 @@
-//! The words that `.aa`, `.as` and `.sched` have in common: tiles, memrefs and views ([`tile`]), orders and scopes of memory
-//! accesses ([`memory`]), the ops that mean the same everywhere ([`core_ops`]), what loops are of a grid's ([`persistent_loops`]), what stands
-//! inside what ([`region_nesting`]), what has no tile in common ([`components`]), and the rules that their verifiers share ([`rules`]).
+//! The core dialect, shared by `.aa`, `.as` and `.sched`. Types: tiles, memrefs and views ([`tile`]), memory orders and scopes
+//! ([`memory`]). Ops: those with one meaning in all formats ([`core_ops`]). Analyses: persistent loops ([`persistent_loops`]),
+//! nesting of regions ([`region_nesting`]), independent parts of a function ([`components`]). Verifier rules: [`rules`].
 
 pub mod combining;
 pub mod components;

@@ -1,12 +1,12 @@
-//! The vocabulary of memory operations that `.tile`, `.aa` and `.as` share. The order of variants is the bytecode's numbering.
+//! Attributes of memory operations that `.tile`, `.aa` and `.as` share. The order of variants is the bytecode's numbering.
 
 use serde::{Deserialize, Serialize};
 
-/// What a memory access promises to other threads.
+/// The ordering of a memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryOrdering {
-    /// No concurrent access to the same element is assumed to happen.
+    /// The compiler may assume that no concurrent access to the same element happens.
     Weak,
     Relaxed,
     Acquire,
@@ -14,7 +14,7 @@ pub enum MemoryOrdering {
     AcqRel,
 }
 
-/// Between whom an access that is not weak is ordered.
+/// The threads among which a non-weak access is ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryScope {
@@ -23,7 +23,7 @@ pub enum MemoryScope {
     System,
 }
 
-/// What an atomic read-modify-write does with the old value and its operand.
+/// The operation of an atomic read-modify-write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AtomicMode {
@@ -39,7 +39,7 @@ pub enum AtomicMode {
     Xchg,
 }
 
-/// How a multicast access combines the copies of an element that the devices hold, or what is stored with what is there.
+/// How a multicast access combines the copies of an element on all devices, or the stored value with the old one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MulticastReduction {
@@ -53,7 +53,7 @@ pub enum MulticastReduction {
     UMax,
 }
 
-/// What a store to multicast memory does to each copy.
+/// The effect of a multicast store on each copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MulticastWrite {
@@ -70,11 +70,11 @@ impl MulticastWrite {
     }
 }
 
-/// What the memory behind a pointer is among several devices, where the program says so. Not every target has such pointers.
+/// How several devices share the memory behind a pointer, if the program states it. Not every target has such pointers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sharing {
-    /// Memory of one device that others can reach.
+    /// Memory of one device that other devices can access.
     Unicast,
     /// One address for memory of several devices.
     Multicast,
@@ -89,7 +89,7 @@ impl Sharing {
     }
 }
 
-/// What a load gives for elements outside the tensor.
+/// The value of a load for elements outside the tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Padding {
@@ -100,10 +100,10 @@ pub enum Padding {
     NegInf,
 }
 
-/// How an access is ordered against other threads.
+/// The order of an access relative to other threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Order {
     pub semantics: MemoryOrdering,
-    /// `None` exactly when the semantics is weak.
+    /// `None` exactly if the semantics is weak.
     pub scope: Option<MemoryScope>,
 }

@@ -1,4 +1,4 @@
-//! What a loop is of a grid's: persistent kernels have one that goes iteration the tiles of a whole grid.
+//! Persistent loops: a persistent kernel has one loop over the tile blocks of a whole grid.
 
 use crate::core_ops::Core;
 use crate::tile::Dense;
@@ -6,8 +6,8 @@ use base::ir::{Op, Operation};
 use base::{Body, Value};
 use std::collections::BTreeSet;
 
-/// Whether the blocks of a `for` start at their own number and go on in steps, up to an end that is the same for all. Of such blocks no
-/// more are launched than run at a time. `core` gives what an op is of those that all formats have.
+/// Returns whether a `for` starts at the CTA's own number and advances in steps, up to an end that is the same for all CTAs. Only
+/// as many such CTAs are launched as can be resident. `core` returns the core op of an op.
 pub fn is_persistent<O: Operation, T>(body: &Body<O, T>, for_op: Op, core: impl Fn(&O) -> Option<&Core>) -> bool {
     let Some(Core::For { lower, upper, step, .. }) = core(&body.ops[for_op].kind) else { return false };
     let has = |value: Value, is_it: fn(&Core) -> bool| is_computed_from(body, value, &core, is_it);
@@ -18,13 +18,13 @@ pub fn is_persistent<O: Operation, T>(body: &Body<O, T>, for_op: Op, core: impl 
     of_block(*lower) && in_steps && !of_block(*upper)
 }
 
-/// Whether an op is a `for` over the tile blocks that a block takes over.
+/// Returns whether an op is a `for` over the tile blocks that a CTA processes under cluster launch control.
 pub fn is_clc_loop<O: Operation, T>(body: &Body<O, T>, kind: Option<&Core>, core: impl Fn(&O) -> Option<&Core>) -> bool {
     let Some(Core::For { upper, .. }) = kind else { return false };
     body.defining_op(*upper).is_some_and(|op| matches!(core(&body.ops[op].kind), Some(Core::ClcBlockCount {})))
 }
 
-/// Whether an op of a kind is among those that a value is computed from.
+/// Returns whether the computation of a value contains an op of a kind.
 fn is_computed_from<O: Operation, T>(
     body: &Body<O, T>,
     value: Value,

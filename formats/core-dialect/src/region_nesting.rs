@@ -1,4 +1,4 @@
-//! What stands inside what: the op around each block, and which construct an op that ends a region ends.
+//! The nesting of regions: the op around each block, and the construct that each terminator ends.
 
 use crate::core_ops::Core;
 use crate::rules::MiddleOp;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub struct RegionNesting {
     around: BTreeMap<Block, Op>,
     blocks: Vec<Option<Block>>,
-    /// For each construct the ops that leave it, or go on with it.
+    /// For each construct, the ops that leave it or continue it.
     ends: BTreeMap<Op, Vec<Op>>,
 }
 
@@ -30,7 +30,7 @@ impl RegionNesting {
         nesting
     }
 
-    /// The op whose region a block is.
+    /// The op whose region contains a block.
     pub fn around(&self, block: Block) -> Option<Op> {
         self.around.get(&block).copied()
     }
@@ -38,12 +38,12 @@ impl RegionNesting {
     pub fn parent(&self, op: Op) -> Option<Op> {
         self.around(self.blocks[op.0 as usize]?)
     }
-    /// The ops that leave a construct, or go on with it.
+    /// The ops that leave a construct or continue it.
     pub fn ends(&self, construct: Op) -> &[Op] {
         self.ends.get(&construct).map_or(&[], Vec::as_slice)
     }
 
-    /// The construct that an op ends, or whose next iteration it begins.
+    /// The construct that an op ends, or whose next iteration it starts.
     pub fn ended_by<O: MiddleOp, T>(&self, body: &Body<O, T>, op: Op) -> Option<Op> {
         let core = |op: Op| body.ops[op].kind.core();
         let mut at = self.parent(op);

@@ -11,18 +11,18 @@ use smallvec::SmallVec;
 /// The extents of a tile; empty for a scalar. Each is a power of two.
 pub type Shape = SmallVec<[u32; 4]>;
 
-/// Where a pointer points.
+/// The address space of a pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Space {
     Global,
     /// Memory of one tile block, from `alloca`.
     Local,
-    /// Could be either; only a pointer made from an integer or read from memory.
+    /// Either space; only for a pointer converted from an integer or loaded from memory.
     Generic,
 }
 
-/// What a tile holds.
+/// The element type of a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Elem {
@@ -35,15 +35,15 @@ pub enum Elem {
 pub struct MemRef {
     pub elem: Scalar,
     pub space: Space,
-    /// `None` where the extent is an operand of the op that made it.
+    /// `None` if the extent is an operand of the defining op.
     pub sizes: Vec<Option<u64>>,
     pub strides: Vec<Option<u64>>,
-    /// The object that the base was derived from, numbered from 1 in its function; 0 when it is not known. Different scopes
-    /// are different parameters, globals or allocations, yet a caller may pass the same memory twice: tokens alone order.
+    /// The object that the base was derived from, numbered from 1 in its function; 0 if unknown. Different scopes are different
+    /// parameters, globals or allocations, yet a caller may pass the same memory twice: tokens alone order accesses.
     pub alias_scope: u32,
 }
 
-/// How a view cuts a memref into tiles.
+/// A division of a memref into tiles.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct View {
     pub memref: MemRef,
@@ -51,26 +51,26 @@ pub struct View {
     /// `dim_map[t]` is the memref dimension that tile dimension `t` runs along.
     pub dim_map: Vec<u32>,
     pub kind: ViewKind,
-    /// What a load gives outside the memref; unspecified when `None`.
+    /// The value of a load outside the memref; unspecified if `None`.
     pub padding: Option<Padding>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ViewKind {
-    /// Tiles side by side: tile index `i` starts at `i * tile`.
+    /// Adjacent tiles: tile index `i` starts at `i * tile`.
     Partition,
     /// Tile index `i` starts at `i * step`.
     Strided { steps: Vec<u32> },
-    /// Along `sparse_dim` every row has its own index, from a one-dimensional tile; along the others the index is the first
-    /// element's.
+    /// Along `sparse_dim` every row has its own index, from a one-dimensional tile; along the other dimensions the index is that of
+    /// the first element.
     Gather { sparse_dim: u32 },
 }
 
-/// The largest alignment of memory, in bytes: ptxas of CUDA 13.5 dies of the next power of two.
+/// The largest alignment of memory, in bytes. ptxas of CUDA 13.5 crashes on the next power of two.
 pub const MAX_ALIGNMENT: u64 = 1 << 30;
 
-/// Memory that exists as long as the module.
+/// Memory with the lifetime of the module.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Global {
     pub name: String,
@@ -106,7 +106,7 @@ impl Elem {
 }
 
 impl ViewKind {
-    /// How far apart the origins of neighbouring tiles are along tile dimension `t`.
+    /// The distance between the origins of neighbouring tiles along tile dimension `t`.
     pub fn step(&self, tile: &Shape, t: usize) -> u32 {
         match self {
             ViewKind::Strided { steps } => steps[t],
@@ -120,7 +120,7 @@ pub fn element_count(shape: &[u32]) -> usize {
     shape.iter().map(|dim| *dim as usize).product()
 }
 
-/// The value with these bits as a number; a pointer is that of its address.
+/// The value with these bits as a number; for a pointer, its address.
 pub fn print_literal(elem: Elem, bits: u64) -> String {
     numerics::literal::print(elem.carrier(), bits)
 }
@@ -219,7 +219,7 @@ fn list<T>(text: &str, item: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {
     inner.split(',').map(str::trim).filter(|part| !part.is_empty()).map(item).collect()
 }
 
-/// What stands between the brackets of `name<…>`, in parts; fields may stand in any order behind the other parts.
+/// The parts between the brackets of `name<…>`; fields may be in any order after the other parts.
 struct Words<'a> {
     parts: std::collections::VecDeque<&'a str>,
 }
@@ -241,7 +241,7 @@ impl<'a> Words<'a> {
     fn next(&mut self) -> Option<&'a str> {
         self.parts.pop_front()
     }
-    /// Takes `name: value` out.
+    /// Removes and returns the field `name: value`.
     fn field(&mut self, name: &str) -> Option<&'a str> {
         let value = |part: &'a str| part.strip_prefix(name)?.strip_prefix(':').map(str::trim);
         let at = self.parts.iter().position(|part| value(part).is_some())?;

@@ -1,14 +1,15 @@
-//! Two blocks of a cluster as a pair: one thread of the first asks for a mma in tensor memory that both have the accumulators of. Each has
-//! its own rows of the left operand and of the accumulators, and half of the columns of the right one, which the mma reads in both.
+//! CTA pairs: one thread of the leader CTA issues a tensor-memory MMA whose accumulator is split over both CTAs of a cluster. Each
+//! CTA has its own rows of the left operand and of the accumulator. Each has half of the columns of the right operand, and the MMA
+//! reads both halves.
 //!
-//! `tile-sched` says so of a function (`pair`). Here is which buffers are halves, and what the blocks must have in common: they make the
-//! same mmas one after the other, of the same right operands. Who waits for whom is in [`crate::FunctionAttrs::is_of_cta_pair`].
+//! `tile-sched` marks a function (`cta_pair`). This module finds the halved buffers and checks that both CTAs issue the same MMAs
+//! in the same order, with the same right operands. [`crate::FunctionAttrs::is_of_cta_pair`] defines their synchronisation.
 
 use crate::{Function, Op, multicast};
 use std::collections::BTreeMap;
 use tileas::{Buffer, MmaAtom, MmaOperand, Type, tma_tiles};
 
-/// The buffers of which each block has half of the columns, and the dimension along which these lie there.
+/// The buffers of which each CTA has half of the columns, and the dimension of these columns.
 pub fn halves(function: &Function) -> BTreeMap<Buffer, usize> {
     let body = &function.body;
     let half = |op: &Op| match op {
@@ -22,7 +23,7 @@ pub fn halves(function: &Function) -> BTreeMap<Buffer, usize> {
     all.filter_map(|op| half(&body.ops[op].kind)).collect()
 }
 
-/// Why the blocks of a cluster are no pair, if they are said to be one.
+/// Checks that the CTAs of a function marked as a pair can be one.
 pub fn refused(function: &Function) -> Result<(), String> {
     if !function.attrs.program.cta_pair {
         return Ok(());
@@ -35,7 +36,7 @@ pub fn refused(function: &Function) -> Result<(), String> {
         let Op::Core(tileas::Op::TmaLoad { view, buffer, .. }) = &op.kind else { continue };
         let (Type::View(view), Some(info)) = (body.ty(*view), function.attrs.program.buffers.get(*buffer)) else { continue };
         if tma_tiles::halved(&view.tile, &info.shape) != halves.get(buffer).copied() {
-            return Err(format!("{buffer} is not the part of a tile that a block has"));
+            return Err(format!("{buffer} is not a CTA's half of the tile"));
         }
     }
     Ok(())

@@ -1,6 +1,6 @@
-//! Loops of which a iteration's last mmas stand after the first reads of the next iteration: the tensor cores then have work while the next
-//! stages are waited for and their first fragments are read. `tile-sched` says of which loads that is so; the verifier holds that the order
-//! of what anyone can see is the same.
+//! First-fragment prefetch: the last MMAs of an iteration come after the first reads of the next iteration. The tensor cores stay
+//! busy while threads wait for the next stages and load their first fragments. `tile-sched` selects the loads; the verifier checks
+//! that the observable order is unchanged.
 
 use crate::{Function, Op, lazy_fragments};
 use base::ir::{Op as OpId, Operation};
@@ -10,19 +10,19 @@ use core_dialect::persistent_loops::is_clc_loop;
 use tileas::effects::{Completes, Synchronises};
 use tileas::{MmaAtom, MmaOperand};
 
-/// What is done of the next iteration, and after what.
+/// The parts of the next iteration that run early, and the ops that follow them.
 #[derive(Clone, Debug)]
 pub struct Early {
-    /// What a iteration waits for before it reads.
+    /// The waits of an iteration before its loads.
     pub waits: Vec<OpId>,
-    /// The loads in pieces of both operands.
+    /// The per-K-step loads of both operands.
     pub loads: [OpId; 2],
     pub mma: OpId,
-    /// What stands between the mma and the end of the iteration.
+    /// The ops between the MMA and the end of the iteration.
     pub after: Vec<OpId>,
 }
 
-/// The same of the body of a loop, or why it has to wait where it does.
+/// The prefetch of a loop body, or the reason why it is impossible.
 pub fn of(function: &Function, block: Block) -> Result<Early, &'static str> {
     let body = &function.body;
     let node = &body.blocks[block];
@@ -33,27 +33,27 @@ pub fn of(function: &Function, block: Block) -> Result<Early, &'static str> {
     let first = loads.into_iter().map(at).min().expect("there are two");
     let Some((end, ops)) = node.ops.split_last() else { return Err("it has no end") };
     if !matches!(kind(end).core(), Some(Core::Continue { .. })) {
-        return Err("a iteration ends in several places");
+        return Err("an iteration ends in several places");
     }
     if ops.iter().any(|op| !kind(op).regions().is_empty()) {
-        return Err("a iteration has other ways through it");
+        return Err("an iteration has several paths");
     }
     let waits: Vec<OpId> = ops[..first].iter().copied().filter(|op| !kind(op).is_pure()).collect();
     if waits.is_empty() || !waits.iter().all(|op| is_wait(kind(op))) {
-        return Err("something else than waits stands before its fragments are read");
+        return Err("an op other than a wait precedes its fragment loads");
     }
-    let (beside, after) = (&ops[first..at(mma)], &ops[at(mma) + 1..]);
+    let (between, after) = (&ops[first..at(mma)], &ops[at(mma) + 1..]);
     let waits_not = |op: &OpId| matches!(kind(op).effects().synchronises, None | Some(Synchronises::EndsCopies));
-    if !beside.iter().all(waits_not) {
-        return Err("something is waited for between its reads");
+    if !between.iter().all(waits_not) {
+        return Err("there is a wait between its fragment loads");
     }
     let result = body.result(mma);
     if !after.iter().all(|op| is_ahead(kind(op)) && !kind(op).operands().contains(&result)) {
         return Err("an op stands between its MMA and the end of an iteration");
     }
     let is_known = |value: Value| node.args.contains(&value) || body.defining_op(value).is_none_or(|op| !node.ops.contains(&op));
-    let asked = waits.iter().chain(&loads).flat_map(|op| kind(op).operands());
-    match asked.into_iter().all(is_known) {
+    let used = waits.iter().chain(&loads).flat_map(|op| kind(op).operands());
+    match used.into_iter().all(is_known) {
         true => Ok(Early { waits, loads, mma, after: after.to_vec() }),
         false => Err("a stage is computed in the iteration that reads it"),
     }
@@ -68,7 +68,7 @@ fn only_mma(function: &Function, block: Block) -> Result<OpId, &'static str> {
     }
 }
 
-/// The loads in pieces of both operands, in the mma's block.
+/// The per-K-step loads of both operands, in the block of the MMA.
 fn loads_of(function: &Function, block: Block, mma: OpId) -> Result<[OpId; 2], &'static str> {
     let body = &function.body;
     let Op::Core(tileas::Op::Mma {
@@ -80,23 +80,23 @@ fn loads_of(function: &Function, block: Block, mma: OpId) -> Result<[OpId; 2], &
     let per_k_step = |op: &OpId| matches!(body.ops[*op].kind, Op::Core(tileas::Op::SharedLoad { per_k_step: true, .. }));
     let load =
         |value: &Value| lazy_fragments::origin(function, *value).filter(|op| per_k_step(op) && body.blocks[block].ops.contains(op));
-    let [Some(lhs), Some(rhs)] = [lhs, rhs].map(load) else { return Err("its fragments are not read in pieces") };
+    let [Some(lhs), Some(rhs)] = [lhs, rhs].map(load) else { return Err("its fragments are not loaded per K step") };
     Ok([lhs, rhs])
 }
 
-/// What makes sure that a stage is filled.
+/// Returns whether an op helps to ensure that a stage is full.
 fn is_wait(op: &Op) -> bool {
     matches!(op, Op::PipelineWait { .. } | Op::CopyWait { .. } | Op::Barrier { .. } | Op::AsyncFence {})
 }
 
-/// What may as well be done before the mmas that stand before it: it computes, gives a stage back, or issues copies that are done later.
+/// Returns whether an op may move before the MMAs: it computes, releases a stage, or issues asynchronous copies.
 fn is_ahead(op: &Op) -> bool {
     let effects = op.effects();
     let copies = effects.completes == Completes::WithItsCopies || effects.synchronises == Some(Synchronises::EndsCopies);
     op.is_pure() || copies || matches!(op, Op::AsyncFence {} | Op::PipelineRelease { .. })
 }
 
-/// Whether the loads of a block are early.
+/// Returns whether the loads of a block are prefetched.
 pub fn is_said(function: &Function, block: Block) -> bool {
     function.body.blocks[block].ops.iter().any(|op| is_early(&function.body.ops[*op].kind))
 }
@@ -105,7 +105,7 @@ fn is_early(op: &Op) -> bool {
     matches!(op, Op::Core(tileas::Op::SharedLoad { prefetch_next: true, .. }))
 }
 
-/// The bodies of loops in a region that know before a iteration's end whether there is another one.
+/// The loop bodies of a region whose loops know before the end of an iteration whether another one follows.
 pub fn bodies(function: &Function, region: Region) -> Vec<Block> {
     let body = &function.body;
     let of_loop = |op: OpId| match body.ops[op].kind.core() {
@@ -116,7 +116,7 @@ pub fn bodies(function: &Function, region: Region) -> Vec<Block> {
     body.walk(region).into_iter().filter_map(of_loop).collect()
 }
 
-/// Why a load in a block cannot be early, if it cannot.
+/// Checks whether a load of a block can be prefetched.
 pub(crate) fn refused(function: &Function, block: Block) -> Result<(), &'static str> {
     if !bodies(function, function.region).contains(&block) {
         return Err("it is in no loop");

@@ -1,5 +1,5 @@
-//! What stands around ops that call into the system: memory of the heap is given back where the region of its `alloca` ends, and tiles
-//! are printed from memory that the block has to itself meanwhile. `tile-sched` writes it, the verifier holds that it is there.
+//! Rules around runtime calls. Heap memory is freed where the region of its `alloca` ends. Tiles are printed from memory that the
+//! CTA owns meanwhile. `tile-sched` inserts the ops, and the verifier checks them.
 
 use crate::{Function, Op};
 use base::ir::{Op as OpId, Operation};
@@ -8,14 +8,14 @@ use core_dialect::core_ops::Core;
 use std::collections::BTreeMap;
 use tileas::Type;
 
-/// The memory of the heap that each op which leaves regions leaves after.
+/// The heap memory whose lifetime each leaving op ends.
 pub fn left_after(function: &Function) -> BTreeMap<OpId, Vec<Value>> {
     let mut walk = Walk { function, around: Vec::new(), taken: Vec::new(), left: BTreeMap::new() };
     walk.region(function.region);
     walk.left
 }
 
-/// The tiles that an op prints, which it finds in memory of the grid.
+/// The tiles that an op prints, which it reads from the grid's memory.
 pub fn printed_tiles(function: &Function, op: &Op) -> Vec<Value> {
     let Some(Core::Print { args, .. }) = op.core() else { return Vec::new() };
     args.iter().copied().filter(|arg| matches!(function.body.ty(*arg), Type::Tile { .. })).collect()
@@ -23,9 +23,9 @@ pub fn printed_tiles(function: &Function, op: &Op) -> Vec<Value> {
 
 struct Walk<'a> {
     function: &'a Function,
-    /// The constructs around, outermost first.
+    /// The surrounding constructs, outermost first.
     around: Vec<OpId>,
-    /// Memory that is taken, and how many constructs there were around it.
+    /// Live allocations, each with its nesting depth.
     taken: Vec<(usize, Value)>,
     left: BTreeMap<OpId, Vec<Value>>,
 }
@@ -55,7 +55,7 @@ impl Walk<'_> {
         self.left.retain(|_, left| !left.is_empty());
     }
 
-    /// What has so many constructs around it, or more, is left by an op that leaves regions.
+    /// The nesting depth from which on an op that leaves regions ends allocations.
     fn left_by(&self, core: &Core) -> usize {
         let body = &self.function.body;
         let last = |ends: fn(&Core) -> bool| self.around.iter().rposition(|op| body.ops[*op].kind.core().is_some_and(ends));
@@ -68,8 +68,8 @@ impl Walk<'_> {
     }
 }
 
-/// Memory is given back right before what leaves it, after a barrier, and tiles are put where they are printed from after one after the
-/// lock, and printed after another one.
+/// Checks the order of these ops. A `free` comes after a barrier, right before the op that leaves. Tiles are staged after a barrier
+/// that follows the lock, and printed after another barrier.
 pub(crate) fn stands_around(function: &Function) -> Result<(), (Loc, String)> {
     let left = left_after(function);
     let body = &function.body;
@@ -83,31 +83,31 @@ pub(crate) fn stands_around(function: &Function) -> Result<(), (Loc, String)> {
             let tiles = printed_tiles(function, kind);
             let refused = match kind {
                 Op::Free { ptrs } if ops.get(at + 1).and_then(|next| left.get(next)) != Some(ptrs) => {
-                    Some("what it gives back is not what the next op leaves after".to_string())
+                    Some("it does not free exactly the memory whose lifetime the next op ends".to_string())
                 }
                 Op::Free { .. } if !before(at, 1).is_some_and(barrier) => {
-                    Some("no barrier is before it, so other threads may still use the memory".into())
+                    Some("no barrier precedes it, so other threads may still use the memory".into())
                 }
                 Op::PrintLock {} if !matches!(kinds.get(at + 2), Some(Op::PrintStage { .. })) => {
-                    Some("nothing is put in place after it".into())
+                    Some("no `print_stage` follows it".into())
                 }
                 Op::PrintStage { .. } if !(barrier(at + 1) && kinds.get(at + 2).is_some_and(|next| next.core().is_some())) => {
-                    Some("no barrier and print are after it".into())
+                    Some("no barrier and print follow it".into())
                 }
                 Op::PrintStage { .. }
                     if !(before(at, 1).is_some_and(barrier)
                         && matches!(before(at, 2).map(|at| kinds[at]), Some(Op::PrintLock {}))) =>
                 {
-                    Some("no lock and barrier are before it".into())
+                    Some("no lock and barrier precede it".into())
                 }
                 Op::PrintStage { tiles } if printed_tiles(function, kinds[at + 2]) != *tiles => {
                     Some("the next print is of other tiles".into())
                 }
                 _ if !tiles.is_empty() && !matches!(before(at, 2).map(|at| kinds[at]), Some(Op::PrintStage { .. })) => {
-                    Some("its tiles are not where they are printed from".into())
+                    Some("its tiles have not been staged".into())
                 }
                 _ if left.contains_key(&ops[at]) && !matches!(before(at, 1).map(|at| kinds[at]), Some(Op::Free { .. })) => {
-                    Some(format!("{} is left after and not given back", left[&ops[at]][0]))
+                    Some(format!("{} is not freed before its lifetime ends", left[&ops[at]][0]))
                 }
                 _ => None,
             };
@@ -119,7 +119,7 @@ pub(crate) fn stands_around(function: &Function) -> Result<(), (Loc, String)> {
     Ok(())
 }
 
-/// That barriers in the body of an warp_role are for all its threads, other rules hold.
+/// Returns whether a barrier covers all threads. In the body of a warp role other rules ensure it.
 fn is_whole_barrier(function: &Function, kind: &Op) -> bool {
     let attrs = &function.attrs;
     matches!(kind, Op::Barrier { threads, .. } if !attrs.warp_roles.is_empty() || *threads == attrs.program.warps * 32)

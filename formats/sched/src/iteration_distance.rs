@@ -1,9 +1,9 @@
-//! Whether an access in a loop means other elements in each iteration, or the same ones: of two iterations of which each element is the same
-//! thread's, none waits for the other.
+//! Iteration distance: whether an access of a loop is to other elements in each iteration, or to the same ones. If one thread owns
+//! each element in both iterations, neither waits for the other.
 //!
-//! An address that a loop computes is followed to what it is made of. It is known how far iterations lie apart where that is a constant
-//! times what the loop counts, or what it carries from iteration to iteration grows by a constant; and how far the elements of a tile lie
-//! apart where they are counted (`iota`). Arithmetic that may wrap says nothing, unless it is as wide as addresses are.
+//! The analysis follows an address to its sources. The distance between iterations is known if the address is a constant times the
+//! loop counter, or a loop-carried value that grows by a constant. The distance between elements of a tile is known if an `iota`
+//! numbers them. Arithmetic that may wrap gives no distance, unless it has the width of an address.
 
 use crate::region_flow::Ends;
 use crate::{Function, Op};
@@ -15,22 +15,22 @@ use numerics::arith::{Binary, Convert, Overflow, Signedness};
 use std::collections::BTreeSet;
 use tileas::Type;
 
-/// Ops that a value is followed through, one after the other.
+/// Limit on the chain of ops that the analysis follows.
 const FAR: u32 = 64;
 /// Bits of an address.
 const ADDRESS: u32 = 64;
 
-/// A loop, and what it computes in every iteration.
+/// A loop, and the values that it computes in every iteration.
 #[derive(Clone, Debug)]
 pub struct IterationDistance {
     for_op: OpId,
     computed: BTreeSet<Value>,
-    /// What it goes on with, wherever it does.
+    /// The values of each `continue`.
     continued: Vec<Vec<Value>>,
 }
 
-/// A number of each element of a tile, or an address in bytes, in a iteration: `iteration` more than in the iteration before it, and beside what
-/// all elements have in common from `least` to `most`.
+/// The range of a tile of numbers or byte addresses. It grows by `iteration` per iteration; relative to a common base, its elements
+/// are from `least` to `most`.
 #[derive(Clone, Copy)]
 struct Steps {
     iteration: i64,
@@ -69,8 +69,8 @@ impl IterationDistance {
         IterationDistance { for_op, computed: args(for_op).into_iter().chain(inner).collect(), continued: continued.collect() }
     }
 
-    /// Whether an access means the same place in all iterations, or places that have no element in common: other partitions of a view, or
-    /// pointers that are as far apart as they reach.
+    /// Returns whether an access is to the same place in all iterations, or to disjoint elements. Disjoint are partitions of a
+    /// view, and pointers whose distance is at least their extent.
     pub fn are_apart(&self, function: &Function, base: Value, index: &[Value]) -> bool {
         let is_same = |value: &Value| !self.computed.contains(value);
         let is_partition =
@@ -87,7 +87,7 @@ impl IterationDistance {
         })
     }
 
-    /// How a value differs from iteration to iteration and from element to element; `extended` says how what is less wide becomes an address.
+    /// How a value changes between iterations and elements; `extended` is the extension of a narrower value to an address.
     fn steps(&self, function: &Function, value: Value, extended: Option<Signedness>, far: u32) -> Option<Steps> {
         let body = &function.body;
         let far = far.checked_sub(1)?;
@@ -131,7 +131,7 @@ impl IterationDistance {
         }
     }
 
-    /// Of what the loop counts, and of what it carries.
+    /// The steps of the loop counter and of loop-carried values.
     fn argument_steps(&self, function: &Function, value: Value, extended: Option<Signedness>, far: u32) -> Option<Steps> {
         let body = &function.body;
         let Some(Core::For { step, init, unsigned, body: region, .. }) = body.ops[self.for_op].kind.core() else { return None };
@@ -155,7 +155,7 @@ impl IterationDistance {
     }
 }
 
-/// How much more a value is than another, if that is a constant.
+/// The difference of two values, if it is a constant.
 fn further(function: &Function, value: Value, than: Value, extended: Option<Signedness>, far: u32) -> Option<i64> {
     let (body, far) = (&function.body, far.checked_sub(1)?);
     if value == than {
@@ -183,7 +183,7 @@ fn further(function: &Function, value: Value, than: Value, extended: Option<Sign
     }
 }
 
-/// Whether arithmetic may leave something else than is written, for what it is extended to.
+/// Returns whether arithmetic may wrap before the extension.
 fn wraps(ty: &Type, overflow: Overflow, extended: Option<Signedness>) -> bool {
     let is_address = ty.elem().is_some_and(|elem| elem.bits() == ADDRESS);
     let is_exact = match extended {

@@ -1,5 +1,5 @@
-//! Loads from shared memory that are made piece by piece, as the mma that they are for comes to each: few fragments are then
-//! in registers at a time. `tile-sched` says which loads those are; the verifier holds that nothing can tell the difference.
+//! Per-K-step loads: each fragment is loaded from shared memory right before its MMA step, so that few fragments are in registers
+//! at a time. `tile-sched` selects the loads; the verifier checks that the result cannot differ.
 
 use crate::{Function, Op};
 use base::ir::{Op as OpId, Operation};
@@ -10,8 +10,8 @@ use tileas::effects::{Completes, Effects, Proxy, Synchronises};
 use tileas::layout::{Layout, LayoutId};
 use tileas::renaming::keeps_registers;
 
-/// Why a load cannot be made in pieces, if it cannot. `uses` counts those of each value, `block` is the load's. What it reads may get
-/// another shape on the proxy to the mma.
+/// Checks whether a load can be split per K step, and returns why not. `uses` counts the uses of each value; `block` is the load's.
+/// The loaded tile may be reshaped on the way to the MMA.
 pub fn refused(
     function: &Function,
     layouts: &Arena<LayoutId, Layout>,
@@ -21,7 +21,7 @@ pub fn refused(
 ) -> Result<(), &'static str> {
     let body = &function.body;
     let Op::Core(tileas::Op::SharedLoad { atom: CopyAtom::Matrix { .. } | CopyAtom::ByteMatrix, .. }) = &body.ops[load].kind else {
-        return Err("only `ldmatrix` reads in pieces");
+        return Err("only `ldmatrix` loads per K step");
     };
     let mut value = body.result(load);
     if uses[value.0 as usize] != 1 {
@@ -35,16 +35,16 @@ pub fn refused(
                 continue;
             }
             let fragments = matches!(kind, Op::Core(program) if program.fragments().is_some_and(|both| both.contains(&value)));
-            return if fragments { Ok(()) } else { Err("what is read in pieces is not multiplied") };
+            return if fragments { Ok(()) } else { Err("no MMA reads the per-K-step load") };
         }
         if !kind.regions().is_empty() || !passes(&kind.effects()) {
             return Err("an op between a per-K-step load and its MMA waits or accesses memory");
         }
     }
-    Err("what is read in pieces is used in another block")
+    Err("another block uses the per-K-step load")
 }
 
-/// Whether an op gives a tile another shape, with the same registers.
+/// Returns whether an op changes the shape of a tile and keeps its registers.
 fn renames(function: &Function, layouts: &Arena<LayoutId, Layout>, op: OpId) -> bool {
     let node = &function.body.ops[op];
     let Some((core, x)) = node.kind.core().and_then(|core| Some((core, renamed(core)?))) else { return false };
@@ -60,7 +60,7 @@ fn renamed(core: &Core) -> Option<Value> {
     }
 }
 
-/// The op that a value comes from, before it got other shapes.
+/// The op that computes a value, before any reshapes.
 pub(crate) fn origin(function: &Function, mut value: Value) -> Option<OpId> {
     loop {
         let op = function.body.defining_op(value)?;
@@ -71,7 +71,7 @@ pub(crate) fn origin(function: &Function, mut value: Value) -> Option<OpId> {
     }
 }
 
-/// Whether an op may stand between: it computes, reads shared memory, or issues copies that are done later.
+/// Returns whether an op may be between a load and its MMA: it computes, reads shared memory, or issues asynchronous copies.
 fn passes(effects: &Effects<'_>) -> bool {
     let later = effects.completes == Completes::WithItsCopies;
     let shared = effects.buffers.iter().all(|access| !access.access_kind.writes() || access.proxy == Proxy::Copies && later);

@@ -1,11 +1,12 @@
-//! The `.sched` format: an `.as` program with a checked schedule, an address for every buffer and a barrier for every hand-off.
+//! The `.sched` format: an `.as` program with a checked schedule, an address for every buffer, and all synchronisation between
+//! warps.
 //!
-//! It extends `.as` (the program, its layouts and atoms stay what they were) by what the scheduler decides, in three phases that
-//! each complete the file further: `analysis` gives every pipelined loop its schedule, `alloc` gives every buffer its address
-//! and depth, `materialize` puts the waits and barriers into the program. Only a file of the last phase can become PTX; the
-//! earlier ones can be edited by hand and given to `tile-sched` again.
+//! It extends `.as`, whose program, layouts and atoms stay unchanged, by the scheduler's decisions. Three phases complete the file.
+//! `analysis` adds the schedule of every pipelined loop, and `alloc` adds the address and depth of every buffer. `materialize` adds
+//! waits and barriers to the program. Only a file of the last phase can be lowered to PTX. A file of an earlier phase can be edited
+//! by hand and passed to `tile-sched` again.
 //!
-//! Written by `tile-sched`, read by `tile-ptx`; `tile-run` executes it.
+//! `tile-sched` writes the format and `tile-ptx` reads it; `tile-run` executes it.
 
 pub mod clc_responses;
 pub mod cta_pairs;

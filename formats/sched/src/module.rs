@@ -12,18 +12,18 @@ use tileas::layout::{Layout, LayoutId};
 use tileas::{Buffer, Type};
 
 base::entity! {
-    /// Some warps of a block, which execute a body of their own.
+    /// A warp role: some warps of a CTA, which execute a body of their own.
     pub struct WarpRole = "warp_role";
 }
 base::entity! {
-    /// Buffers that go from one warp_role to others, stage by stage.
+    /// An mbarrier pipeline: passes buffers from one warp role to others, stage by stage.
     pub struct Pipeline = "pipeline";
 }
 base::plain_fields! { WarpRole, Pipeline }
 
 pub type Function = base::text::Function<Op, Type, FunctionAttrs>;
 
-/// How far the scheduler got; only grows.
+/// The last phase that the scheduler completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -47,16 +47,16 @@ impl Phase {
     }
 }
 
-/// Where a buffer lies in the function's shared or tensor memory.
+/// The location of a buffer in the function's shared or tensor memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
-    /// In bytes; in tensor memory in columns, of which each stage has as many as the buffer.
+    /// In bytes, or in columns of tensor memory; each stage takes the buffer's size.
     pub offset: u32,
-    /// Slots of the staged_buffer; 1 for a plain buffer.
+    /// Stages of the buffer; 1 for a plain buffer.
     pub depth: u32,
 }
 
-/// When an op of a pipelined loop's body starts, counted from the start of its iteration: `stage * interval + cycle`.
+/// The start of an op of a pipelined loop's body, relative to the start of its iteration: `stage * interval + cycle`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScheduleEntry {
     /// Position of the op in the loop body; the terminator has none.
@@ -65,25 +65,25 @@ pub struct ScheduleEntry {
     pub cycle: u32,
 }
 
-/// The schedule of one loop: every op of its body once. Ops of the last stage compute; copies of an earlier stage run ahead by
-/// as many iterations as there are stages between.
+/// The modulo schedule of one loop: every op of its body once. Ops of the last stage compute. Copies of an earlier stage prefetch
+/// by as many iterations as there are stages between.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoopSchedule {
     pub function: String,
-    /// Which `for` of the function in `.as`, in program order.
+    /// The number of the loop among the function's `for` ops in `.as`, in program order.
     pub index: u32,
-    /// Cycles between the starts of two iterations, and its lower bounds by resources and by recurrences.
+    /// The initiation interval in cycles, and its lower bounds by resources and by recurrences.
     pub interval: u32,
     pub resource_bound: u32,
     pub recurrence_bound: u32,
-    /// Whether mmas of warp groups whose accumulators only go iteration may be in flight until the next iteration's are: what they read
-    /// then has a stage more.
+    /// Whether wgmma ops whose accumulators are only loop-carried may stay in flight until those of the next iteration are issued.
+    /// Their operands then need one stage more.
     pub in_flight: bool,
     pub entries: Vec<ScheduleEntry>,
 }
 
 impl LoopSchedule {
-    /// The stage that computes.
+    /// The last stage, which computes.
     pub fn last_stage(&self) -> u32 {
         self.entries.iter().map(|entry| entry.stage).max().unwrap_or(0)
     }
@@ -93,20 +93,20 @@ impl LoopSchedule {
 }
 
 impl WarpRole {
-    /// Its named barrier; 0 is the block's.
+    /// The number of the role's named barrier; barrier 0 is the CTA's.
     pub fn barrier(self) -> u32 {
         self.0 + 1
     }
 }
 
-/// The warps of an warp_role.
+/// The warps of a warp role.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarpRoleInfo {
     pub name: String,
     pub first_warp: u32,
-    /// A power of two where it has tiles, which lie in its warps.
+    /// A power of two if the role has tiles, whose layouts cover its warps.
     pub warps: u32,
-    /// Registers of each of its threads while its body runs, of those that the block has; none: as many as it was started with.
+    /// Registers of each thread while the body runs, from those of the CTA; none: as many as at launch.
     pub registers: Option<u32>,
 }
 
@@ -116,37 +116,37 @@ impl WarpRoleInfo {
     }
 }
 
-/// What fills the stages of a pipeline.
+/// The event that fills the stages of a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fill {
-    /// What the producer's threads have done when they commit: a stage is filled when they all did.
+    /// The commits of the producer's threads: a stage is full when all of them have committed.
     Threads,
-    /// Asynchronous copies of the producer's threads: a stage is filled when those that they issued before they committed are there.
+    /// Asynchronous copies of the producer's threads: a stage is full when the copies issued before the commits have arrived.
     Copies,
-    /// Copies by tma_tiles, one to each buffer. One thread of the producer alone acquires, asks for them and commits: a stage is filled
-    /// when their bytes are there. The producer's warps take turns by the number of the stage.
+    /// TMA copies, one to each buffer. A single thread of the producer acquires, issues the copies and commits: a stage is full
+    /// when the bytes have arrived. The producer's warps alternate by stage number.
     Tma,
-    /// Mma that have their accumulators in tensor memory. The producer's first thread alone acquires, multiplies and commits: a stage is
-    /// filled when all mmas that it made before are complete.
+    /// MMAs with accumulators in tensor memory. The producer's first thread acquires, issues the MMAs and commits: a stage is full
+    /// when all its earlier MMAs are complete.
     Mma,
 }
 
-/// What leaves the stages of a pipeline.
+/// The event that frees the stages of a pipeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Option<Named>", into = "Option<Named>")]
 pub enum Drain {
-    /// The consumers' threads, when they have done what they do with it.
+    /// The releases of the consumers' threads.
     #[default]
     Threads,
-    /// The same, of which one of each warp says so for all of it.
+    /// The releases of one thread for each consumer warp.
     Warps,
-    /// Mma. The consumer's first thread alone waits, multiplies and releases: a stage is free when all mmas that it made
-    /// before are complete.
+    /// MMAs. The consumer's first thread waits, issues the MMAs and releases: a stage is free when all its earlier MMAs are
+    /// complete.
     Mma,
 }
 
-/// What is written of what leaves stages: threads go without saying.
+/// The text form of a drain: `Threads` is the default and is omitted.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Named {
@@ -173,34 +173,34 @@ impl From<Drain> for Option<Named> {
     }
 }
 
-/// Tensor memory of a function: it is taken when a block starts, and given back at each of its ends.
+/// Tensor memory of a function: allocated when a CTA starts, and freed at each of its exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TensorMemory {
     /// A power of two.
     pub columns: u32,
-    /// Where in shared memory the word lies that says where it begins.
+    /// Shared-memory address of the word that receives the tensor-memory base address.
     pub address: u32,
 }
 
-/// A pipeline: buffers that share stages, and for each stage a barrier in shared memory that says it is filled and one that says it is free.
+/// A pipeline: buffers with common stages. Each stage has a full barrier and an empty barrier in shared memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PipelineInfo {
-    /// None where it only tells that something is over.
+    /// Empty for a signal-only pipeline.
     pub buffers: Vec<Buffer>,
-    /// Slots, of each of the buffers.
+    /// Stages of each buffer.
     pub depth: u32,
     pub fill: Fill,
     pub drain: Drain,
-    /// Agents; warp_role 0 is the whole block where a function has none.
+    /// Warp roles; warp role 0 is the whole CTA if a function has none.
     pub producer: WarpRole,
     pub consumers: Vec<WarpRole>,
-    /// Arrivals that fill a stage, and that free one: of threads, or one where that is told by one thread.
+    /// Arrivals that fill a stage, and arrivals that free it: one per thread, or one if a single thread arrives.
     pub full: u32,
     pub empty: u32,
-    /// Where the barriers lie in shared memory: those of filled stages, then those of free ones.
+    /// Shared-memory address of the barriers: first the full barriers, then the empty ones.
     pub barriers: u32,
-    /// Buffers that the blocks of a cluster fill together, see [`crate::multicast`]: each asks for a part of the tma_tiles, which go to all of
-    /// them, and a stage of the pipeline is free when the consumers of all blocks need it no more.
+    /// Buffers that the CTAs of a cluster fill together by TMA multicast, see [`crate::multicast`]. Each CTA issues some of the TMA
+    /// copies, which arrive in all CTAs. A stage is free when the consumers of all CTAs have released it.
     #[serde(default)]
     pub multicast: Option<Vec<Buffer>>,
 }
@@ -209,21 +209,21 @@ impl PipelineInfo {
     /// Bytes of a barrier.
     pub const BARRIER: u32 = 8;
 
-    /// Whether nothing passes through it but the word that the producer is so far.
+    /// Returns whether the pipeline passes no buffers, only the signal that the producer has reached a point.
     pub fn is_signal_only(&self) -> bool {
         self.buffers.is_empty()
     }
     pub fn full_barrier(&self, stage: u32) -> u32 {
         self.barriers + Self::BARRIER * stage
     }
-    /// Whether one thread of the producer does all its steps, or one of the consumer.
+    /// Returns whether one thread of the producer (or of the consumer) does all its pipeline steps.
     pub fn fills_alone(&self) -> bool {
         matches!(self.fill, Fill::Tma | Fill::Mma)
     }
     pub fn drains_alone(&self) -> bool {
         self.drain == Drain::Mma
     }
-    /// How many of a consumer's threads say that a stage is free.
+    /// The number of a consumer's arrivals that release a stage.
     pub fn releases(&self, threads: u32) -> u32 {
         match self.drain {
             Drain::Threads => threads,
@@ -234,13 +234,13 @@ impl PipelineInfo {
     pub fn empty_barrier(&self, stage: u32) -> u32 {
         self.full_barrier(self.depth + stage)
     }
-    /// Whether the blocks of a cluster fill a buffer together.
+    /// Returns whether the CTAs of a cluster fill a buffer together.
     pub fn is_multicast(&self, buffer: Buffer) -> bool {
         self.multicast.as_ref().is_some_and(|all| all.contains(&buffer))
     }
 }
 
-/// What is known of a kernel besides its body.
+/// The attributes of a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FunctionAttrs {
     pub program: tileas::FunctionAttrs,
@@ -248,57 +248,58 @@ pub struct FunctionAttrs {
     pub placements: Arena<Buffer, Placement>,
     /// Bytes of shared memory, from phase alloc on.
     pub shared_bytes: u32,
-    /// Likewise, where there are buffers in tensor memory.
+    /// Tensor memory, from phase alloc on, if any buffer is in tensor memory.
     pub tensor: Option<TensorMemory>,
-    /// In phase materialize; none where all warps execute the same.
+    /// In phase materialize; empty if all warps execute the same code.
     pub warp_roles: Arena<WarpRole, WarpRoleInfo>,
     pub pipelines: Arena<Pipeline, PipelineInfo>,
 }
 
 impl FunctionAttrs {
-    /// The threads of an warp_role; where there are none, warp_role 0 is the whole block.
+    /// The threads of a warp role; without warp roles, role 0 is the whole CTA.
     pub fn role_threads(&self, warp_role: WarpRole) -> Option<u32> {
         match self.warp_roles.is_empty() {
             true => (warp_role == WarpRole(0)).then_some(self.program.warps * 32),
             false => self.warp_roles.get(warp_role).map(WarpRoleInfo::threads),
         }
     }
-    /// The registers of a thread when the block starts.
+    /// The registers of a thread when the CTA starts.
     pub fn launch_registers(&self, target: base::Target) -> u32 {
         tileas::budget::registers(target, self.program.warps, self.program.occupancy.unwrap_or(1)) & !7
     }
-    /// The threads that arrive when a stage of a pipeline is filled.
+    /// The threads that arrive to fill a stage of a pipeline.
     pub fn filling_threads(&self, info: &PipelineInfo) -> Option<u32> {
         let all = self.role_threads(info.producer)?;
         Some(if info.fills_alone() { 1 } else { all })
     }
-    /// The arrivals that free a stage of a pipeline, of all blocks that have to say so.
+    /// The arrivals that free a stage of a pipeline, from all CTAs that must release it.
     pub fn draining_threads(&self, info: &PipelineInfo) -> u32 {
         let own: u32 =
             info.consumers.iter().filter_map(|warp_role| self.role_threads(*warp_role)).map(|all| info.releases(all)).sum();
         own * self.ctas_of(info)
     }
-    /// The blocks whose consumers free a stage of a pipeline: those of the cluster where they fill it together, or where a pair's mmas do.
+    /// The number of CTAs whose consumers free a stage of a pipeline. It is the cluster size if TMA multicast or MMAs of a CTA pair
+    /// fill the stage.
     pub fn ctas_of(&self, info: &PipelineInfo) -> u32 {
         let together = info.multicast.is_some() || self.is_of_cta_pair(info) && info.fill == Fill::Mma;
         self.program.cluster.filter(|_| together).unwrap_or(1)
     }
-    /// The blocks of a cluster that bring each other tma_tiles, or make mmas together; 1 where none does.
+    /// The CTAs of a cluster that multicast TMA tiles or issue MMAs as a pair; 1 if they do neither.
     pub fn cooperating_ctas(&self) -> u32 {
         let together = self.program.cta_pair || self.pipelines.values().any(|info| info.multicast.is_some());
         self.program.cluster.filter(|_| together).unwrap_or(1)
     }
-    /// Whether mmas that a pair of blocks makes together fill a pipeline or leave it. The first block alone then has that side of it, for
-    /// both: it waits for the stages of both, at a barrier of its own, and tells either.
+    /// Returns whether MMAs of a CTA pair fill or drain a pipeline. The leader CTA alone then has that side of it. It waits at a
+    /// barrier of its own for the stages of both CTAs, and signals each.
     pub fn is_of_cta_pair(&self, info: &PipelineInfo) -> bool {
         self.program.cta_pair && (info.fill == Fill::Mma || info.drains_alone())
     }
-    /// Whether the producer of a pipeline has to wait, in the end, until all stages are free: mmas of other blocks say so some time after
-    /// these have issued them, and must not tell a block that has ended. What threads tell comes before the barrier at a block's end.
+    /// Returns whether the producer must finally wait until all stages are free. MMAs of another CTA arrive some time after they
+    /// are issued, and must not arrive in a CTA that has exited. Arrivals of threads precede the barrier at a CTA's end.
     pub fn ends_free(&self, info: &PipelineInfo) -> bool {
         info.drains_alone() && (info.multicast.is_some() || self.program.cta_pair)
     }
-    /// The pipeline that a buffer belongs to.
+    /// The pipeline of a buffer.
     pub fn pipeline_of(&self, buffer: Buffer) -> Option<(Pipeline, &PipelineInfo)> {
         self.pipelines.iter().find(|(_, info)| info.buffers.contains(&buffer))
     }
@@ -324,7 +325,7 @@ impl Module {
         ty.layout().map(|id| &self.layouts[id])
     }
 
-    /// A function's schedules as tables, one op a line; after each, for the reader, what the op is as long as the loop is still there.
+    /// A function's schedules as tables, one op per line. A comment names the op, as long as the loop exists.
     fn print_schedules(&self, function: &Function) -> String {
         self.schedules
             .iter()
@@ -351,7 +352,7 @@ fn print_schedule(function: &Function, schedule: &LoopSchedule) -> String {
     format!("{head} {bounds}{in_flight} {{ // cycles\n{}}}\n", lines.collect::<String>())
 }
 
-/// A schedule of the function that stands before it.
+/// A schedule of the preceding function.
 fn parse_schedule(reader: &mut Reader<'_>, function: &str) -> Result<LoopSchedule> {
     let mut number = |name: &str| {
         reader.expect(name)?;
@@ -378,7 +379,7 @@ pub fn loop_body(function: &Function, index: u32) -> Option<base::Block> {
     loops.nth(index as usize)
 }
 
-/// A module that may have hazards: readers check everything but the order of accesses. For tools that show what such a file does.
+/// A module whose hazards are not checked: readers check all other rules. For tools that display such a file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct UncheckedModule(pub Module);

@@ -1,9 +1,9 @@
-//! Tma that the blocks of a cluster bring each other: of a tile that all of them copy each asks for a part of the tma_tiles, and all
-//! receive them. A stage is then free when no block needs it any more, and filled when the tma_tiles of all blocks are there.
+//! TMA multicast in a cluster: if all CTAs copy the same tile, each issues some of its TMA copies, and all receive the data. A
+//! stage is then free when all CTAs have released it, and full when the copies of all CTAs have arrived.
 //!
-//! `tile-sched` says which buffers are filled so. Here is what the blocks must have in common for that: they ask for the same tiles, one
-//! after the other and equally often. What else has to hold, such as who knows when a stage may be overwritten in another block, the
-//! hazard_checker finds by playing all blocks of a cluster together.
+//! `tile-sched` selects the buffers. This module checks *uniform copies*: the CTAs issue copies of the same tiles, in the same
+//! order and equally often. The hazard checker executes all CTAs of a cluster together. It checks all other conditions, for example
+//! whether a CTA may overwrite another CTA's stage.
 
 use crate::{Fill, Function, Op, PipelineInfo};
 use base::ir::{Op as OpId, Operation};
@@ -12,45 +12,45 @@ use core_dialect::core_ops::Core;
 use target_info::Feature;
 use tileas::{Buffer, MapId, Type};
 
-/// Why the blocks of a cluster cannot fill a buffer of a pipeline together, if they cannot.
+/// Checks whether the CTAs of a cluster can multicast into a buffer of a pipeline.
 pub fn refused(function: &Function, info: &PipelineInfo, buffer: Buffer, target: Target) -> Result<(), &'static str> {
     is_shared(function, info, buffer, target)?;
     let ranks = function.attrs.program.cluster.unwrap_or(1);
     let mut copies = copies(function, buffer);
     match copies.all(|(_, view, _, map)| tma_tiles(function, view, map).is_multiple_of(ranks)) {
         true => Ok(()),
-        false => Err("its tma_tiles cannot be divided among the blocks"),
+        false => Err("its TMA tiles cannot be divided among the CTAs"),
     }
 }
 
-/// The same, were there tma_tiles enough.
+/// The same check, without the number of TMA tiles.
 pub fn is_shared(function: &Function, info: &PipelineInfo, buffer: Buffer, target: Target) -> Result<(), &'static str> {
     if !target.has(Feature::TmaMulticast) {
-        return Err("the target has no tma_tiles for several blocks");
+        return Err("the target has no TMA multicast");
     }
     if function.attrs.program.cluster.is_none() {
         return Err("there is no cluster");
     }
     if info.fill != Fill::Tma {
-        return Err("it is not filled by tma_tiles");
+        return Err("TMA copies do not fill it");
     }
     are_same(function, &[buffer])
 }
 
-/// Whether the blocks of a cluster do the same, and copy the same tiles to some buffers.
+/// Checks that the CTAs of a cluster execute the same ops, and copy the same tiles to some buffers.
 pub fn are_same(function: &Function, buffers: &[Buffer]) -> Result<(), &'static str> {
     let own = Own::of(function);
     if own.decides {
-        return Err("the blocks may take different ways");
+        return Err("the CTAs may take different paths");
     }
     let differs = |(_, view, index, _): (OpId, Value, &[Value], MapId)| own.has(view) || index.iter().any(|index| own.has(*index));
     match buffers.iter().any(|buffer| copies(function, *buffer).any(differs)) {
-        true => Err("each block copies tiles of its own"),
+        true => Err("each CTA copies tiles of its own"),
         false => Ok(()),
     }
 }
 
-/// The copies by tma_tiles to a buffer: the view and index of the tile, and the map.
+/// The TMA copies to a buffer: the view and index of the tile, and the map.
 pub fn copies(function: &Function, buffer: Buffer) -> impl Iterator<Item = (OpId, Value, &[Value], MapId)> {
     let body = &function.body;
     body.walk(function.region).into_iter().filter_map(move |op| match &body.ops[op].kind {
@@ -61,22 +61,22 @@ pub fn copies(function: &Function, buffer: Buffer) -> impl Iterator<Item = (OpId
     })
 }
 
-/// How many tma_tiles of a map a tile of a view is.
+/// The number of TMA tiles of a map in a tile of a view.
 pub fn tma_tiles(function: &Function, view: Value, map: MapId) -> u32 {
     let Type::View(ty) = function.body.ty(view) else { return 0 };
     let of_tma: u32 = function.attrs.program.maps[map].extent.iter().product();
     ty.tile.iter().product::<u32>() / of_tma.max(1)
 }
 
-/// The values that may not be the same in all blocks of a cluster: what follows from the rank, or from what may change.
+/// The values that may differ between CTAs of a cluster: those that depend on the rank or on mutable memory.
 struct Own {
     of: Vec<bool>,
-    /// Whether one of them decides what is executed.
+    /// Whether such a value decides which ops execute.
     decides: bool,
     changed: bool,
 }
 
-/// The constructs around an op whose values it may hand on: the condition, and the loop.
+/// The constructs around an op to which it may forward values: the condition and the loop.
 #[derive(Clone, Copy, Default)]
 struct Around {
     condition: Option<OpId>,
@@ -136,9 +136,9 @@ impl Own {
             Some(Core::Continue { values }) => return self.goes_on(function, around.repeats, values),
             _ if matches!(node.kind, Op::WarpRole { .. }) => Around::default(),
             core => {
-                // What the bodies of reductions are about are tiles, of which none decides.
-                let made = matches!(core, Some(Core::ClusterRank {})) || !node.kind.is_pure() || !node.kind.regions().is_empty();
-                if made || node.kind.operands().iter().any(|value| self.has(*value)) {
+                // The bodies of reductions compute on tiles, which decide no control flow.
+                let differs = matches!(core, Some(Core::ClusterRank {})) || !node.kind.is_pure() || !node.kind.regions().is_empty();
+                if differs || node.kind.operands().iter().any(|value| self.has(*value)) {
                     node.results.iter().for_each(|value| self.add(*value));
                 }
                 return;
@@ -147,7 +147,7 @@ impl Own {
         node.kind.regions().into_iter().for_each(|region| self.block(function, body.block_of(region), inner));
     }
 
-    /// The next iteration of a loop gets what this one leaves, and so does the end.
+    /// Forwards values to the next iteration of a loop, and to its results.
     fn goes_on(&mut self, function: &Function, repeats: Option<OpId>, values: &[Value]) {
         let body = &function.body;
         let Some(repeats) = repeats.map(|op| &body.ops[op]) else { return };

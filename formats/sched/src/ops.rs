@@ -10,43 +10,43 @@ use tileas::effects::words::synchronises;
 use tileas::effects::{Effects, Synchronises};
 
 base::ops! {
-    /// An op of `.sched`. What `.as` calls an op is one here too.
+    /// An op of `.sched`; every op of `.as` is one, too.
     pub enum Op includes tileas::Op, with Effects<'_> {
-        /// The op, on two neighbouring registers of each thread at once.
+        /// The op, on two neighbouring registers of each thread at once (packed f16x2, bf16x2 or f32x2).
         Pairs "pairs" { op: Paired } = op.0.effects(),
-        /// All `threads` threads that name this barrier wait for each other; 0 is the whole block's.
+        /// All `threads` threads that name this barrier wait for each other; barrier 0 is the CTA's.
         Barrier "barrier" { id: u32, threads: u32 } = synchronises(Synchronises::Barrier),
-        /// Ends the group of the asynchronous copies issued since the last one.
+        /// Ends the group of the asynchronous copies issued since the last group.
         CopyCommit "copy_commit" {} = synchronises(Synchronises::EndsCopies),
-        /// Waits until at most `pending` groups of this thread's copies are unfinished.
+        /// Waits until at most `pending` copy groups of this thread are unfinished.
         CopyWait "copy_wait" { pending: u32 } = synchronises(Synchronises::WaitsForCopies),
-        /// What this thread wrote to shared memory is there for those who read it after the threads' backs, as warp groups do, once
-        /// a barrier is passed.
+        /// Makes this thread's writes to shared memory visible to the async proxy, once the threads pass a barrier (PTX
+        /// `fence.proxy.async`).
         AsyncFence "async_fence" {} = synchronises(Synchronises::Fence),
-        /// Waits until at most `pending` mmas of this thread's warp group are in flight; `accumulators` are theirs, and complete.
+        /// Waits until at most `pending` MMAs of this thread's warp group are in flight; their `accumulators` are then complete.
         GroupWait "group_wait" { pending: u32, accumulators: Vec<Value> } = synchronises(Synchronises::WaitsForMmas),
 
-        /// Gives back the memory that each `alloca` took whose region ends here: by the thread that took it, when no other is at it any
-        /// more.
+        /// Frees the memory of each `alloca` whose region ends here. The allocating thread frees it, when no other thread uses it
+        /// any more.
         Free "free" { ptrs: Vec<Value> } = Effect::Allocates.into(),
-        /// The first thread waits until no other block prints. From here to the next `print` the memory that tiles are printed from, which
-        /// is the grid's, is this block's.
+        /// The first thread waits until no other CTA prints. From here to the next `print` this CTA owns the grid's memory for
+        /// printed tiles.
         PrintLock "print_lock" {} = Effect::Prints.into(),
-        /// Puts the tiles of the next `print` there.
+        /// Copies the tiles of the next `print` to that memory.
         PrintStage "print_stage" { tiles: Vec<Value> } = Effect::Prints.into(),
 
-        /// What the warps of an warp_role execute, up to a `return`. The bodies of all warp_roles stand at the end of the function, run at the
-        /// same time, and see the scalars and views that were computed before them.
+        /// The body of a warp role, up to a `return`. The bodies of all roles are at the end of the function, run concurrently, and
+        /// see the scalars and views that are computed before them.
         WarpRole "warp_role" { role: WarpRole, body: Region } = Effect::Branches.into(),
-        /// The producer waits until a stage is free. Both sides of a pipeline visit its stages in turn: the n-th of them has stage `n mod
-        /// depth` and phase `n div depth mod 2`; a pipeline with one stage has no number for it.
+        /// The producer waits until a stage is free. Both sides of a pipeline visit its stages in order: the n-th visit has stage
+        /// `n mod depth` and phase `n div depth mod 2`. A pipeline with one stage has no stage number.
         PipelineAcquire "pipeline_acquire" { pipeline: Pipeline, stage: Option<Value>, phase: Value } = synchronises(Synchronises::Acquires),
-        /// A stage is filled with what the producer's threads wrote to it, or as soon as their copies up to here arrive, or their mmas
-        /// up to here are complete.
+        /// Marks a stage as full. Earlier writes of the producer's threads are then in it; earlier copies or MMAs delay the mark
+        /// until they are complete.
         PipelineCommit "pipeline_commit" { pipeline: Pipeline, stage: Option<Value> } = synchronises(Synchronises::Commits),
-        /// A consumer waits until a stage is filled.
+        /// A consumer waits until a stage is full.
         PipelineWait "pipeline_wait" { pipeline: Pipeline, stage: Option<Value>, phase: Value } = synchronises(Synchronises::WaitsForStage),
-        /// A consumer needs a stage no more, or no more as soon as its mmas up to here are complete.
+        /// A consumer releases a stage, at once or as soon as its MMAs up to here are complete.
         PipelineRelease "pipeline_release" { pipeline: Pipeline, stage: Option<Value> } = synchronises(Synchronises::Releases),
     }
 }
@@ -55,7 +55,7 @@ impl Op {
     pub fn is_pure(&self) -> bool {
         self.effects().is_pure()
     }
-    /// The shared op, if it is one.
+    /// The core op, if it is one.
     pub fn core(&self) -> Option<&Core> {
         match self {
             Op::Core(tileas::Op::Core(core)) | Op::Pairs { op: Paired(tileas::Op::Core(core)) } => Some(core),

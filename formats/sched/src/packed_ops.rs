@@ -1,5 +1,5 @@
-//! Arithmetic on two neighbouring registers at once: f16x2 and bf16x2 everywhere, f32x2 where the target has it. `tile-sched` says
-//! which ops are done so; the verifier holds that the target has the instruction.
+//! Packed arithmetic on two neighbouring registers: f16x2 and bf16x2 everywhere, f32x2 if the target has it. `tile-sched` selects
+//! the ops; the verifier checks that the target has the instruction.
 
 use crate::{Function, Op};
 use base::Target;
@@ -15,7 +15,7 @@ use target_info::Feature;
 use tileas::layout::{Layout, LayoutId};
 use tileas::{CopyAtom, Type};
 
-/// The op that is done on pairs of registers.
+/// The op that is packed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Paired(pub tileas::Op);
@@ -35,7 +35,7 @@ impl Field for Paired {
     }
 }
 
-/// An operation that the hardware has on pairs.
+/// An operation with a packed instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packed {
     Add,
@@ -47,7 +47,7 @@ pub enum Packed {
 }
 
 impl Packed {
-    /// The operation that an op is, rounded as pairs are.
+    /// The packed operation of an op, if its rounding matches.
     pub fn of(op: &tileas::Op) -> Option<Packed> {
         match op {
             tileas::Op::Core(Core::Binary { kind, .. }) => Packed::of_binary(*kind),
@@ -77,12 +77,12 @@ impl Packed {
     }
 }
 
-/// Whether it is rounded as pairs are.
+/// Returns whether an op has the rounding of packed instructions.
 fn is_plain(rounding: Rounding, ftz: bool) -> bool {
     rounding == Rounding::NearestEven && !ftz
 }
 
-/// Why an op cannot be done on pairs of registers, if it cannot.
+/// Checks whether an op can be packed.
 pub fn refused(
     function: &Function,
     layouts: &base::Arena<LayoutId, Layout>,
@@ -93,23 +93,23 @@ pub fn refused(
         return Err("it computes nothing on registers".into());
     };
     let name = program.mnemonic();
-    let packed = Packed::of(program).ok_or_else(|| format!("no '{name}' of this kind is done on pairs"))?;
+    let packed = Packed::of(program).ok_or_else(|| format!("this kind of '{name}' has no packed form"))?;
     let [result] = op.results[..] else { return Err(format!("'{name}' has one result")) };
     let ty = function.body.ty(result);
     let elem = ty.elem().filter(|elem| packed.exists(*elem, target));
-    elem.ok_or_else(|| format!("{target} has no '{name}' on pairs of {}", base::text::TypeText::print(ty)))?;
+    elem.ok_or_else(|| format!("{target} has no packed '{name}' of {}", base::text::TypeText::print(ty)))?;
     match registers(layouts, ty) {
         2.. => Ok(()),
         _ => Err("each thread has one register of it".into()),
     }
 }
 
-/// Registers of each thread that a value takes.
+/// Registers of each thread for a value.
 pub fn registers(layouts: &base::Arena<LayoutId, Layout>, ty: &Type) -> usize {
     ty.layout().map_or(1, |layout| layouts[layout].registers())
 }
 
-/// Whether an op brings or takes neighbouring registers together.
+/// Returns whether an op loads or stores neighbouring registers together.
 pub fn moves_vectors(op: &Op) -> bool {
     use tileas::Op as Program;
     let Op::Core(program) = op else { return false };

@@ -1,11 +1,11 @@
-//! Which values ops with regions hand on: into a loop, from iteration to iteration, out of a loop, out of a branch.
+//! Forwarded values of ops with regions: into a loop, between iterations, out of a loop, out of a branch.
 
 use crate::Function;
 use base::ir::{Op as OpId, Operation};
 use base::{Region, Value};
 use core_dialect::core_ops::Core;
 
-/// Which values an op with regions hands on as which others, unchanged.
+/// Pairs of values that an op with regions forwards unchanged: source and destination.
 pub(crate) fn forwarded_values(function: &Function, op: OpId) -> Vec<(Value, Value)> {
     let body = &function.body;
     let results = &body.ops[op].results;
@@ -33,7 +33,7 @@ pub(crate) fn forwarded_values(function: &Function, op: OpId) -> Vec<(Value, Val
     }
 }
 
-/// What a loop goes on with and what it is left with, wherever in its body it is.
+/// The values with which a loop continues, and with which it ends, anywhere in its body.
 pub(crate) struct Ends<'a> {
     pub(crate) continued: Vec<&'a [Value]>,
     left: Vec<&'a [Value]>,
@@ -48,7 +48,7 @@ impl<'a> Ends<'a> {
                 match body.ops[op].kind.core() {
                     Some(Core::Continue { values }) => ends.continued.push(values),
                     Some(Core::Break { values }) => ends.left.push(values),
-                    // What ends in there is a iteration of another loop.
+                    // Ends in there belong to another loop.
                     Some(Core::For { .. } | Core::Loop { .. }) => {}
                     _ => work.extend(body.ops[op].kind.regions()),
                 }

@@ -1,11 +1,12 @@
-//! The order of stores by tma_tiles: one thread asks for them all, and one that tokens order after others waits until those are there.
+//! The order of TMA stores: one thread issues all of them, and a store that a token orders after others waits until those are
+//! complete.
 
 use crate::{Function, Op};
 use base::ir::{Op as OpId, Operation};
 use base::{Loc, Value};
 use std::collections::BTreeSet;
 
-/// A store after which another one may be says that it waits, or one before it in its block, after the same token, has.
+/// Checks that a store which may follow another store waits for it, or that an earlier store of the block with the same token does.
 pub(crate) fn are_in_order(function: &Function) -> Result<(), (Loc, String)> {
     let body = &function.body;
     let store = |op: &OpId| match &body.ops[*op].kind {
@@ -28,7 +29,7 @@ pub(crate) fn are_in_order(function: &Function) -> Result<(), (Loc, String)> {
     Ok(())
 }
 
-/// The tokens after which a store by tma_tiles may be.
+/// The tokens that may be ordered after a TMA store.
 fn after_tma_stores(function: &Function) -> BTreeSet<Value> {
     let body = &function.body;
     let all = body.walk(function.region);

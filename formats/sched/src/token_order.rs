@@ -1,4 +1,4 @@
-//! What tokens order: for each token the accesses to global memory that it comes after.
+//! Token order: for each token, the accesses to global memory that precede it.
 
 use crate::region_flow::forwarded_values;
 use crate::{Function, Op};
@@ -16,10 +16,10 @@ pub fn accesses(function: &Function) -> BTreeMap<OpId, GlobalAccess<'_>> {
     body.walk(function.region).into_iter().filter_map(|op| Some((op, body.ops[op].kind.effects().global?))).collect()
 }
 
-/// For each token the accesses that it comes after.
+/// For each token, the accesses that precede it.
 pub type Ordered = BTreeMap<Value, BTreeSet<OpId>>;
 
-/// What tokens order in the same iteration of each loop, and in any.
+/// The order by tokens within one iteration of each loop, and across iterations.
 #[derive(Clone)]
 pub struct Orders {
     pub in_an_iteration: Rc<Ordered>,
@@ -38,17 +38,17 @@ impl Orders {
         Orders { in_an_iteration, in_any_iteration }
     }
 
-    /// Whether a token comes after an access of the same iteration, or one of any iteration that may be to the same array. What is not to the same
-    /// array may be to the same memory, which a caller passes twice; yet of accesses that only a later iteration orders it is not known here
-    /// which iterations they were in, and those of one iteration need not wait.
+    /// Returns whether a token orders an access after `earlier`: within one iteration, or across iterations if both may be to one
+    /// array. Different arrays may alias, because a caller may pass one pointer twice. For accesses ordered only by a later
+    /// iteration, however, the iterations are unknown, and accesses of one iteration need no wait.
     pub fn order(&self, function: &Function, earlier: (OpId, &GlobalAccess<'_>), access: &GlobalAccess<'_>) -> bool {
         let has = |all: &Ordered| access.token.and_then(|token| all.get(&token)).is_some_and(|all| all.contains(&earlier.0));
         has(&self.in_an_iteration) || may_be_one_array(function, earlier.1, access) && has(&self.in_any_iteration)
     }
 }
 
-/// The accesses that each token orders after itself. Of those that are alike in all that is asked of them the last stands for the ones
-/// that it comes after, so that chains of them do not grow. What loops carry from iteration to iteration counts where it `loops_back`.
+/// The accesses that precede each token. Of equivalent accesses in a chain the last one represents the earlier ones, so that chains
+/// stay short. With `loops_back`, loop-carried tokens count.
 fn after(function: &Function, accesses: &BTreeMap<OpId, GlobalAccess<'_>>, loops_back: bool) -> Ordered {
     let body = &function.body;
     let all = body.walk(function.region);
@@ -94,7 +94,7 @@ fn after(function: &Function, accesses: &BTreeMap<OpId, GlobalAccess<'_>>, loops
     after
 }
 
-/// Whether nothing says that two accesses are to different arrays.
+/// Returns whether two accesses may be to the same array.
 pub fn may_be_one_array(function: &Function, first: &GlobalAccess<'_>, second: &GlobalAccess<'_>) -> bool {
     let scope = |access: &GlobalAccess<'_>| match function.body.ty(access.base) {
         Type::View(view) => view.memref.alias_scope,
@@ -104,12 +104,12 @@ pub fn may_be_one_array(function: &Function, first: &GlobalAccess<'_>, second: &
     first == 0 || second == 0 || first == second
 }
 
-/// Whether one thread asks for the access, by tma_tiles.
+/// Returns whether the access is a TMA store, which one thread issues.
 pub fn is_tma_store(function: &Function, op: OpId) -> bool {
     matches!(function.body.ops[op].kind, Op::Core(tileas::Op::TmaStore { .. }))
 }
 
-/// The type of the tile that an access moves, if that is in registers.
+/// The type of the tile that an access moves, if the tile is in registers.
 pub(crate) fn moved<'a>(function: &'a Function, op: OpId, access: &GlobalAccess<'_>) -> Option<&'a Type> {
     let body = &function.body;
     match access.moved {

@@ -1,12 +1,12 @@
-//! Accesses to tiles of a view that are written twice: once with a check of each piece, once without any for a tile that lies inside,
-//! which all threads know alike. `tile-sched` says which those are.
+//! Versioned accesses to tiles of a view. One version checks the bounds of each vector; the other is for a tile that is fully
+//! inside. All threads take the same version. `tile-sched` selects the accesses.
 
 use crate::{Function, Op};
 use base::ir::OpNode;
 use core_dialect::tile::ViewKind;
 use tileas::Type;
 
-/// Why an access cannot have two ways, if it cannot.
+/// Checks whether an access can be versioned.
 pub fn refused(function: &Function, op: &OpNode<Op>) -> Result<(), &'static str> {
     use tileas::Op as Program;
     let Op::Core(

@@ -1,10 +1,10 @@
-//! The hazard_checker of `.sched`, asked as every reader asks it: functions without a pipelined loop, where each wait, barrier and fence in
-//! turn is taken out, and ones whose placements or mmas are wrong.
+//! The hazard checker of `.sched` on functions without a pipelined loop. Each test removes a wait, barrier or fence, or breaks
+//! placements or MMAs.
 
 use base::File;
 use sched::Module;
 
-/// A mma loop at O1, by copies and `mma.sync`; and one by stores and a warp group.
+/// MMA loops at O1: one with copies and `mma.sync`, one with stores and wgmma.
 const SERIAL: &str = include_str!("serial.sched");
 const GROUP: &str = include_str!("group.sched");
 
@@ -12,7 +12,7 @@ fn hazard_checked(text: &str) -> Result<(), String> {
     File::<Module>::read(text.as_bytes(), "case").map(drop).map_err(|error| format!("{}: {}", error.code, error.message))
 }
 
-/// The text without one of the lines that begin with an op.
+/// The text without one of the lines that start with an op.
 fn without(text: &str, op: &str, number: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let places: Vec<usize> = (0..lines.len()).filter(|at| lines[*at].trim_start().starts_with(op)).collect();
@@ -30,7 +30,7 @@ fn every_wait_barrier_and_fence_of_a_serial_program_is_needed() {
     hazard_checked(SERIAL).expect("the program is sound");
     hazard_checked(GROUP).expect("the program is sound");
     let cases = [
-        // Around the loop: what one iteration reads the next one copies over.
+        // Around the loop: the next iteration's copy overwrites the data that this iteration reads.
         (SERIAL, "barrier", 0, "overwritten before a barrier after its last read"),
         (SERIAL, "copy_commit", 1, "is read before its copy was waited for"),
         (SERIAL, "copy_wait", 1, "is read before its copy was waited for"),
@@ -47,7 +47,7 @@ fn every_wait_barrier_and_fence_of_a_serial_program_is_needed() {
         let message = hazard_checked(&without(text, op, number)).expect_err(&format!("without {op} {number}"));
         assert!(message.starts_with("SC130") && message.contains(wanted), "without {op} {number}: {message}");
     }
-    // A wait that leaves a group, and a barrier that not all warps come to.
+    // A wait that leaves a group pending, and a barrier that not all warps reach.
     let message = hazard_checked(&SERIAL.replace("copy_wait(pending: 0)", "copy_wait(pending: 1)")).unwrap_err();
     assert!(message.contains("is read before its copy was waited for"), "{message}");
     let message = hazard_checked(&SERIAL.replace("barrier(id: 0, threads: 128)", "barrier(id: 1, threads: 64)")).unwrap_err();
@@ -55,15 +55,15 @@ fn every_wait_barrier_and_fence_of_a_serial_program_is_needed() {
 }
 
 #[test]
-fn products_in_flight_are_waited_for_before_their_sums_are_used() {
+fn accumulators_in_flight_need_a_wait_before_use() {
     let message = hazard_checked(&edited(GROUP, "mma(", "mma(in_flight: true, ")).unwrap_err();
     assert!(message.contains("is overwritten while an MMA in flight reads it"), "{message}");
-    // The wait comes, but too late for who uses the accumulators, or for who writes what the mma reads.
-    let line = GROUP.lines().find(|line| line.contains(" = mma(")).expect("there is a mma");
+    // The wait comes too late for the user of the accumulator, or for the writer of the operands.
+    let line = GROUP.lines().find(|line| line.contains(" = mma(")).expect("there is an MMA");
     let (sum, _) = line.trim_start().split_once(" = ").expect("it has a result");
     let waited = format!("{}\n    group_wait(pending: 0, accumulators: [{sum}]) @0", line.replace("mma(", "mma(in_flight: true, "));
-    hazard_checked(&GROUP.replace(line, &waited)).expect("a wait after the mma is enough");
-    // Each warp waits for itself: what one reads another may not overwrite before a barrier.
+    hazard_checked(&GROUP.replace(line, &waited)).expect("a wait after the MMA is enough");
+    // Each warp waits only for itself: before a barrier, no warp may overwrite data that another warp reads.
     let message = hazard_checked(&without(&GROUP.replace(line, &waited), "barrier", 0)).unwrap_err();
     assert!(message.contains("overwritten before a barrier after its last read"), "{message}");
     let used = waited.replace(
@@ -76,9 +76,9 @@ fn products_in_flight_are_waited_for_before_their_sums_are_used() {
     assert!(message.contains("is used while the MMA that computes it is in flight"), "{message}");
 }
 
-/// What is done on one of two ways is known after it, but not that it was done.
+/// After a fork, facts of one branch count only if they hold on both, but its accesses count.
 #[test]
-fn of_two_ways_either_may_have_been_taken() {
+fn either_branch_may_have_been_taken() {
     let at = SERIAL.find("shared_store(x: ").expect("there is an exchange");
     let line = SERIAL[at..].lines().next().expect("a line");
     let before = "  %97 = block_id(axis: 0) : i32 @0\n  %98 = compare(kind: int(predicate: less_than, signedness: signed), lhs: %97, rhs: %14) : i1 @0\n";
@@ -90,15 +90,15 @@ fn of_two_ways_either_may_have_been_taken() {
         )
     };
     let barrier = "    barrier(id: 0, threads: 128) @0\n";
-    // Written on one proxy, after a barrier of its own, and then read by all.
+    // Written on one path, after a barrier of its own, and then read by all threads.
     hazard_checked(&both(&format!("{barrier}    {line}\n{barrier}"))).expect("each proxy has its barriers");
     let message = hazard_checked(&both(&format!("{barrier}    {line}\n"))).expect_err("the proxy ends without a barrier");
     assert!(message.contains("before a barrier after it was written"), "{message}");
 }
 
-/// At the end nothing is in flight.
+/// At the end nothing may be in flight.
 #[test]
-fn a_copy_that_nobody_waits_for_is_refused() {
+fn a_copy_without_a_wait_is_refused() {
     let loads = SERIAL.lines().find(|line| line.contains(" = copy_view(")).expect("there is a copy");
     let last = loads.replace("    %", "  %9").replace("%18", "%13");
     let text = edited(SERIAL, "  return", &format!("  barrier(id: 0, threads: 128) @0\n{last}\n  return"));
@@ -107,7 +107,7 @@ fn a_copy_that_nobody_waits_for_is_refused() {
 }
 
 #[test]
-fn buffers_that_are_needed_at_a_time_do_not_share_memory() {
+fn live_buffers_do_not_share_memory() {
     let placements = SERIAL.split_once("placements: [").and_then(|(_, rest)| rest.split_once(']')).expect("it has placements").0;
     let first = placements.split_once(')').expect("it has several").0.to_string() + ")";
     let over = format!("{first}, {first}, {first}");
@@ -116,10 +116,10 @@ fn buffers_that_are_needed_at_a_time_do_not_share_memory() {
 }
 
 #[test]
-fn a_load_in_pieces_could_as_well_be_made_at_once() {
+fn per_k_step_loads_are_equivalent_to_whole_loads() {
     let whole = "shared_load(buffer: 0, atom: matrix)";
     let sound = edited(SERIAL, whole, "shared_load(buffer: 0, atom: matrix, per_k_step: true)");
-    hazard_checked(&sound).expect("its mma follows, and nothing between them waits");
+    hazard_checked(&sound).expect("its MMA follows, and no op between them waits");
     let second = "    %23 = shared_load(buffer: 1";
     let cases = [
         edited(&sound, second, &format!("    barrier(id: 0, threads: 128) @0\n{second}")),
@@ -133,15 +133,13 @@ fn a_load_in_pieces_could_as_well_be_made_at_once() {
             "vector(vector_bits: 2)) : tile<32x32xf32, #4>",
             "vector(vector_bits: 2), per_k_step: true) : tile<32x32xf32, #4>",
         ),
-        sound
-            .replace("phase materialize", "no load is made in pieces in phase alloc")
-            .replace("//!tile sched 7 materialize", "//!tile sched 7 alloc"),
+        sound.replace("phase materialize", "phase alloc").replace("//!tile sched 7 materialize", "//!tile sched 7 alloc"),
     ];
     let wanted = [
         "an op between a per-K-step load and its MMA waits",
         "another op uses a per-K-step load",
-        "only `ldmatrix` reads in pieces",
-        "no load is made in pieces in phase alloc",
+        "only `ldmatrix` loads per K step",
+        "there are no per-K-step loads in phase alloc",
     ];
     for (text, wanted) in cases.iter().zip(wanted) {
         let message = hazard_checked(text).expect_err(wanted);

@@ -1,4 +1,4 @@
-//! `.sched` files keep the laws of all formats.
+//! `.sched` files satisfy the round-trip properties of all formats.
 
 use sched::Module;
 

@@ -1,9 +1,9 @@
-//! The verifier of `.sched` refuses what V-SCHED forbids, and says why.
+//! The verifier of `.sched` rejects each violation of V-SCHED with a message.
 
 use base::File;
 use sched::Module;
 
-/// Each line is an edit of the sample (the first place where the text stands) and a part of what the verifier says then.
+/// Each line is an edit of the sample (of the first match of the text) and a part of the expected message.
 #[test]
 fn an_edited_schedule_is_refused() {
     let sample = include_str!("sample.sched");
@@ -13,21 +13,21 @@ fn an_edited_schedule_is_refused() {
         ("(offset: 4096, depth: 4)", "(offset: 4096, depth: 5)", "does not fit"),
         ("(offset: 4096, depth: 4)", "(offset: 4000, depth: 4)", "does not fit"),
         ("(offset: 4096, depth: 4)", "(offset: 4096, depth: 0)", "has no stage"),
-        (", (offset: 4096, depth: 4)", "", "2 of 3 buffers have a place"),
+        (", (offset: 4096, depth: 4)", "", "2 of 3 buffers have a placement"),
         ("shared_bytes: 8192", "shared_bytes: 1000000", "bytes of shared memory"),
         ("barrier(id: 0, threads: 128)", "barrier(id: 0, threads: 64)", "barrier 0 is for all threads"),
         ("barrier(id: 0, threads: 128)", "barrier(id: 16, threads: 128)", "there are 16 barriers"),
         ("barrier(id: 0, threads: 128)", "barrier(id: 1, threads: 40)", "not for whole warps"),
         ("buffer: 0, stage: %65", "buffer: 0, stage: %15", "not the number of a stage"),
-        ("buffer: 0, stage: %87", "buffer: 0", "does not say which stage"),
+        ("buffer: 0, stage: %87", "buffer: 0", "the op does not name one"),
         ("buffer: 2, ", "buffer: 2, stage: %41, ", "not the number of a stage"),
-        // The program keeps the rules of .as.
+        // The program obeys the rules of `.as`.
         ("atom: async(bytes: 16)", "atom: async(bytes: 12)", "AS007"),
     ];
     refused(sample, &cases);
 }
 
-/// ptxas of CUDA 13.5 ends by a signal at 2^31, and LLVM forgets an alignment of 2^32 or more.
+/// ptxas of CUDA 13.5 crashes at 2^31, and LLVM drops an alignment of 2^32 or more.
 #[test]
 fn an_alignment_is_a_power_of_two_up_to_a_gibibyte() {
     let sample = include_str!("sample.sched");
@@ -40,7 +40,7 @@ fn an_alignment_is_a_power_of_two_up_to_a_gibibyte() {
     }
     for align in [0, 3, 24, 1 << 31, 1 << 32, 1 << 40, 1 << 63] {
         let error = with(align).expect_err("it is refused");
-        assert!(error.message.contains(&format!("has alignment {align}, which is no power of two up to")), "{}", error.message);
+        assert!(error.message.contains(&format!("has alignment {align}, which is not a power of two up to")), "{}", error.message);
     }
 }
 
@@ -48,28 +48,28 @@ fn an_alignment_is_a_power_of_two_up_to_a_gibibyte() {
 #[test]
 fn edited_tensor_memory_is_refused() {
     let cases = [
-        ("columns: 32", "columns: 48", "48 columns of tensor memory are none of a power of two from 32 to 512"),
-        ("columns: 32", "columns: 1024", "1024 columns"),
-        ("columns: 32", "columns: 16", "16 columns"),
+        ("columns: 32", "columns: 48", "a power of two from 32 to 512, not 48"),
+        ("columns: 32", "columns: 1024", "to 512, not 1024"),
+        ("columns: 32", "columns: 16", "to 512, not 16"),
         ("tensor: (columns: 32, address: 15424), ", "", "buffer2 at 0 does not fit the function's 0 columns"),
         ("warps: 9,", "warps: 9, occupancy: 32,", "from 32 to 16"),
-        ("address: 15424", "address: 15420", "something else lies there"),
-        ("address: 15424", "address: 15426", "the word at 15426 is not the function's"),
-        ("address: 15424", "address: 0", "something else lies there"),
+        ("address: 15424", "address: 15420", "overlaps something else"),
+        ("address: 15424", "address: 15426", "the word at 15426 is outside the function's"),
+        ("address: 15424", "address: 0", "overlaps something else"),
         ("(offset: 0, depth: 1)", "(offset: 32, depth: 1)", "buffer2 at 32 does not fit"),
         ("(offset: 0, depth: 1)", "(offset: 8, depth: 1)", "buffer2 at 8 does not fit"),
-        ("first_warp: 0, warps: 4", "first_warp: 1, warps: 4", "has warps of another warp_role"),
+        ("first_warp: 0, warps: 4", "first_warp: 1, warps: 4", "has warps of another warp role"),
         ("consumers: [2]", "consumers: [0, 2]", "2 threads free a stage"),
         ("drain: mma", "drain: copies", "is not one of"),
     ];
     refused(include_str!("tensor.sched"), &cases);
 }
 
-/// The same for a loop whose rounds begin before the last mmas of a iteration.
+/// The same for a loop that prefetches the first fragments of the next iteration before its last MMAs.
 #[test]
-fn rounds_that_cannot_begin_early_are_refused() {
+fn invalid_prefetched_fragments_are_refused() {
     let cases = [
-        ("atom: matrix, per_k_step: true, prefetch_next: true", "atom: matrix", "its fragments are not read in pieces"),
+        ("atom: matrix, per_k_step: true, prefetch_next: true", "atom: matrix", "its fragments are not loaded per K step"),
         (
             "async_fence @0\n      pipeline_release",
             "barrier(id: 1, threads: 128) @0\n      pipeline_release",
@@ -78,7 +78,7 @@ fn rounds_that_cannot_begin_early_are_refused() {
         (
             "pipeline_wait(pipeline: 0, stage: %19",
             "print_lock @0\n      pipeline_wait(pipeline: 0, stage: %19",
-            "something else than waits stands",
+            "an op other than a wait precedes",
         ),
         (
             "pipeline_wait(pipeline: 0, stage: %19",
@@ -100,7 +100,7 @@ fn rounds_that_cannot_begin_early_are_refused() {
     refused(include_str!("prefetched_fragments.sched"), &[outside]);
 }
 
-/// A sound file, and edits of it that the verifier refuses.
+/// Checks a valid file, and edits of it that the verifier must reject.
 fn refused(sample: &str, cases: &[(&str, &str, &str)]) {
     File::<Module>::read(sample.as_bytes(), "sample").expect("the sample is sound");
     for (from, to, wanted) in cases {

@@ -1,4 +1,4 @@
-//! A pipeline that tma_tiles fill: a loop as `tile-sched` writes it, of which each step in turn is taken out.
+//! A pipeline that TMA fills: a loop as `tile-sched` writes it. Each test removes one step.
 
 use base::File;
 use sched::Module;
@@ -9,7 +9,7 @@ fn hazard_checked(text: &str) -> Result<(), String> {
     File::<Module>::read(text.as_bytes(), "case").map(drop).map_err(|error| format!("{}: {}", error.code, error.message))
 }
 
-/// The text without one of the lines that have a word.
+/// The text without one of the lines that contain a word.
 fn without(word: &str, number: usize) -> String {
     let lines: Vec<&str> = TMA.lines().collect();
     let places: Vec<usize> = (0..lines.len()).filter(|at| lines[*at].contains(word)).collect();
@@ -21,12 +21,12 @@ fn without(word: &str, number: usize) -> String {
 fn every_step_is_needed() {
     hazard_checked(TMA).expect("the program is sound");
     let cases = [
-        ("pipeline_acquire(", 0, "is written by the block outside acquire and commit of pipeline0"),
-        ("pipeline_acquire(", 3, "is written by the block outside acquire and commit of pipeline0"),
+        ("pipeline_acquire(", 0, "is written by the CTA outside acquire and commit of pipeline0"),
+        ("pipeline_acquire(", 3, "is written by the CTA outside acquire and commit of pipeline0"),
         ("tma_load(", 1, "is committed with 0 copies to buffer1, not one"),
-        ("pipeline_commit(", 0, "it never goes on: the block waits until stage 0 of pipeline0 is filled"),
-        ("pipeline_wait(", 0, "is read by the block outside wait and release of pipeline0"),
-        ("async_fence", 0, "is overwritten by tma_tiles without a fence after threads were at it"),
+        ("pipeline_commit(", 0, "deadlock: the CTA waits until stage 0 of pipeline0 is filled"),
+        ("pipeline_wait(", 0, "is read by the CTA outside wait and release of pipeline0"),
+        ("async_fence", 0, "is overwritten by TMA without a fence after accesses of threads"),
         ("pipeline_release(", 0, "is waited for and never released"),
     ];
     for (word, number, wanted) in cases {
@@ -36,13 +36,13 @@ fn every_step_is_needed() {
 }
 
 #[test]
-fn a_pipe_says_how_it_is_filled() {
+fn a_pipeline_states_how_it_is_filled() {
     let edited = |from: &str, to: &str| {
         assert!(TMA.contains(from), "{from} is not in the program");
         hazard_checked(&TMA.replacen(from, to, 1)).expect_err(to)
     };
     let message = edited("fill: tma", "fill: threads");
-    assert!(message.contains("no pipeline that tma_tiles fill") || message.contains("128 threads fill a stage"), "{message}");
+    assert!(message.contains("no pipeline that TMA fills") || message.contains("128 threads fill a stage"), "{message}");
     let message = edited("full: 1", "full: 128");
     assert!(message.contains("1 threads fill a stage of pipeline0, and its barrier counts 128 arrivals"), "{message}");
     let message = edited("map: 0)", "map: 1)");

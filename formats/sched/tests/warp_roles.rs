@@ -1,22 +1,22 @@
-//! The hazard_checker of `.sched` on functions with warp_roles and pipelines: two that are sound, and each rule broken in turn.
+//! The hazard checker of `.sched` on functions with warp roles and pipelines: two valid ones, and a violation of each rule.
 
 use base::File;
 use sched::Module;
 
-/// A mma whose operands an warp_role copies ahead of the warp_role that multiplies.
+/// An MMA loop in which one warp role copies the operands for another, which issues the MMAs.
 const COPIES: &str = include_str!("warp_roles/copies.sched");
 
 fn hazard_checked(text: &str) -> Result<(), String> {
     File::<Module>::read(text.as_bytes(), "case").map(drop).map_err(|error| format!("{}: {}", error.code, error.message))
 }
 
-/// The text with the first place where `from` stands changed.
+/// The text with the first match of `from` replaced.
 fn edited(text: &str, from: &str, to: &str) -> String {
     assert!(text.contains(from), "{from} is not in\n{text}");
     text.replacen(from, to, 1)
 }
 
-/// The text with the line that contains `what` moved before the one that contains `before`.
+/// The text with the line that contains `what` moved before the line that contains `before`.
 fn moved(text: &str, what: &str, before: &str) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
     let place = |lines: &[&str], part: &str| lines.iter().position(|line| line.contains(part)).expect(part);
@@ -31,7 +31,7 @@ fn without(text: &str, what: &str) -> String {
     lines.collect::<Vec<_>>().join("\n") + "\n"
 }
 
-/// What a broken program is refused with.
+/// Checks the message for each broken program.
 fn refused(broken: &[(String, &str)]) {
     for (text, wanted) in broken {
         let message = hazard_checked(text).expect_err(wanted);
@@ -40,30 +40,27 @@ fn refused(broken: &[(String, &str)]) {
 }
 
 #[test]
-fn the_steps_of_a_pipe_are_all_needed() {
+fn all_pipeline_steps_are_needed() {
     hazard_checked(COPIES).expect("the program is sound");
     refused(&[
         (
             without(COPIES, "pipeline_wait"),
-            "stage 0 of buffer0 is read by warp_role 'compute' outside wait and release of pipeline0",
+            "stage 0 of buffer0 is read by warp role 'compute' outside wait and release of pipeline0",
         ),
         (without(COPIES, "pipeline_release"), "stage 0 of pipeline0 is waited for and never released"),
         (
             without(COPIES, "pipeline_acquire"),
-            "stage 0 of buffer0 is written by warp_role 'load' outside acquire and commit of pipeline0",
+            "stage 0 of buffer0 is written by warp role 'load' outside acquire and commit of pipeline0",
         ),
-        (
-            without(COPIES, "pipeline_commit"),
-            "it never goes on: warp_role 'compute' waits until stage 0 of pipeline0 is filled, phase 0",
-        ),
-        (moved(COPIES, "pipeline_release", "buffer: 0, stage: %26"), "read by warp_role 'compute' outside wait and release"),
-        (moved(COPIES, "pipeline_commit", "buffer: 0, stage: %43"), "written by warp_role 'load' outside acquire and commit"),
-        (moved(COPIES, "pipeline_wait", "pipeline_release"), "read by warp_role 'compute' outside wait and release"),
+        (without(COPIES, "pipeline_commit"), "deadlock: warp role 'compute' waits until stage 0 of pipeline0 is filled, phase 0"),
+        (moved(COPIES, "pipeline_release", "buffer: 0, stage: %26"), "read by warp role 'compute' outside wait and release"),
+        (moved(COPIES, "pipeline_commit", "buffer: 0, stage: %43"), "written by warp role 'load' outside acquire and commit"),
+        (moved(COPIES, "pipeline_wait", "pipeline_release"), "read by warp role 'compute' outside wait and release"),
     ]);
 }
 
 #[test]
-fn what_is_filled_somebody_waits_for() {
+fn filled_stages_need_a_wait() {
     let end = "      continue(values: [%49, %51]) @0\n    }\n";
     let after = |ops: &str| edited(COPIES, end, &format!("{end}{ops}"));
     let pipeline = "empty: 128, barriers: 8192)";
@@ -80,34 +77,31 @@ fn what_is_filled_somebody_waits_for() {
         "(offset: 0, depth: 1), (offset: 8320, depth: 1)], shared_bytes: 10368",
     );
     refused(&[
-        (told, "pipeline1 is filled 1 times, and 0 of them are taken by warp_role0"),
+        (told, "pipeline1 is filled 1 times, and warp_role0 waits for 0 of them"),
         (copied, "copy_view: nothing waits for the copy"),
     ]);
 }
 
 #[test]
-fn slots_are_visited_in_turn() {
+fn stages_are_visited_in_order() {
     let next =
         |stage: &str, last: &str| format!("compare(kind: int(predicate: equal, signedness: signed), lhs: {stage}, rhs: {last})");
     refused(&[
         (
             edited(COPIES, "init: [%20, %13, %13]", "init: [%20, %13, %14]"),
-            "warp_role 'compute' is at phase 0 of stage 0 of pipeline0, not 1",
+            "warp role 'compute' is at phase 0 of stage 0 of pipeline0, not 1",
         ),
-        (edited(COPIES, "init: [%13, %13]", "init: [%13, %14]"), "warp_role 'load' is at phase 0 of stage 0 of pipeline0, not 1"),
+        (edited(COPIES, "init: [%13, %13]", "init: [%13, %14]"), "warp role 'load' is at phase 0 of stage 0 of pipeline0, not 1"),
         (
             edited(COPIES, "init: [%20, %13, %13]", "init: [%20, %14, %13]"),
-            "stage 1 of pipeline0 is not the next one of warp_role 'compute'",
+            "stage 1 of pipeline0 is not the next one of warp role 'compute'",
         ),
-        (edited(COPIES, &next("%47", "%15"), &next("%47", "%14")), "stage 0 of pipeline0 is not the next one of warp_role 'load'"),
+        (edited(COPIES, &next("%47", "%15"), &next("%47", "%14")), "stage 0 of pipeline0 is not the next one of warp role 'load'"),
         (
             edited(COPIES, "buffer: 0, stage: %43", "buffer: 0, stage: %13"),
-            "written by warp_role 'load' outside acquire and commit",
+            "written by warp role 'load' outside acquire and commit",
         ),
-        (
-            edited(COPIES, "upper: %3, step: %14, init: [%20", "upper: %15, step: %14, init: [%20"),
-            "it never goes on: warp_role 'compute'",
-        ),
+        (edited(COPIES, "upper: %3, step: %14, init: [%20", "upper: %15, step: %14, init: [%20"), "deadlock: warp role 'compute'"),
     ]);
 }
 
@@ -124,7 +118,7 @@ fn barriers_count_the_threads_that_arrive() {
 }
 
 #[test]
-fn memory_of_a_pipe_is_its_own_while_it_is_used() {
+fn pipeline_memory_is_exclusive_while_in_use() {
     refused(&[
         (edited(COPIES, "(offset: 4096, depth: 2)", "(offset: 2048, depth: 2)"), "by a copy of its pipeline"),
         (
@@ -138,40 +132,37 @@ fn memory_of_a_pipe_is_its_own_while_it_is_used() {
 }
 
 #[test]
-fn agents_share_out_the_block() {
+fn warp_roles_divide_the_cta() {
     refused(&[
-        (edited(COPIES, "first_warp: 4, warps: 1", "first_warp: 3, warps: 1"), "warp_role1 has warps of another warp_role"),
-        (
-            edited(COPIES, "first_warp: 4, warps: 1", "first_warp: 5, warps: 1"),
-            "warp_role1 has warps that the block of 5 does not have",
-        ),
+        (edited(COPIES, "first_warp: 4, warps: 1", "first_warp: 3, warps: 1"), "warp_role1 has warps of another warp role"),
+        (edited(COPIES, "first_warp: 4, warps: 1", "first_warp: 5, warps: 1"), "warp_role1 has warps beyond the 5 of the CTA"),
         (edited(COPIES, "\"load\"", "\"compute\""), "has no name of its own"),
         (
             edited(COPIES, "\n  return @0\n}", "\n  %60 = constant(1) : i32 @0\n  return @0\n}"),
-            "a body for each warp_role of its table, in order",
+            "a body for each warp role of its table, in order",
         ),
         (
             edited(COPIES, "first_warp: 4, warps: 1", "first_warp: 4, warps: 1, registers: 32"),
-            "the registers of sm_80 cannot be moved",
+            "sm_80 cannot move registers between warps",
         ),
         (edited(COPIES, "producer: 1, consumers: [0]", "producer: 0, consumers: [1]"), "is no consumer of pipeline0"),
         (
             edited(COPIES, "barrier(id: 1, threads: 128)", "barrier(id: 2, threads: 128)"),
-            "this warp_role's barrier is 1, for 128 threads",
+            "this warp role's barrier is 1, for 128 threads",
         ),
         (
             edited(COPIES, "barrier(id: 1, threads: 128)", "barrier(id: 1, threads: 160)"),
-            "this warp_role's barrier is 1, for 128 threads",
+            "this warp role's barrier is 1, for 128 threads",
         ),
         (
             edited(COPIES, "pipeline_wait(pipeline: 0, stage: %26,", "pipeline_wait(pipeline: 0,"),
-            "pipeline0 has 2 stages, and the op does not say which it means",
+            "pipeline0 has 2 stages, and the op does not name one",
         ),
-        // A layout is over the warps of the warp_role whose op it is.
+        // A layout covers the warps of the role that executes the op.
         (edited(COPIES, "stage: %43, layout: 1", "stage: %43, layout: 4"), "its layout is for another number of warps"),
         (
             edited(COPIES, "%16 = make_token", "%19 = constant(0.0) : tile<32x32xf32, #0> @0\n  %16 = make_token"),
-            "it is a tile, and no warp_role's",
+            "it is a tile outside all warp roles",
         ),
         (edited(COPIES, "tile<32x32xf32, #4>", "tile<32x32xf32, #1>"), "its layout is for 1 warps, not 4"),
     ]);

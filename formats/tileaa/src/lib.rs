@@ -1,11 +1,11 @@
-//! The `.aa` format: what a Tile IR program does to memory, said explicitly.
+//! The `.aa` format (TileAA, the alias-aware dialect): the memory effects of a Tile IR program, made explicit.
 //!
-//! Pointers have a space, memory is seen through strided objects (memrefs) that carry an alias scope, views cut them into
-//! tiles, and every access consumes and returns a token, so the token graph alone orders memory. Facts about scalars and
-//! pointers (divisibility, bounds) stand in a table per function that [`Facts::of`](facts::Facts::of) re-derives. There are no
-//! layouts, threads or hardware atoms, and nothing depends on the target.
+//! Pointers have an address space. Memory is accessed through strided objects (memrefs) with an alias scope; views divide them into
+//! tiles. Every access consumes and returns a token, so the token graph alone orders memory. A table per function holds facts about
+//! scalars and pointers (divisibility, bounds), which [`Facts::of`](facts::Facts::of) re-derives. The format has no layouts,
+//! threads or hardware atoms, and does not depend on the target.
 //!
-//! Written by `tile-lower-aa`, read by `tile-lower-as`; `tile-run` executes it.
+//! `tile-lower-aa` writes the format and `tile-lower-as` reads it; `tile-run` executes it.
 //!
 //! ```text
 //! func "scale"(%0: ptr<f32>, %1: i32) (kernel: (params: [])) @1 {

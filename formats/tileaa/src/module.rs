@@ -11,20 +11,19 @@ use serde::{Deserialize, Serialize};
 
 pub type Function = base::text::Function<Op, Type, FunctionAttrs>;
 
-/// What is known of a kernel besides its body.
+/// The attributes of a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FunctionAttrs {
-    /// Hints of the author per target name or `default`, in source order; resolved by `tile-lower-as`.
+    /// The author's hints per target name or `default`, in source order; `tile-lower-as` resolves them.
     pub hints: Vec<Hint>,
     pub private: bool,
-    /// Blocks of a cluster that share each tile block out among them, two of them; none: each block has one of its own. Decided by
-    /// `tile-lower-as`.
+    /// CTAs of a cluster that share each tile block; none if each CTA has a tile block of its own. `tile-lower-as` decides it.
     #[serde(default)]
     pub cluster: Option<u32>,
-    /// The kinds of shared memory that the program has pointers to, in order; a target may lack them.
+    /// The kinds of shared memory that the program's pointers refer to, in order; a target may lack them.
     #[serde(default)]
     pub shares: Vec<Sharing>,
-    /// What is known of the values; lines of their own in the text form.
+    /// The facts about values; separate lines in the text form.
     pub facts: Vec<Known>,
 }
 
@@ -47,7 +46,7 @@ pub struct Module {
     pub functions: Vec<Function>,
 }
 
-/// The function with its ids in program order, in its table of facts too.
+/// The function with its ids in program order, also in its table of facts.
 pub fn in_order(mut function: Function) -> Function {
     let mut facts = std::mem::take(&mut function.attrs.facts);
     let (mut ordered, values) = base::text::compact_with_map(&function);

@@ -1,4 +1,4 @@
-//! The ops of `.aa`: the shared ones and those that touch memory or combine elements.
+//! The ops of `.aa`: the core ops, and the ops that access memory or combine elements.
 
 use base::ir::Dense;
 use base::{Region, Target, Value};
@@ -8,7 +8,7 @@ use core_dialect::memory::{AtomicMode, MulticastReduction, MulticastWrite};
 use core_dialect::rules::MiddleOp;
 use serde::{Deserialize, Serialize};
 
-/// What the author hinted at for one access, per target name or `default`; never binding.
+/// The author's hints for one access, per target name or `default`; never binding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AccessHint {
     pub target: String,
@@ -17,7 +17,7 @@ pub struct AccessHint {
 }
 
 impl AccessHint {
-    /// What the hints of an access say for a target, or for those that are not named.
+    /// The hint of an access for a target, or else the default hint.
     pub fn of<T>(hints: &[AccessHint], target: Target, what: impl Fn(&AccessHint) -> Option<T>) -> Option<T> {
         let named = |name: &str| hints.iter().find(|hint| hint.target == name).and_then(&what);
         named(target.name).or_else(|| named("default"))
@@ -40,8 +40,8 @@ base::ops! {
         StoreView "store_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, hints: Vec<AccessHint> },
         /// Combines the tile into memory atomically, element by element. Result: token.
         ReduceView "reduce_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, mode: AtomicMode },
-        /// Combines, element by element, what the devices hold behind multicast pointers; elements outside are the view's padding.
-        /// Results: tile, token.
+        /// Combines, element by element, the copies of all devices behind multicast pointers; elements outside are the view's
+        /// padding. Results: tile, token.
         MulticastLoad "multicast_load" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, reduction: MulticastReduction },
         /// Writes the tile to the memory of each device, or combines it there. Result: token.
         MulticastStore "multicast_store" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, write: MulticastWrite },
@@ -55,15 +55,18 @@ base::ops! {
         AtomicCas "atomic_cas" { ptr: Value, compare: Value, value: Value, mask: Option<Value>, token: Option<Value>, order: Order },
 
         /// Combines the elements along `dim`. The body takes for each operand a left and a right value, each an element or the
-        /// result of a combination, and yields one; the left one begins at a lower index. It is associative, elements may be
-        /// combined in any order but for that, and the identities may be folded in anywhere.
+        /// result of a combination, and yields one. The left value starts at a lower index. It is associative; apart from that rule
+        /// elements may be combined in any order, and the identities may be folded in anywhere.
         Reduce "reduce" { operands: Vec<Value>, dim: u32, identities: Vec<Identity>, body: Region },
-        /// Inclusive prefixes along `dim`, from the end when `reverse`. The body takes for each operand what came before (left:
-        /// from lower indices, or with `reverse` from higher ones) and what follows it, and yields both together.
+        /// Inclusive prefixes along `dim`, from the end if `reverse`. The body takes for each operand the prefix so far and the
+        /// next value, and yields their combination. The prefix is the left value: it is from lower indices, or with `reverse` from
+        /// higher ones.
         Scan "scan" { operands: Vec<Value>, dim: u32, reverse: bool, identities: Vec<Identity>, body: Region },
-        /// `acc + lhs * rhs`, with an optional leading batch dimension. Integer operands are signed as said.
+        /// `acc + lhs * rhs`, with an optional leading batch dimension. `signed_lhs` and `signed_rhs` give the signedness of
+        /// integer operands.
         Mma "mma" { lhs: Value, rhs: Value, acc: Value, signed_lhs: bool, signed_rhs: bool, fast_acc: bool },
-        /// Each block of elements along K is multiplied by its scale. Bytes are pairs of 4-bit floats along K, the lower half first.
+        /// Each block of elements along K is multiplied by its scale. Bytes are pairs of 4-bit floats along K, the lower half
+        /// first.
         MmaScaled "mma_scaled" { lhs: Value, rhs: Value, acc: Value, lhs_scale: Value, rhs_scale: Value },
     }
 }
@@ -77,7 +80,7 @@ impl Op {
         }
     }
 
-    /// The values that a terminator gives to its target.
+    /// The values that a terminator forwards to its target.
     pub fn given(&self) -> Option<&[Value]> {
         match self {
             Op::Core(Core::Yield { values } | Core::Continue { values } | Core::Break { values }) => Some(values),

@@ -1,4 +1,4 @@
-//! What the facts say of small functions.
+//! The facts that the analysis derives for small functions.
 
 use base::{File, Value};
 use tileaa::facts::{AxisInfo, Facts};
@@ -64,7 +64,7 @@ fn a_mask_of_contiguous_numbers_is_constant_as_far_as_the_bound_divides() {
 }
 
 #[test]
-fn shapes_carry_what_is_known_along_each_dimension() {
+fn shape_ops_keep_facts_along_each_dimension() {
     let f = function(
         "%0 = iota : tile<64xi32>
          %1 = reshape(x: %0) : tile<1x64xi32>
@@ -81,7 +81,7 @@ fn shapes_carry_what_is_known_along_each_dimension() {
 }
 
 #[test]
-fn what_is_left_over_runs_on_as_far_as_the_divisor_divides() {
+fn remainders_are_contiguous_up_to_the_divisor() {
     let rows = |signedness: &str, known: &str| {
         function(&format!(
             "%0 = assume(value: %n, fact: div_by(divisor: 16)) : i32
@@ -100,10 +100,10 @@ fn what_is_left_over_runs_on_as_far_as_the_divisor_divides() {
     assert_eq!(Facts::of(&f).range(last(&f)).0, 0);
     let f = rows("unsigned", "%1 = assume(value: %n, fact: div_by(divisor: 1)) : i32");
     assert_eq!(Facts::of(&f).axis(last(&f), 0), axis(16, 16, 1));
-    // Of negative numbers a multiple of the divisor is the last of a group, not the first.
+    // Among negative numbers a multiple of the divisor ends a group instead of starting it.
     let f = rows("signed", "%1 = assume(value: %n, fact: div_by(divisor: 1)) : i32");
     assert_eq!(Facts::of(&f).axis(last(&f), 0).contiguity, 1);
-    // Divisors that differ leave differently much over.
+    // Different divisors leave different remainders.
     let f = function(
         "%0 = iota : tile<64xi32>
          %1 = constant(16) : tile<64xi32>
@@ -143,7 +143,7 @@ fn numbers_that_may_wrap_are_contiguous_only_up_to_their_alignment() {
 }
 
 #[test]
-fn loops_keep_what_every_iteration_confirms() {
+fn loops_keep_facts_that_every_iteration_confirms() {
     let f = function(
         "%z = constant(0) : i32
          %s = constant(32) : i32
@@ -163,7 +163,7 @@ fn loops_keep_what_every_iteration_confirms() {
 }
 
 #[test]
-fn memrefs_collect_the_facts_of_what_they_are_made_of() {
+fn memrefs_collect_the_facts_of_their_operands() {
     let f = function(
         "%0 = assume(value: %p, fact: div_by(divisor: 256)) : ptr<f32>
          %1 = assume(value: %n, fact: div_by(divisor: 4)) : i32

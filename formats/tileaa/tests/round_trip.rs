@@ -1,11 +1,11 @@
-//! `.aa` files keep the laws of all formats, and the verifier refuses what V-AA forbids.
+//! `.aa` files satisfy the round-trip properties of all formats, and the verifier rejects each violation of V-AA.
 
 use base::File;
 use tileaa::Module;
 
 const HEAD: &str = "//!tile tileaa 4 lowered\n//!tile option opt-level=3\n//!tile producer test\n//!tile input 00\n";
 
-/// Views, a loop, a reduction, a branch and memory by pointers.
+/// Views, a loop, a reduction, a branch and accesses through pointers.
 const SAMPLE: &str = r#"
 global (name: "table", elem: i32, count: 4, value: elements([1, 2, 3, 4]), align: 16, constant: true, loc: @0)
 func "sample"(%0: ptr<f32>, %1: i32, %2: i1) (hints: [(target: "sm_90", spec: (occupancy: 2))]) @0 {
@@ -45,9 +45,9 @@ fn the_sample_round_trips() {
     assert_eq!(file.payload.functions.len(), 1);
 }
 
-/// Each line is a body that the verifier refuses and a part of its message.
+/// Each line is a body that the verifier rejects and a part of its message.
 #[test]
-fn what_does_not_fit_is_refused() {
+fn type_errors_are_refused() {
     let cases = [
         ("%1 = binary(kind: add_f(rounding: nearest_even), lhs: %0, rhs: %0) : f32\nreturn", "another type"),
         ("%1 = binary(kind: add_f(rounding: nearest_even), lhs: %0, rhs: %0) : i32\nreturn", "not defined on elements"),
@@ -70,7 +70,7 @@ fn what_does_not_fit_is_refused() {
     }
 }
 
-/// Ids of a file are in program order; a person's text may have them anyhow.
+/// Ids of a file are in program order; hand-written text may use any order.
 #[test]
 fn files_keep_program_order() {
     let text = format!("{HEAD}func \"k\"(%0: i32) () @0 {{\n%7 = unary(kind: abs_i, x: %0) : i32\nreturn\n}}\n");
@@ -84,7 +84,7 @@ fn files_keep_program_order() {
     file.write(base::envelope::Form::Binary).unwrap();
 }
 
-/// A table may say less than what can be derived, never more.
+/// A table may claim less than the analysis derives, never more.
 #[test]
 fn facts_are_derived_again() {
     let text = |fact: &str| {

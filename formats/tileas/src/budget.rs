@@ -1,21 +1,21 @@
-//! What a function may take of a multiprocessor. Every stage that decides about memory or registers asks here, so that what one
-//! stage hands on fits what the next one gives.
+//! Resource limits of an SM per function. Every stage that decides about memory or registers uses these functions, so each stage
+//! accepts the decisions of the stage before.
 
 use base::Target;
 use target_info::Feature;
 
-/// Bytes of shared memory that the buffers of a block may take together.
+/// Bytes of shared memory that the buffers of a CTA may use together.
 pub fn shared_memory(target: Target) -> u32 {
     target.shared_memory
 }
 
-/// Columns of tensor memory that a block may take when so many of them run at a time: a power of two.
+/// TMEM columns of a CTA if `occupancy` CTAs are resident on an SM: a power of two.
 pub fn tmem_columns(target: Target, occupancy: u32) -> u32 {
     (target.tmem_columns / occupancy.max(1)).checked_ilog2().map_or(0, |bits| 1 << bits)
 }
 
-/// Sub-partitions of an SM. Each has a quarter of the registers and takes every fourth warp, so registers are counted for whole rounds of
-/// four warps (the "warp allocation granularity" of NVIDIA's occupancy calculator).
+/// Sub-partitions of an SM. Each has a quarter of the registers and executes every fourth warp, so register limits count warps in
+/// multiples of four. NVIDIA's occupancy calculator calls this the "warp allocation granularity".
 const SUB_PARTITIONS: u32 = 4;
 
 /// The registers of a thread that let `occupancy` CTAs of `warps` warps be resident on an SM.
@@ -25,22 +25,23 @@ pub fn registers(target: Target, warps: u32, occupancy: u32) -> u32 {
     (target.registers / threads).min(target.thread_registers)
 }
 
-/// Registers of a thread that the accumulators of mmas which are alive together may take, before the rest of a kernel spills.
+/// Registers of a thread for the accumulators of MMAs that are live together. More accumulators would make the rest of a kernel
+/// spill.
 pub fn accumulator_registers(target: Target, warps: u32) -> u32 {
     registers(target, warps, 1).div_ceil(4) * 2
 }
 
-/// The same with the operands that are in registers besides.
+/// The same budget, including operands in registers.
 pub fn mma_registers(target: Target, warps: u32) -> u32 {
     registers(target, warps, 1).div_ceil(4) * 3
 }
 
-/// The same where the other operands of chained mmas are in shared memory.
+/// The same budget if the other operands of chained MMAs are in shared memory.
 pub fn async_mma_registers(target: Target, warps: u32) -> u32 {
     registers(target, warps, 1).div_ceil(8) * 7
 }
 
-/// Whether warps can give registers to others while a block runs (`setmaxnreg`).
+/// Returns whether warps can transfer registers to other warps while a CTA runs (`setmaxnreg`).
 pub fn has_setmaxnreg(target: Target) -> bool {
     target.has(Feature::SetMaxNReg)
 }
@@ -50,10 +51,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_blocks_leave_each_thread_fewer_registers() {
+    fn more_ctas_leave_each_thread_fewer_registers() {
         let target = Target::parse("sm_90").unwrap();
         assert_eq!([1, 2, 4, 8].map(|blocks| registers(target, 4, blocks)), [255, 255, 128, 64]);
-        // Ten warps are three on two of the four sub-partitions: 16384 / 3 / 32 registers.
+        // Ten warps put three on two of the four sub-partitions: 16384 / 3 / 32 registers.
         assert_eq!([registers(target, 5, 1), registers(target, 5, 2)], [255, 170]);
         assert_eq!(registers(target, u32::MAX, 2), 0);
         assert_eq!([accumulator_registers(target, 4), mma_registers(target, 4)], [128, 192]);

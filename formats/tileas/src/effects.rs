@@ -1,7 +1,7 @@
-//! What ops of `.as` and `.sched` do besides computing results from operands: the last column of both op tables.
+//! The effects of `.as` and `.sched` ops besides computing results from operands: the last column of both op tables.
 //!
-//! Everything that asks which memory an op touches, when it is done or what it makes others wait for asks here: hazards, the order
-//! of global accesses, purity, the verifiers, the checker, the executors. An op without the column does not compile.
+//! Every client of an op's memory accesses, completion or synchronisation uses this table: the scheduler, the verifiers, the hazard
+//! checker and the executors. An op without the column does not compile.
 
 use crate::Buffer;
 use base::Value;
@@ -13,109 +13,110 @@ use core_dialect::memory::{MemoryOrdering, Order};
 pub struct Effects<'a> {
     /// Accesses to buffers of the function's table.
     pub buffers: Vec<BufferAccess>,
-    /// The access to memory that is not the block's own.
+    /// The access to memory outside the function's buffers.
     pub global: Option<GlobalAccess<'a>>,
     pub synchronises: Option<Synchronises>,
     pub completes: Completes,
-    /// What shared ops do.
+    /// The effect of a core op.
     pub other: Effect,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferAccess {
     pub buffer: Buffer,
-    /// Of a staged_buffer; a buffer with one stage has no number for it.
+    /// The stage of a staged buffer; a buffer with one stage has no stage number.
     pub stage: Option<Value>,
     pub access_kind: AccessKind,
     pub proxy: Proxy,
 }
 
-/// What an access does with memory.
+/// The kind of a memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AccessKind {
     Reads,
     /// Writes all of it.
     Writes,
-    /// Writes part of it; what was there does not matter.
+    /// Writes part of it, regardless of the old content.
     Fills,
-    /// Writes part of it, or what depends on what was there.
+    /// Writes part of it, or values that depend on the old content.
     Changes,
-    /// Writes all of it where the scalar is true, and otherwise changes it.
+    /// Writes all of it if the scalar is true, and otherwise updates it.
     WritesIf(Value),
 }
 
-/// By which proxy an access reaches shared memory. A fence stands between a write by one proxy and an access by another where the
-/// hardware does not order them.
+/// The proxy through which an access reaches shared memory. A fence separates a write through one proxy from an access through
+/// another where the hardware does not order them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Proxy {
     /// Loads and stores of threads.
     Generic,
     /// `cp.async`.
     Copies,
-    /// Mma that take operands from shared memory, or have accumulators or operands in tensor memory.
+    /// MMAs with operands in shared memory, or with accumulators or operands in tensor memory.
     Mma,
-    /// The copy engine, which copies tma_tiles.
+    /// TMA copies.
     Tma,
 }
 
-/// When an op is done.
+/// The completion of an op.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Completes {
     /// Before the next op of the thread.
     #[default]
     AtOnce,
-    /// In a program that has waits (`.sched` from phase materialize on) when its group of copies was waited for; in one that has
-    /// none, at once.
+    /// In a program with waits (`.sched` from phase materialize on), when a thread has waited for its copy group; otherwise at
+    /// once.
     WithItsCopies,
-    /// When its group of mmas was waited for.
+    /// When a wait for its MMA group has completed.
     WithMmaGroup,
-    /// In a program that has waits, when a stage of a pipe was waited for to which its agent committed its mmas; in one that has
-    /// none, at once.
+    /// In a program with waits, when a wait for the pipeline stage to which its warp role committed it has completed; otherwise at
+    /// once.
     WithItsCommit,
-    /// In a program that has waits, when the stage of a pipe that it fills was waited for; in one that has none, at once.
+    /// In a program with waits, when a wait for the pipeline stage that it fills has completed; otherwise at once.
     WithItsStage,
 }
 
-/// What an op makes its thread, or others, wait for.
+/// The synchronisation that an op performs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Synchronises {
-    /// Threads for each other.
+    /// Threads wait for each other.
     Barrier,
-    /// Ends a group of copies, for which a wait can be.
+    /// Ends a group of copies, which threads can then wait for.
     EndsCopies,
     WaitsForCopies,
     WaitsForMmas,
-    /// Makes what threads wrote visible by other ways.
+    /// Makes earlier writes of the thread visible to other proxies.
     Fence,
-    /// The steps of a pipe: until a stage is free, that it is filled, until it is filled, that it is free.
+    /// The steps of a pipeline. Acquire waits until a stage is free, and commit marks it full. Wait waits until it is full, and
+    /// release marks it free.
     Acquires,
     Commits,
     WaitsForStage,
     Releases,
 }
 
-/// An access to global memory, or to the block's own behind pointers.
+/// An access to global memory, or through pointers to memory of the CTA.
 #[derive(Clone, Copy, Debug)]
 pub struct GlobalAccess<'a> {
     pub access_kind: AccessKind,
     /// A view, or pointers.
     pub base: Value,
-    /// Of the tile of a view.
+    /// The index of a view's tile.
     pub index: &'a [Value],
     pub moved: Moved,
     pub token: Option<Value>,
     pub order: Order,
-    /// Whether one thread alone reads each element, for all that hold it: others may change it meanwhile.
+    /// Whether a single thread reads each element for all threads that hold it. Reason: others may change the element meanwhile.
     pub once: bool,
 }
 
-/// What a global access moves, whose layout says which thread accesses what.
+/// The tile that a global access moves; its layout determines which thread accesses which element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
     /// The op's first result.
     Result,
     Operand(Value),
-    /// Nothing that is in registers.
+    /// No tile in registers.
     Buffer,
 }
 
@@ -123,25 +124,25 @@ impl AccessKind {
     pub fn writes(self) -> bool {
         self != AccessKind::Reads
     }
-    /// Whether what was there before matters, or may.
+    /// Returns whether the access depends, or may depend, on the old content.
     pub fn needs_content(self) -> bool {
         !matches!(self, AccessKind::Writes | AccessKind::Fills)
     }
 }
 
 impl Effects<'_> {
-    /// Whether the op can be dropped when nothing uses its results, and be repeated or moved freely.
+    /// Returns whether the op can be dropped if its results are unused, and repeated or moved freely.
     pub fn is_pure(&self) -> bool {
         self.buffers.is_empty() && self.global.is_none() && self.synchronises.is_none() && self.other == Effect::Nothing
     }
 
-    /// Whether one thread alone finds out what each element of the first result is, for all that hold it. Within a warp it tells the
-    /// others; to other warps it goes through a buffer.
+    /// Returns whether a single thread computes each element of the first result for all threads that hold it (the single-thread
+    /// rule AS014). Within a warp that thread broadcasts the element; other warps load it from a buffer.
     pub fn is_found_once(&self) -> bool {
         self.global.is_some_and(|access| access.once) || self.other == Effect::Allocates
     }
 
-    /// The buffer that tma_tiles fill.
+    /// The buffer that TMA copies fill.
     pub fn filled_by_tma(&self) -> Option<Buffer> {
         let fills = |access: &&BufferAccess| access.proxy == Proxy::Tma && access.access_kind.writes();
         self.buffers.iter().find(fills).map(|access| access.buffer)
@@ -160,14 +161,14 @@ impl From<Effect> for Effects<'_> {
     }
 }
 
-/// The words of which the column is made.
+/// Constructors for the effects column.
 pub mod words {
     use super::*;
 
     pub fn touches<'a>(buffer: &Buffer, stage: &Option<Value>, access_kind: AccessKind, proxy: Proxy) -> Effects<'a> {
         access(*buffer, *stage, access_kind, proxy)
     }
-    /// Results from operands, and nothing else.
+    /// Results from operands, and no other effect.
     pub fn computes<'a>() -> Effects<'a> {
         Effects::default()
     }

@@ -1,9 +1,9 @@
-//! Layouts: which element of a tile sits in which register of which lane of which warp, or at which offset of a buffer.
+//! Layouts: the map from registers of lanes of warps, or from offsets of a buffer, to elements of a tile.
 //!
-//! All extents are powers of two, so a layout is a linear map over GF(2). The elements of a tile are numbered row by row; bit `k`
-//! of an input such as `lane` contributes (by exclusive or) one fixed element number, its *basis*. A basis of 0 on a lane or warp
-//! bit means that the lanes or warps differing in that bit hold the same elements. Reshapes leave element numbers alone, so they
-//! leave layouts alone too; permutations and broadcasts act on the bits of the bases.
+//! All extents are powers of two, so a layout is a linear map over GF(2), like Triton's linear layouts. Elements of a tile are
+//! numbered row by row. Bit `k` of an input such as `lane` contributes, by XOR, one fixed element number: its *basis*. A basis of 0
+//! on a lane or warp bit means replication: the lanes or warps that differ in that bit hold the same elements. Reshapes keep
+//! element numbers and therefore layouts; permutations and broadcasts act on the bits of the bases.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ base::entity! {
     pub struct LayoutId = "#";
 }
 
-/// Where a tile liveness in the registers of a group of warps.
+/// The distribution of a tile over the registers of a group of warps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Layout {
     /// Bases of the register number's bits, lowest first; never 0.
@@ -24,19 +24,19 @@ pub struct Layout {
 
 pub const LANE_BITS: usize = 5;
 
-/// The exclusive or of the bases of the bits set in `number`.
+/// The XOR of the bases of the bits set in `number`.
 pub fn apply(bases: &[u32], number: u32) -> u32 {
     bases.iter().enumerate().filter(|(bit, _)| number >> bit & 1 == 1).fold(0, |sum, (_, basis)| sum ^ basis)
 }
 
 impl Layout {
-    /// Every thread holds the only element.
+    /// The layout of a scalar: every thread holds the only element.
     pub fn uniform(warp_bits: usize) -> Layout {
         Layout { register: Vec::new(), lane: vec![0; LANE_BITS], warp: vec![0; warp_bits] }
     }
 
-    /// Hands out the bits of the element number, in the given order, first to `vector_bits` register bits, then to lanes, then to
-    /// warps, and what is left to further register bits. What the tile is too small for is replicated.
+    /// Assigns the bits of the element number, in the given order, to `vector_bits` register bits, to lanes and to warps. The
+    /// remaining bits become further register bits. If the tile has too few bits, lanes and warps replicate it.
     pub fn blocked(order: &[u32], vector_bits: usize, warp_bits: usize) -> Layout {
         let mut bits = order.iter().map(|bit| 1u32 << bit);
         let register: Vec<u32> = bits.by_ref().take(vector_bits).collect();
@@ -60,7 +60,8 @@ impl Layout {
         self.register.iter().chain(&self.lane).chain(&self.warp).copied()
     }
 
-    /// Every element of a tile of `1 << bits` elements is held, no register is wasted on a copy, and nothing lies outside.
+    /// Checks that the layout covers a tile of `1 << bits` elements: every element is present, no register holds a copy, and no
+    /// basis is outside.
     pub fn covers(&self, bits: u32) -> Result<(), String> {
         if let Some(basis) = self.bases().find(|basis| u64::from(*basis) >> bits != 0) {
             return Err(format!("basis {basis} lies outside a tile of {} elements", 1u64 << bits));
@@ -77,7 +78,7 @@ impl Layout {
         Ok(())
     }
 
-    /// The layout with each basis sent through a map of element numbers that is linear; registers whose basis vanishes are dropped.
+    /// Applies a linear map of element numbers to each basis; registers with a zero basis are dropped.
     pub fn map(&self, f: impl Fn(u32) -> u32) -> Layout {
         let all = |bases: &[u32]| bases.iter().map(|basis| f(*basis)).collect::<Vec<u32>>();
         let mut register = all(&self.register);
@@ -85,7 +86,7 @@ impl Layout {
         Layout { register, lane: all(&self.lane), warp: all(&self.warp) }
     }
 
-    /// The layout of a tile of which this one's tile is a permutation: dimension `k` here is dimension `order[k]` there.
+    /// The layout of a tile of which this layout's tile is a permutation: dimension `k` here is dimension `order[k]` there.
     pub fn unpermute(&self, shape: &[u32], order: &[u32]) -> Layout {
         let mut source = vec![0; shape.len()];
         for (k, &dim) in order.iter().enumerate() {
@@ -101,8 +102,8 @@ impl Layout {
         self.map(|basis| (0..result.len()).filter(|&d| operand[d] != 1).map(|d| from.coordinate(basis, d) << to.shift[d]).sum())
     }
 
-    /// The register of each lane and warp that holds the element which `f` of this layout's element is, if there is one and it
-    /// is the same register everywhere: then the conversion moves nothing between threads.
+    /// The register of each thread that holds element `f` of this layout's element. None if there is none, or if it differs between
+    /// threads. If it exists, a conversion moves no element between threads.
     pub fn renaming(&self, from: &Layout, f: impl Fn(u32) -> u32) -> Option<Vec<usize>> {
         let same_threads =
             |to: &[u32], from: &[u32]| to.len() == from.len() && to.iter().zip(from).all(|(to, from)| f(*to) == *from);
@@ -113,8 +114,8 @@ impl Layout {
         (0..self.registers()).map(|register| registers.solve(f(apply(&self.register, register as u32)))).collect()
     }
 
-    /// How the lanes of a warp get the elements of this layout from each other, which have those of `from`, if all read the same register
-    /// at a time.
+    /// The shuffle that converts `from` to this layout within a warp. None if the lanes would have to read different registers at a
+    /// time.
     pub fn exchange(&self, from: &Layout) -> Option<Exchange> {
         let held = Span::of(&[&from.register[..], &from.lane].concat());
         let split = |element: u32| {
@@ -129,15 +130,15 @@ impl Layout {
     }
 }
 
-/// How lanes get elements from each other.
+/// A shuffle within a warp.
 pub struct Exchange {
-    /// The bases of the lane that each thread reads from: for each bit of its own lane and warp.
+    /// The bases of the source lane: one for each bit of the reading lane and warp.
     pub lanes: Vec<u32>,
-    /// For each register which of the others' it is, and what the number of the lane is combined with by exclusive or.
+    /// For each register, the source register and the lane offset (XOR).
     pub sources: Vec<(usize, u32)>,
 }
 
-/// How many independent bases there are.
+/// The number of independent bases.
 pub fn rank(bases: impl Iterator<Item = u32>) -> u32 {
     let mut reduced: Vec<u32> = Vec::new();
     for basis in bases {
@@ -149,40 +150,40 @@ pub fn rank(bases: impl Iterator<Item = u32>) -> u32 {
     reduced.len() as u32
 }
 
-/// The number whose bits select bases that add up to `target`.
+/// The number whose bits select bases with XOR `target`.
 pub fn solve(bases: &[u32], target: u32) -> Option<usize> {
     Span::of(bases).solve(target)
 }
 
-/// What bases add up to, for who asks it of many numbers.
+/// The span of some bases in reduced form, for many calls of [`Span::solve`].
 #[derive(Clone, Copy)]
 pub struct Span {
-    /// By its highest bit, a sum of bases, and which they are; 0 where no sum that is needed has this as its highest bit.
-    accumulators: [(u32, usize); u32::BITS as usize],
+    /// Indexed by highest bit: a combination of bases with that highest bit and the bases in it, or 0.
+    pivots: [(u32, usize); u32::BITS as usize],
 }
 
 impl Span {
     pub fn of(bases: &[u32]) -> Span {
-        let mut span = Span { accumulators: [(0, 0); u32::BITS as usize] };
+        let mut span = Span { pivots: [(0, 0); u32::BITS as usize] };
         for (bit, basis) in bases.iter().enumerate() {
             let (rest, made) = span.reduce(*basis, 1 << bit);
             if rest != 0 {
-                span.accumulators[rest.ilog2() as usize] = (rest, made);
+                span.pivots[rest.ilog2() as usize] = (rest, made);
             }
         }
         span
     }
 
-    /// The number whose bits select bases that add up to `target`; those that the ones before them add up to are not used.
+    /// The number whose bits select bases with XOR `target`; bases that depend on earlier ones are not used.
     pub fn solve(&self, target: u32) -> Option<usize> {
         let (rest, made) = self.reduce(target, 0);
         (rest == 0).then_some(made)
     }
 
-    /// What is left of a number without the accumulators that cancel its highest bits, and what it was made of together with them.
+    /// Eliminates the highest bits of a number by pivots. Returns the remainder, and the bases used.
     fn reduce(&self, mut rest: u32, mut made: usize) -> (u32, usize) {
         while rest != 0 {
-            let (sum, of) = self.accumulators[rest.ilog2() as usize];
+            let (sum, of) = self.pivots[rest.ilog2() as usize];
             if sum == 0 {
                 break;
             }
@@ -193,7 +194,7 @@ impl Span {
     }
 }
 
-/// Where the bits of each dimension stand in the element number of a row-major tile.
+/// The bit positions of each dimension in the element number of a row-major tile.
 pub struct Strides {
     pub shift: Vec<u32>,
     pub bits: Vec<u32>,
@@ -263,8 +264,9 @@ mod tests {
                 for (register, (source, other)) in exchange.sources.iter().enumerate() {
                     let held =
                         apply(&from.register, *source as u32) ^ apply(&from.lane, lane ^ other) ^ apply(&from.warp, thread >> 5);
-                    let wanted = apply(&to.register, register as u32) ^ apply(&to.lane, thread & 31) ^ apply(&to.warp, thread >> 5);
-                    assert_eq!(held, wanted, "register {register} of thread {thread}");
+                    let expected =
+                        apply(&to.register, register as u32) ^ apply(&to.lane, thread & 31) ^ apply(&to.warp, thread >> 5);
+                    assert_eq!(held, expected, "register {register} of thread {thread}");
                 }
             }
         }

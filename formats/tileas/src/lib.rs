@@ -1,11 +1,11 @@
-//! The `.as` format: where every tile liveness and which atom moves or computes it.
+//! The `.as` format (TileAS, the assembler-near dialect): the layout of every tile, and the atom that moves or computes it.
 //!
-//! A tile's type names a [`Layout`] over (register, lane, warp), and every data movement and mma names the hardware atom that
-//! does it. Exchange between warps goes through buffers of a table, which have a layout of their own but no address yet. The warps
-//! of a block are fixed here; stage counts, barriers and phases are not: an op is executed by all threads of the block
-//! before the next one starts, and where that needs a barrier is for `tile-sched` to find.
+//! A tile's type names a [`Layout`] over (register, lane, warp), and every data movement and MMA names its hardware atom. Warps
+//! exchange data through buffers of a table, which have a layout but no address yet. The warp count of a CTA is fixed here; stage
+//! counts, barriers and phases are not. *Sequential execution*: all threads of the CTA execute an op before the next one starts.
+//! `tile-sched` determines where that needs a barrier.
 //!
-//! Written by `tile-lower-as`, read by `tile-sched`; `tile-run` executes it, distributed over the threads.
+//! `tile-lower-as` writes the format and `tile-sched` reads it; `tile-run` executes it, distributed over the threads.
 
 pub mod atoms;
 pub mod budget;

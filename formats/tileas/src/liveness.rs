@@ -1,5 +1,5 @@
-//! When each buffer of a function holds something, and where all of them have a place: what shared memory a function needs. The stage
-//! that makes buffers asks with one stage for each, the one that gives them places with the stages that they then have.
+//! Live ranges of buffers, and their placement in shared memory: how much shared memory a function needs. `tile-lower-as` calls it
+//! with one stage per buffer, `tile-sched` with the final stage counts.
 
 use crate::effects::{Effects, Proxy};
 use crate::{Buffer, BufferInfo};
@@ -7,24 +7,24 @@ use base::ir::{Body, Operation};
 use base::{Arena, Block, Region};
 use std::collections::BTreeMap;
 
-/// The ops between which a buffer holds something, by position in program order.
+/// The first and last op that access a buffer, by position in program order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveRange {
     pub first: usize,
     pub last: usize,
 }
 
-/// A buffer that copies in a loop fill while the loop reads it: it is in use all through the loop.
+/// A buffer that copies of a loop fill while the loop reads it: it is live throughout the loop.
 #[derive(Clone, Copy, Debug)]
 pub struct StagedBuffer {
     /// The loop's body.
     pub block: Block,
-    /// Whether it is filled by an agent that does not wait for what others do with the same memory before its loop.
+    /// Whether its producer does not wait for earlier users of the memory before the loop.
     pub from_start: bool,
 }
 
 impl LiveRange {
-    /// Of a buffer that holds nothing.
+    /// The range of a buffer that is never live.
     pub const NEVER_LIVE: LiveRange = LiveRange { first: usize::MAX, last: 0 };
 
     pub fn meets(self, other: LiveRange) -> bool {
@@ -32,8 +32,7 @@ impl LiveRange {
     }
 }
 
-/// The staged_buffers that there are even where no copy runs ahead of its iteration: those of loops in which the copy engine copies, since it
-/// fills stages of pipes.
+/// The buffers that are staged even if no copy prefetches: those of loops with TMA copies, because TMA fills pipeline stages.
 pub fn min_staged_buffers<O: Operation, T>(
     (body, region): (&Body<O, T>, Region),
     effects: for<'a> fn(&'a O) -> Effects<'a>,
@@ -51,7 +50,7 @@ pub fn min_staged_buffers<O: Operation, T>(
     staged_buffers
 }
 
-/// The liveness of a function's buffers.
+/// The live ranges of a function's buffers.
 pub fn liveness<O: Operation, T>(
     (body, region): (&Body<O, T>, Region),
     buffers: &Arena<Buffer, BufferInfo>,
@@ -61,7 +60,7 @@ pub fn liveness<O: Operation, T>(
     let liveness = buffers.ids().map(|_| LiveRange::NEVER_LIVE).collect();
     let mut walk = Walk { body, effects, staged_buffers, position: 0, liveness };
     walk.region(region);
-    // What tma_tiles fill once may be asked for as soon as the function begins.
+    // TMA copies outside loops may be issued as soon as the function starts.
     for op in &body.blocks[body.block_of(region)].ops {
         let filled = effects(&body.ops[*op].kind)
             .buffers
@@ -96,11 +95,11 @@ impl<O: Operation, T> Walk<'_, O, T> {
                 continue;
             }
             inner.iter().for_each(|inner| self.region(*inner));
-            // What a loop reads but was written before it is read again in the next round.
+            // A loop keeps a buffer live to its end if the buffer was written before it: the next iteration reads it again.
             for live_range in self.liveness.values_mut().filter(|live_range| live_range.last > start && live_range.first < start) {
                 live_range.last = self.position;
             }
-            // A staged_buffer is filled right before its loop.
+            // Copies start to fill a staged buffer right before its loop.
             let fills = |staged_buffer: &StagedBuffer| inner.iter().any(|inner| body.block_of(*inner) == staged_buffer.block);
             for (buffer, staged_buffer) in self.staged_buffers.iter().filter(|(_, staged_buffer)| fills(staged_buffer)) {
                 let live_range = &mut self.liveness[*buffer];
@@ -113,8 +112,8 @@ impl<O: Operation, T> Walk<'_, O, T> {
     }
 }
 
-/// A place in bytes for each buffer, so that none is where another one is that it `meets`, which may hold something at the same time.
-/// Large ones first: small ones fit into what is left.
+/// Assigns each buffer a byte offset such that buffers that `meets` reports as simultaneously live do not overlap. First fit,
+/// largest first: small buffers fit into the remaining gaps.
 pub fn places(
     buffers: &Arena<Buffer, BufferInfo>,
     meets: impl Fn(Buffer, Buffer) -> bool,
@@ -126,8 +125,8 @@ pub fn places(
     let mut placed: Vec<(Buffer, u32)> = Vec::new();
     for buffer in order {
         let align = buffers[buffer].align.max(1);
-        let beside = placed.iter().filter(|(other, _)| meets(buffer, *other));
-        let mut taken: Vec<(u32, u32)> = beside.map(|(other, at)| (*at, at.saturating_add(bytes(*other)))).collect();
+        let conflicting = placed.iter().filter(|(other, _)| meets(buffer, *other));
+        let mut taken: Vec<(u32, u32)> = conflicting.map(|(other, at)| (*at, at.saturating_add(bytes(*other)))).collect();
         taken.sort_unstable();
         let mut at = 0u32;
         for (start, end) in taken {

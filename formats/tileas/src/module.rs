@@ -13,17 +13,17 @@ use tensormap::Map;
 
 pub type Function = base::text::Function<Op, Type, FunctionAttrs>;
 
-/// The memory that a buffer is in.
+/// The memory of a buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "Option<Named>", into = "Option<Named>")]
 pub enum Space {
     #[default]
     Shared,
-    /// See [`crate::tensor`].
+    /// See [`crate::tensor_memory`].
     Tensor,
 }
 
-/// What is written of a space: shared memory goes without saying.
+/// The text form of a space: shared memory is the default and is omitted.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Named {
@@ -41,39 +41,39 @@ impl From<Space> for Option<Named> {
     }
 }
 
-/// Shared or tensor memory of a function. Where it lies is decided by `tile-sched`.
+/// A buffer in shared or tensor memory. `tile-sched` assigns its address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BufferInfo {
     pub elem: core_dialect::tile::Elem,
     pub shape: Shape,
-    /// Bases of the offset's bits, in elements: which element lies at which offset. Swizzles are part of it.
+    /// Bases of the offset's bits, in elements: the element at each offset. They include swizzles.
     pub offsets: Vec<u32>,
-    /// What its first byte, or column, is a multiple of.
+    /// Alignment of its first byte, or column.
     pub align: u32,
     pub space: Space,
 }
 
-/// What is known of a kernel besides its body.
+/// The attributes of a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FunctionAttrs {
     pub private: bool,
-    /// Of a block: a power of two.
+    /// Warps of the CTA: a power of two.
     pub warps: u32,
     pub occupancy: Option<u32>,
-    /// Blocks of a cluster that share each tile block out among them, two of them; none: each block has one of its own.
+    /// CTAs of a cluster that share each tile block; none if each CTA has a tile block of its own.
     #[serde(default)]
     pub cluster: Option<u32>,
-    /// Whether these two make their mmas in tensor memory together, for which each has half of the columns of a right operand: for
-    /// `.sched` to say.
+    /// Whether the two CTAs of the cluster issue tensor-memory MMAs as a CTA pair, each with half of the columns of a right
+    /// operand. Only `.sched` sets it.
     #[serde(default)]
     pub cta_pair: bool,
     pub buffers: Arena<Buffer, BufferInfo>,
-    /// Over the function's parameters.
+    /// Tensor maps over the function's parameters.
     pub maps: Arena<MapId, Map>,
 }
 
 impl BufferInfo {
-    /// Bytes of shared memory that a stage takes.
+    /// Bytes of shared memory of one stage.
     pub fn bytes(&self) -> u32 {
         match self.space {
             Space::Shared => core_dialect::tile::element_count(&self.shape) as u32 * self.elem.bytes(),
@@ -90,7 +90,7 @@ pub struct Module {
 }
 
 impl Module {
-    /// The id of a layout, which is added if the table lacks it.
+    /// The id of a layout, which is added to the table if it is missing.
     pub fn layout_id(&mut self, layout: Layout) -> LayoutId {
         let known = self.layouts.iter().find(|(_, known)| **known == layout).map(|(id, _)| id);
         known.unwrap_or_else(|| self.layouts.push(layout))
@@ -132,12 +132,12 @@ impl Payload for Module {
     }
 }
 
-/// The table of layouts, a row a line.
+/// The table of layouts, one row per line.
 pub fn print_layouts(layouts: &Arena<LayoutId, Layout>) -> Vec<String> {
     layouts.iter().map(|(id, layout)| format!("layout {id} = {}\n", to_text(layout))).collect()
 }
 
-/// A row of the table behind the word `layout`.
+/// A row of the table after the word `layout`.
 pub fn parse_layout(reader: &mut Reader<'_>, layouts: &mut Arena<LayoutId, Layout>) -> Result<()> {
     let next = LayoutId(layouts.len() as u32);
     if !reader.eat(&next.to_string()) {

@@ -1,4 +1,4 @@
-//! The ops of `.as`: the shared ones, and those that name how data moves between threads and memory.
+//! The ops of `.as`: the core ops, and the ops that name how data moves between threads and memory.
 
 use crate::atoms::MmaAtom;
 use crate::atoms::tensor_memory::LaneMove;
@@ -23,29 +23,29 @@ base::entity! {
     pub struct MapId = "map";
 }
 
-/// The instruction that moves a piece of a tile.
+/// The instruction that moves a part of a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CopyAtom {
     /// `ld`/`st` of `1 << vector_bits` neighbouring elements, which are the lowest register bits.
     Vector { vector_bits: u32 },
-    /// `ldmatrix` or `stmatrix`: eight lanes give the addresses of the eight rows of each 16-byte-wide matrix; `trans` swaps rows and columns
-    /// of its 16-bit elements.
+    /// `ldmatrix` or `stmatrix`: eight lanes supply the addresses of the eight rows of each 16-byte-wide matrix. `trans` transposes
+    /// its 16-bit elements.
     Matrix { trans: bool },
-    /// `cp.async` of as many bytes, from global to shared memory.
+    /// `cp.async` of `bytes` bytes, from global to shared memory.
     Async { bytes: u32 },
-    /// `ldmatrix` of bytes: sixteen lanes give the addresses of the sixteen rows of each 16-byte-wide matrix, whose rows and columns
-    /// are swapped.
+    /// `ldmatrix` of bytes: sixteen lanes supply the addresses of the sixteen rows of each 16-byte-wide matrix, which is
+    /// transposed.
     ByteMatrix,
 }
 
-/// Where a mma finds an operand, or its accumulators.
+/// The location of an MMA operand or accumulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MmaOperand {
-    /// In the layout that the atom asks for.
+    /// In registers, in the layout that the atom requires.
     Registers(Value),
-    /// In a buffer as it is, which holds it transposed where that is said.
+    /// In a buffer, in the buffer's layout, which holds the operand transposed if `transposed`.
     Memory {
         buffer: Buffer,
         #[serde(default)]
@@ -94,7 +94,7 @@ impl Field for MmaOperand {
     }
 }
 
-/// By which proxy mmas with this atom read buffers.
+/// The proxy through which MMAs with this atom read buffers.
 fn proxy(atom: &MmaAtom) -> Proxy {
     match atom {
         MmaAtom::Group(_) | MmaAtom::Tensor(_) => Proxy::Mma,
@@ -102,12 +102,12 @@ fn proxy(atom: &MmaAtom) -> Proxy {
     }
 }
 
-/// What happens to accumulators in memory.
+/// The access of an MMA to an accumulator in memory.
 fn accumulator_access(zero_init: &Option<Value>) -> AccessKind {
     zero_init.map_or(AccessKind::Changes, AccessKind::WritesIf)
 }
 
-/// When a mma with this atom is done.
+/// The completion of an MMA with this atom.
 fn completes(atom: &MmaAtom, in_flight: bool) -> Completes {
     match atom {
         MmaAtom::Tensor(_) => Completes::WithItsCommit,
@@ -116,19 +116,19 @@ fn completes(atom: &MmaAtom, in_flight: bool) -> Completes {
     }
 }
 
-/// The effects of operands that need not be there.
+/// The effects of an optional operand.
 fn of_scales<'a>(scales: &Option<MmaOperand>, proxy: Proxy) -> Effects<'a> {
     scales.map_or(computes(), |place| place.effects(proxy))
 }
 
-/// The highest hint about latency.
+/// The highest latency hint.
 pub const MAX_LATENCY: u32 = 10;
 
-/// How a value gets from one register layout to another.
+/// The conversion between two register layouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Route {
-    /// Registers change names; nothing moves between threads.
+    /// A renaming of registers; no element moves between threads.
     Registers,
     /// Lanes of a warp exchange registers.
     Shuffle,
@@ -146,28 +146,28 @@ base::ops! {
         ConvertLayout "convert_layout" { x: Value, route: Route }
             = computes(),
 
-        /// As in `.aa`, by an atom. In `.sched`, `versioned` says that the access is there twice: with a check of each piece, and without
-        /// any for a tile that lies inside. Results: tile, token.
+        /// As in `.aa`, by an atom. In `.sched`, a `versioned` access has two versions. One checks the bounds of each vector, the
+        /// other is for a tile that is fully inside. Results: tile, token.
         LoadView "load_view" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, atom: CopyAtom, versioned: bool }
             = at_view(AccessKind::Reads, view, index, Moved::Result, token, order),
         StoreView "store_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, atom: CopyAtom, versioned: bool }
             = at_view(AccessKind::Writes, view, index, Moved::Operand(*tile), token, order),
-        /// Copies a tile of a view straight into a buffer: each thread the elements that `layout` gives it, in pieces of the atom's
-        /// bytes, which are its lowest registers. Elements outside become zero; `whole` promises that no bound cuts a piece.
-        /// `latency` is what its author says of how long memory takes, from 1 to 10.
-        /// Complete when executed. Result: token.
+        /// Copies a tile of a view straight into a buffer. Each thread copies the elements that `layout` assigns to it, in vectors
+        /// of the atom's bytes, which are its lowest registers. Elements outside become zero; `whole` promises that no vector
+        /// crosses a bound. `latency` is the author's hint on the memory latency, from 1 to 10. Complete when executed. Result:
+        /// token.
         CopyView "copy_view" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, whole: bool, buffer: Buffer, stage: Option<Value>, layout: LayoutId, latency: Option<u32>, atom: CopyAtom, versioned: bool }
             = at_view(AccessKind::Reads, view, index, Moved::Buffer, token, order).and(writes(buffer, stage, Proxy::Copies)).done(Completes::WithItsCopies),
-        /// The same through pointers, in whose layout the threads copy. Where the mask is false zeros are written.
+        /// The same through pointers, whose layout assigns elements to threads. Where the mask is false, zeros are written.
         Copy "copy" { ptr: Value, mask: Option<Value>, token: Option<Value>, order: Order, buffer: Buffer, stage: Option<Value>, latency: Option<u32>, atom: CopyAtom }
             = at_pointers(AccessKind::Reads, ptr, Moved::Buffer, token, order).and(writes(buffer, stage, Proxy::Copies)).done(Completes::WithItsCopies),
-        /// Copies a tile of a view to a buffer by tma_tiles of a tensor map: one thread asks the copy engine for it. Elements outside
-        /// become zero. Complete when executed. Result: token.
+        /// Copies a tile of a view to a buffer through a tensor map: one thread issues the TMA copies. Elements outside become
+        /// zero. Complete when executed. Result: token.
         TmaLoad "tma_load" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, buffer: Buffer, stage: Option<Value>, latency: Option<u32>, map: MapId }
             = at_view(AccessKind::Reads, view, index, Moved::Buffer, token, order).and(writes(buffer, stage, Proxy::Tma)).done(Completes::WithItsStage),
         ReduceView "reduce_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, mode: AtomicMode, versioned: bool }
             = at_view(AccessKind::Changes, view, index, Moved::Operand(*tile), token, order),
-        /// Multimem instructions take whole words: 16-bit elements by pairs of neighbours.
+        /// `multimem` instructions access whole words: 16-bit elements in pairs of neighbours.
         MulticastLoad "multicast_load" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, reduction: MulticastReduction, atom: CopyAtom }
             = at_view(AccessKind::Reads, view, index, Moved::Result, token, order).once(),
         MulticastStore "multicast_store" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, write: MulticastWrite, atom: CopyAtom }
@@ -181,60 +181,59 @@ base::ops! {
         AtomicCas "atomic_cas" { ptr: Value, compare: Value, value: Value, mask: Option<Value>, token: Option<Value>, order: Order }
             = at_pointers(AccessKind::Changes, ptr, Moved::Operand(*value), token, order),
 
-        /// Writes a tile to a buffer, each element at its place in the buffer's layout.
+        /// Stores a tile to a buffer, each element at its offset in the buffer's layout.
         SharedStore "shared_store" { x: Value, buffer: Buffer, stage: Option<Value>, atom: CopyAtom }
             = writes(buffer, stage, Proxy::Generic),
-        /// Reads a whole buffer into the result's layout. In `.sched`, `per_k_step` says that each piece is read when the mma for
-        /// which it is comes to it, and `early` of a loop's that PTX has the first pieces of the next round, with what is waited for before
-        /// them, in front of the last mmas of this one.
+        /// Loads a whole buffer into the result's layout. In `.sched`, `per_k_step` loads each fragment right before its MMA step.
+        /// `prefetch_next` loads the first fragments of a loop's next iteration, after the waits that they need, before the last
+        /// MMAs of this iteration.
         SharedLoad "shared_load" { buffer: Buffer, stage: Option<Value>, atom: CopyAtom, per_k_step: bool, prefetch_next: bool }
             = reads(buffer, stage, Proxy::Generic),
-        /// Reads, for each element of `index` (an element number of the buffer), the element there.
+        /// Loads, for each element of `index` (an element number of the buffer), the element there.
         SharedGather "shared_gather" { buffer: Buffer, stage: Option<Value>, index: Value }
             = reads(buffer, stage, Proxy::Generic),
 
-        /// Writes each element of a tile to the place that the element number in `index` has in the buffer.
+        /// Stores each element of a tile at the element number in `index`.
         SharedScatter "shared_scatter" { x: Value, buffer: Buffer, stage: Option<Value>, index: Value }
             = changes(buffer, stage, Proxy::Generic),
 
-        /// Combines the registers of each thread along `dim`; the result has as many elements along it as there are threads in
-        /// line. The body takes for each operand a left and a right value; the left one is of the lower registers.
+        /// Combines the registers of each thread along `dim`; the result has one element along it for each thread along the
+        /// dimension. The body takes for each operand a left and a right value; the left one is from the lower registers.
         ReduceRegisters "reduce_registers" { operands: Vec<Value>, dim: u32, body: Region }
             = computes(),
-        /// Combines over the lanes that share everything but `dim`, those with the highest numbers first; left is the value of
-        /// the lower lane. Every one of them gets the result.
+        /// Combines over the lanes that differ only along `dim`, those with the highest numbers first; the left value is that of
+        /// the lower lane. All these lanes receive the result.
         ReduceLanes "reduce_lanes" { operands: Vec<Value>, dim: u32, body: Region }
             = computes(),
-        /// Inclusive prefixes along `dim`, from the end when `reverse`. The dimension lies in registers and lanes only, its low
-        /// bits in registers. The body takes for each operand what came before and what follows it.
+        /// Inclusive prefixes along `dim`, from the end if `reverse`. The dimension occupies registers and lanes only, its low bits
+        /// in registers. The body takes for each operand the prefix so far and the next value.
         Scan "scan" { operands: Vec<Value>, dim: u32, reverse: bool, body: Region }
             = computes(),
 
-        /// `acc + lhs * rhs` (with an optional leading batch dimension) by an atom. Each operand is where the atom finds it: `registers(%7)`,
-        /// or `memory(buffer: 0, stage: %8, transposed: true)`. So are the accumulators: those in registers give a result, those in tensor memory
-        /// are changed there. Where `zero_init` is true, which atoms of warp groups and of tensor memory can be told, they count as zero
-        /// whatever they are. Atoms that take scales have one for each block
-        /// of elements along K, in their layout for scales. Complete when executed, unless `in_flight`: then
-        /// until a `group_wait` of `.sched` nothing but the next of them may touch the accumulators, or change what is read. Where a program has
-        /// waits, one with accumulators in tensor memory is complete when a pipe was waited for to which its agent committed it.
+        /// `acc + lhs * rhs` (with an optional leading batch dimension) by an atom. Each operand names its location:
+        /// `registers(%7)`, or `memory(buffer: 0, stage: %8, transposed: true)`. So does the accumulator: one in registers produces
+        /// a result, one in tensor memory is updated in place. If `zero_init` is true, the accumulator counts as zero whatever it
+        /// contains (PTX `scale-d = 0`); only wgmma and tcgen05 atoms support it. Atoms with block scales take one scale for each
+        /// block of elements along K, in their scale layout. The op is complete when executed, unless it is `in_flight`. Up to its
+        /// `group_wait`, only the next such MMA may then access the accumulator, and no op may change the operands. In a program
+        /// with waits, an MMA in tensor memory is complete after a wait for the pipeline stage to which its role committed it.
         Mma "mma" { in_flight: bool, lhs: MmaOperand, rhs: MmaOperand, acc: MmaOperand, zero_init: Option<Value>, lhs_scale: Option<MmaOperand>, rhs_scale: Option<MmaOperand>, signed_lhs: bool, signed_rhs: bool, atom: MmaAtom }
             = lhs.effects(proxy(atom)).and(rhs.effects(proxy(atom))).and(of_scales(lhs_scale, proxy(atom))).and(of_scales(rhs_scale, proxy(atom)))
                 .and(acc.touched(accumulator_access(zero_init), proxy(atom))).done(completes(atom, *in_flight)),
-        /// Loads part of a buffer in tensor memory: as many of the elements of its rows as the result has, from that on.
+        /// Loads part of a buffer in tensor memory: from element `from` of each row on, as many elements as the result has.
         TmemLoad "tmem_load" { buffer: Buffer, stage: Option<Value>, from: u32, atom: LaneMove }
             = reads(buffer, stage, Proxy::Generic),
         /// Stores to part of a buffer in tensor memory.
         TmemStore "tmem_store" { x: Value, buffer: Buffer, stage: Option<Value>, from: u32, atom: LaneMove }
             = fills(buffer, stage, Proxy::Generic),
-        /// Multiplies each row of accumulators in tensor memory by the factor that `by` has for it; zero_init ones are zeros until then, and are
-        /// there afterwards. Its threads have the rows as if they loaded all by the atom. What is there and multiplied by 1 need not
-        /// be touched.
+        /// Multiplies each row of an accumulator in tensor memory by its factor in `by`. A zero-initialised accumulator counts as
+        /// zero, and is written as such. The threads hold the rows as if they loaded the whole buffer with the atom. Rows with
+        /// factor 1 need not be accessed.
         TmemScale "tmem_scale" { by: Value, buffer: Buffer, stage: Option<Value>, zero_init: Value, atom: LaneMove }
             = touches(buffer, stage, AccessKind::WritesIf(*zero_init), Proxy::Generic),
-        /// Stores what a buffer holds to a tile of a view by tma_tiles of a tensor map, or with a `mode` combines it with what is there: one
-        /// thread asks the copy engine for it. Elements outside are left out. The buffer has been read when executed; no later access of
-        /// the kernel sees what is stored. In `.sched`, `waits` says that it is only asked for when all that was stored so before is
-        /// there. Result: token.
+        /// Stores a buffer to a tile of a view through a tensor map, or with a `mode` reduces it into memory. One thread issues the
+        /// TMA copies. Elements outside are skipped. The buffer has been read when the op completes; no later access of the kernel
+        /// sees the stored data. In `.sched`, `waits` delays the store until all earlier TMA stores are complete. Result: token.
         TmaStore "tma_store" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, buffer: Buffer, stage: Option<Value>, map: MapId, mode: Option<AtomicMode>, waits: bool }
             = at_view(mode.map_or(AccessKind::Writes, |_| AccessKind::Changes), view, index, Moved::Buffer, token, order).and(reads(buffer, stage, Proxy::Tma)),
     }
@@ -245,8 +244,8 @@ impl Op {
         self.effects().is_pure()
     }
 
-    /// The stage operands of the op's accesses, each with its buffer. An access that was missing here would be refused as one of
-    /// a staged_buffer without a stage.
+    /// The stage operands of the op's accesses, each with its buffer. The verifier would reject an access that is missing here as
+    /// an access to a staged buffer without a stage.
     pub fn stages_mut(&mut self) -> Vec<(Buffer, &mut Option<Value>)> {
         match self {
             Op::CopyView { buffer, stage, .. }
@@ -285,7 +284,7 @@ impl Op {
         }
     }
 
-    /// The operands of a mma that are in registers, if those are all.
+    /// The MMA operands, if all are in registers.
     pub fn fragments(&self) -> Option<[Value; 2]> {
         match self {
             Op::Mma { lhs, rhs, .. } => Some([lhs.registers()?, rhs.registers()?]),

@@ -1,7 +1,11 @@
-//! Two components of what threads compute: each has accumulators in tensor memory of its own, from which it computes operands there, and shares
-//! with the other one only what tma_tiles bring for the mmas of both. Two agents can execute them.
+//! Purpose: finds two independent components of a function for ping-pong scheduling. Each has its own accumulators in tensor
+//! memory, from which its threads compute MMA operands.
+//! Requires: a verified program, with or without the steps of a schedule.
+//! Establishes: nothing; it is an analysis. The result assigns ops and buffers to two warp roles.
+//! Preserves: the program.
+//! See also: the ping-pong warp-group scheduling of FlashAttention-3 and of CUTLASS's `KernelTmaWarpSpecializedPingpong`.
 //!
-//! Only decides; for programs with and without the steps of a schedule.
+//! The components share only the buffers that TMA copies fill for the MMAs of both.
 
 use crate::verify::Program;
 use crate::{Buffer, BufferInfo, MmaAtom, Op, Space, Type};
@@ -11,30 +15,30 @@ use core_dialect::components::{Components, Touched, components};
 use core_dialect::core_ops::Effect;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many there are.
+/// The number of components.
 pub const COMPONENTS: usize = 2;
 
-/// Which component is whose.
+/// The assignment of ops and buffers to the components.
 #[derive(Clone, Default)]
 pub struct PingPong {
-    /// The component of what works on tiles.
+    /// The component of each op that computes on tiles.
     pub ops: BTreeMap<OpId, usize>,
-    /// The accumulators that are the second one's.
+    /// The accumulators of the second component.
     pub later: BTreeSet<Buffer>,
-    /// The buffers of shared memory that are used, and whose alone.
+    /// The used buffers of shared memory, each with its only component.
     pub buffers: BTreeMap<Buffer, Option<usize>>,
 }
 
 impl PingPong {
-    /// Whether buffers can share memory, as far as it matters whose they are: an agent knows what is over of its own.
+    /// Returns whether two buffers can share memory. A warp role knows only about its own buffers when they are dead.
     pub fn share(&self, one: Buffer, other: Buffer) -> bool {
         let of = |buffer: Buffer| self.buffers.get(&buffer);
         of(one).zip(of(other)).is_none_or(|(one, other)| one.is_some() && one == other)
     }
 }
 
-/// The two components of a function's ops, or why there are not two. What is `left_out` is done by other agents, and what is `is_shared` by
-/// each that needs it.
+/// The two components of a function's ops, or the reason why there are not two. Other roles execute the ops that are `left_out`;
+/// each component executes the ops that are `is_shared`.
 pub fn ping_pong<O: Program>(
     (body, region): (&Body<O, Type>, Region),
     buffers: &Arena<Buffer, BufferInfo>,
@@ -49,7 +53,7 @@ pub fn ping_pong<O: Program>(
     };
     let tmem_loads = in_iterations(|op| matches!(op, Op::TmemLoad { .. }));
     if tmem_loads.len() < COMPONENTS {
-        return Err("threads take up accumulators of but one mma in a round");
+        return Err("threads load the accumulators of fewer than two MMAs per iteration");
     }
     let by_tma = all.iter().filter_map(|op| body.ops[*op].kind.effects()?.filled_by_tma());
     let by_tma: BTreeSet<Buffer> = by_tma.collect();
@@ -68,21 +72,21 @@ pub fn ping_pong<O: Program>(
     };
     let components = components(body, region, touched);
     let of = |ops: Vec<OpId>| ops.into_iter().filter_map(|op| components.of(op)).collect::<BTreeSet<usize>>();
-    // Who has nothing to compute between mmas has nothing that another one could do meanwhile.
+    // A component without computation between MMAs has nothing to overlap with the other one.
     let tmem_loads = of(tmem_loads);
     let stores = of(in_iterations(|op| matches!(op, Op::TmemStore { .. })));
     if tmem_loads.len() != COMPONENTS || stores != tmem_loads || of(in_iterations(|op| accumulators(op).is_some())) != tmem_loads {
-        return Err("what threads compute from one mma's accumulators, for another one, is not apart from all else");
+        return Err("the computation between one MMA and the next is not independent of all other computation");
     }
     let second = tmem_loads.last().copied();
     let own = all.iter().filter(|op| components.of(**op) == second);
     let later = own.filter_map(|op| accumulators(body.ops[*op].kind.program()?)).collect();
     let ops = all.iter().filter_map(|op| Some((*op, usize::from(Some(components.of(*op)?) == second)))).collect();
-    let buffers = whose((body, &all), buffers, &components, second);
+    let buffers = owners((body, &all), buffers, &components, second);
     Ok(PingPong { ops, later, buffers })
 }
 
-/// The accumulators in tensor memory that a mma adds to.
+/// The accumulator in tensor memory that an MMA updates.
 pub fn accumulators(op: &Op) -> Option<Buffer> {
     match op {
         Op::Mma { acc, atom: MmaAtom::Tensor(_), .. } => acc.buffer(),
@@ -90,8 +94,8 @@ pub fn accumulators(op: &Op) -> Option<Buffer> {
     }
 }
 
-/// The buffers of shared memory that are used, and whose each is alone.
-fn whose<O: Program>(
+/// The used buffers of shared memory, each with its only component.
+fn owners<O: Program>(
     (body, all): (&Body<O, Type>, &[OpId]),
     buffers: &Arena<Buffer, BufferInfo>,
     components: &Components,
@@ -100,7 +104,7 @@ fn whose<O: Program>(
     let mut users: BTreeMap<Buffer, BTreeSet<Option<usize>>> = BTreeMap::new();
     for op in all {
         let kind = &body.ops[*op].kind;
-        // One agent stores for both, and says when it has.
+        // One role stores for both components, and signals the completion.
         if !matches!(kind.program(), Some(Op::TmaStore { .. })) {
             let component = components.of(*op).map(|component| usize::from(Some(component) == second));
             let effects = kind.effects().unwrap_or_default();

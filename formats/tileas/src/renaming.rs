@@ -1,9 +1,9 @@
-//! Ops of which each element of the result is one of the operand.
+//! Ops whose result elements are each an element of the operand.
 
 use crate::layout::{Layout, Strides};
 use core_dialect::core_ops::Core;
 
-/// The operand's element that each element of the result is.
+/// The operand element of each result element.
 pub fn source<'a>(core: &'a Core, from: &'a [u32], to: &'a [u32]) -> impl Fn(u32) -> u32 + 'a {
     let (source, target) = (Strides::of(from), Strides::of(to));
     move |element| match core {
@@ -18,7 +18,7 @@ pub fn source<'a>(core: &'a Core, from: &'a [u32], to: &'a [u32]) -> impl Fn(u32
     }
 }
 
-/// Whether an op that renames elements leaves each thread's registers as they are.
+/// Returns whether an op that permutes elements leaves each thread's registers unchanged.
 pub fn keeps_registers(core: &Core, [from, to]: [&[u32]; 2], [source_layout, layout]: [&Layout; 2]) -> bool {
     let renames = matches!(core, Core::Reshape { .. } | Core::Permute { .. });
     let names = || layout.renaming(source_layout, source(core, from, to));

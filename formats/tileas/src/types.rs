@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Type {
-    /// Known alike to every thread of the block.
+    /// A scalar, with the same value in every thread of the CTA.
     Scalar(Elem),
-    /// Spread over registers, lanes and warps.
+    /// A tile, distributed over registers, lanes and warps.
     Tile {
         elem: Elem,
         shape: Shape,

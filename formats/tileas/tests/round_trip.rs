@@ -1,4 +1,4 @@
-//! `.as` files keep the laws of all formats.
+//! `.as` files satisfy the round-trip properties of all formats.
 
 use tileas::Module;
 

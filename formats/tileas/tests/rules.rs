@@ -1,9 +1,9 @@
-//! The verifier of `.as` refuses what V-AS forbids, and says why.
+//! The verifier of `.as` rejects each violation of V-AS with a message.
 
 use base::File;
 use tileas::Module;
 
-/// The message for a file that must be refused, with its code.
+/// The message for a file that the verifier must reject, with its code.
 fn refused(text: &str) -> String {
     match File::<Module>::read(text.as_bytes(), "case") {
         Ok(_) => "accepted".into(),
@@ -11,9 +11,9 @@ fn refused(text: &str) -> String {
     }
 }
 
-/// Each line is an edit of the sample (the first place where the text stands) and a part of what the verifier says then.
+/// Each line is an edit of the sample (of the first match of the text) and a part of the expected message.
 #[test]
-fn an_edited_product_is_refused() {
+fn an_edited_mma_loop_is_refused() {
     let sample = include_str!("sample.as");
     let cases = [
         ("warps: 4", "warps: 64", "AS003"),
@@ -31,35 +31,35 @@ fn an_edited_product_is_refused() {
         ("constant(1) : i32", "constant(0x1) : f32", "AS007"),
         ("index: [%41, %51]", "index: [%41]", "it takes 2 indices"),
         ("bytes: 16", "bytes: 32", "no copies of 32 bytes"),
-        ("buffer: 1, layout: 1", "buffer: 0, layout: 1", "does not hold what is copied"),
-        ("layout: 1, atom", "layout: 2, atom", "pieces of 16 bytes are not whole"),
+        ("buffer: 1, layout: 1", "buffer: 0, layout: 1", "does not have the type of the copied tile"),
+        ("layout: 1, atom", "layout: 2, atom", "vectors of 16 bytes are not contiguous"),
         (
             "strides: [?, 1], scope: 1>, padding: zero>",
             "strides: [?, 1], scope: 1>, dims: [1, 0], padding: zero>",
             "not neighbours in memory",
         ),
         ("buffer: 0, atom: matrix)", "buffer: 0, atom: vector(vector_bits: 3))", "its atom does not fit"),
-        ("lhs: registers(%55), rhs: registers(%56)", "lhs: registers(%56), rhs: registers(%55)", "do not make a product"),
-        ("mma.m16n8k16.f32", "mma.m16n8k16.f16", "does not multiply"),
+        ("lhs: registers(%55), rhs: registers(%56)", "lhs: registers(%56), rhs: registers(%55)", "the shapes do not form an MMA"),
+        ("mma.m16n8k16.f32", "mma.m16n8k16.f16", "has no MMA of"),
         ("mma.m16n8k16.f32", "mma.m1n1k1", "no atom 'mma.m1n1k1'"),
         (
             "buffer: 0, atom: matrix) : tile<32x16xf16, #2>",
             "buffer: 0, atom: vector(vector_bits: 0)) : tile<32x16xf16, #1>",
             "not those of the fragments",
         ),
-        ("mma.m16n8k16.f32", "wgmma.m64k16.f32", "its right operand is in shared memory"),
-        ("mma.m16n8k16.f32", "multiply_add.k4", "what buffers hold"),
+        ("mma.m16n8k16.f32", "wgmma.m64k16.f32", "its right operand must be in shared memory"),
+        ("mma.m16n8k16.f32", "multiply_add.k4", "FMAs read untransposed operands from buffers"),
         ("mma.m16n8k16.f32", "mma.m16n8k32.mxf8", "takes two tiles of scales"),
-        ("rhs: registers(%56)", "rhs: memory(buffer: 0)", "has_mma registers"),
+        ("rhs: registers(%56)", "rhs: memory(buffer: 0)", "reads its operands from registers"),
         ("mma(lhs", "mma(in_flight: true, lhs", "only wgmma ops are in flight"),
-        ("buffer: 0, atom: matrix)", "buffer: 0, stage: %41, atom: matrix)", "one stage here"),
-        ("buffer: 0, atom: matrix)", "buffer: 0, atom: matrix, per_k_step: true)", "for `.sched` to say"),
+        ("buffer: 0, atom: matrix)", "buffer: 0, stage: %41, atom: matrix)", "one stage in `.as`"),
+        ("buffer: 0, atom: matrix)", "buffer: 0, atom: matrix, per_k_step: true)", "only `.sched` can mark a per-K-step load"),
         (
             "atom: vector(vector_bits: 2)) : token @14",
             "atom: vector(vector_bits: 2), versioned: true) : token @14",
-            "for `.sched` to say",
+            "only `.sched` can mark a versioned access",
         ),
-        // What nothing implements has no name.
+        // An atom without an implementation has no name.
         ("mma.m16n8k16.f32", "tcgen05", "no atom 'tcgen05'"),
         ("warps: 4", "warps: 4, cluster: 4", "the target has no clusters"),
         ("warps: 4", "warps: 4, grid: 4", "grid"),
@@ -77,21 +77,24 @@ fn an_edited_product_is_refused() {
     }
 }
 
-/// How many steps along K are written out at a time divides how many there are, here 4.
+/// The unrolled steps along K must divide the extent, here 4.
 #[test]
-fn multiply_adds_are_written_out_in_whole_steps() {
+fn unrolled_steps_divide_the_k_extent() {
     let sample = include_str!("fma.as");
     assert_eq!(refused(sample), "accepted");
     for k in [1, 2] {
         assert_eq!(refused(&sample.replace("multiply_add.k4", &format!("multiply_add.k{k}"))), "accepted");
     }
     let message = refused(&sample.replace("multiply_add.k4", "multiply_add.k8"));
-    assert!(message.starts_with("AS007") && message.contains("its steps along K are not made 8 at a time"), "{message}");
+    assert!(
+        message.starts_with("AS007") && message.contains("its extent along K is not a multiple of 8 unrolled steps"),
+        "{message}"
+    );
 }
 
-/// What one thread finds out for several warps nothing uses but a store to a buffer.
+/// Only a store to a buffer may use a value that one thread computes for several warps.
 #[test]
-fn what_one_thread_finds_out_goes_through_a_buffer() {
+fn a_value_of_one_thread_goes_through_a_buffer() {
     let sample = include_str!("found_once.as");
     assert_eq!(refused(sample), "accepted");
     for (from, to) in [("lhs: %6", "lhs: %4"), ("ptr: %10, value: %7", "ptr: %8, value: %7"), ("x: %13", "x: %11")] {
@@ -99,17 +102,17 @@ fn what_one_thread_finds_out_goes_through_a_buffer() {
         let message = refused(&sample.replacen(from, to, 1));
         assert!(message.starts_with("AS014"), "{from} -> {to}: {message}");
     }
-    // In one warp its lanes tell each other.
+    // Within a warp, the lanes exchange the value.
     let alone = sample.replace("warps: 4", "warps: 1").replace("warp: [0, 0]", "warp: []").replace("lhs: %6", "lhs: %4");
     assert_eq!(refused(&alone), "accepted");
 }
 
-/// The same for a loop whose operands come by tma_tiles.
+/// The same for a loop whose operands are loaded by TMA.
 #[test]
-fn edited_boxes_are_refused() {
+fn edited_tma_copies_are_refused() {
     let sample = include_str!("tma.as");
     let cases = [
-        ("extent: [32, 64]", "extent: [16, 64]", "the tma_tiles of map0 are no parts of those of"),
+        ("extent: [32, 64]", "extent: [16, 64]", "the TMA tiles of map0 do not divide those of"),
         ("product(param(2), const(2))", "product(param(2), const(4))", "map0 is not the tensor map of"),
         ("base: param(0)", "base: param(9)", "there is no parameter 9"),
         ("extent: [64, 32]", "extent: [64, 0]", "a TMA tile of [64, 0] elements"),
@@ -118,26 +121,26 @@ fn edited_boxes_are_refused() {
         (
             "offsets: [1, 2, 4, 8, 16, 32, 72, 144, 256",
             "offsets: [1, 2, 4, 8, 16, 32, 64, 144, 256",
-            "is not as the tma_tiles of map0 fill it",
+            "does not have the layout of the TMA tiles of map0",
         ),
-        ("align: 512", "align: 256", "is not as the tma_tiles of map0 fill it"),
-        ("target sm_120", "target sm_80", "sm_80 has no copy engine for tma_tiles"),
-        ("buffer: 0, map: 0) : token", "buffer: 0, latency: 11, map: 0) : token", "a hint about latency is from 1 to 10"),
+        ("align: 512", "align: 256", "does not have the layout of the TMA tiles of map0"),
+        ("target sm_120", "target sm_80", "sm_80 has no TMA"),
+        ("buffer: 0, map: 0) : token", "buffer: 0, latency: 11, map: 0) : token", "a latency hint is from 1 to 10"),
         (
             "tma_load(view: %11, index: [%17, %3], token: %7, order: (semantics: weak), buffer: 1, map: 1)",
             "tma_store(view: %11, index: [%17, %3], token: %7, order: (semantics: relaxed, scope: device), buffer: 1, map: 1, mode: min)",
-            "the copy engine does not combine f16 in memory so",
+            "TMA does not reduce f16 into memory with this mode",
         ),
         (
             "tma_load(view: %11, index: [%17, %3], token: %7, order: (semantics: weak), buffer: 1, map: 1)",
             "tma_store(view: %11, index: [%17, %3], token: %7, order: (semantics: weak), buffer: 1, map: 1, mode: add_f)",
-            "the access cannot be ordered so",
+            "the access does not support this ordering",
         ),
         ("padding: zero>", "padding: nan>", "elements outside become zero"),
         ("strides: [?, 1], scope: 1>", "strides: [?, ?], scope: 1>", "strides"),
     ];
     assert_eq!(refused(sample), "accepted");
-    // Tma of fewer rows fill the buffer as well.
+    // TMA tiles with fewer rows fill the buffer, too.
     assert_eq!(refused(&sample.replacen("extent: [32, 64]", "extent: [32, 32]", 1)), "accepted");
     for (from, to, wanted) in cases {
         assert!(sample.contains(from), "{from} is not in the sample");
@@ -146,45 +149,45 @@ fn edited_boxes_are_refused() {
     }
 }
 
-/// The same for a product in tensor memory.
+/// The same for an MMA in tensor memory.
 #[test]
-fn an_edited_product_in_tensor_memory_is_refused() {
+fn an_edited_mma_in_tensor_memory_is_refused() {
     let sample = include_str!("tensor.as");
     let cases = [
         ("target sm_100", "target sm_90", "sm_90 has no tensor memory for buffer2"),
-        (", space: tensor", "", "buffer2 does not lie as accumulators do"),
+        (", space: tensor", "", "buffer2 does not have an accumulator layout"),
         (", space: tensor", ", space: other", "is not one of"),
         (
             "64, 128, 256, 512, 1024, 2048], align: 32",
             "64, 128, 256, 512, 2048, 1024], align: 32",
-            "does not lie as accumulators do",
+            "does not have an accumulator layout",
         ),
         (
             "64, 128, 256, 512, 1024, 2048], align: 32",
             "0, 64, 128, 256, 512, 1024, 2048], align: 32",
-            "does not lie as accumulators do",
+            "does not have an accumulator layout",
         ),
         (
             "offsets: [1, 2, 4, 8, 16, 32, 64, 128,",
             "offsets: [1, 2, 4, 8, 16, 32, 64, 64,",
             "does not give every element one offset",
         ),
-        ("offsets: [1, 2, 4, 8, 16, 32, 72, 144", "offsets: [1, 2, 4, 8, 16, 32, 64, 144", "as a matrix descriptor has it"),
-        ("tcgen05.k16.f32", "tcgen05.k32.f32", "does not multiply f16 into f32"),
-        ("tcgen05.k16.f32", "wgmma.m64k16.f32", "has its accumulators in registers"),
-        ("acc: memory(buffer: 2)", "acc: memory(buffer: 0)", "buffer0 does not lie as accumulators do"),
-        ("acc: memory(buffer: 2)", "acc: registers(%17)", "has its accumulators in tensor memory"),
+        ("offsets: [1, 2, 4, 8, 16, 32, 72, 144", "offsets: [1, 2, 4, 8, 16, 32, 64, 144", "no matrix descriptor can describe"),
+        ("tcgen05.k16.f32", "tcgen05.k32.f32", "has no MMA of f16 into f32"),
+        ("tcgen05.k16.f32", "wgmma.m64k16.f32", "needs its accumulator in registers"),
+        ("acc: memory(buffer: 2)", "acc: memory(buffer: 0)", "buffer0 does not have an accumulator layout"),
+        ("acc: memory(buffer: 2)", "acc: registers(%17)", "needs its accumulator in tensor memory"),
         ("rhs: memory(buffer: 1)", "rhs: memory(buffer: 1, transposed: true)", "the shapes do not form an MMA"),
         ("lhs: memory(buffer: 0)", "lhs: registers(%17)", "has no operands in registers"),
-        ("rhs: memory(buffer: 1)", "rhs: memory(buffer: 2)", "as a matrix descriptor has it"),
-        ("zero_init: %21", "zero_init: %13", "whether the accumulators are zero_init is a scalar truth"),
+        ("rhs: memory(buffer: 1)", "rhs: memory(buffer: 2)", "no matrix descriptor can describe"),
+        ("zero_init: %21", "zero_init: %13", "`zero_init` must be a scalar i1"),
         ("zero_init: %21, ", "", "AS011"),
         ("lhs: %16, rhs: %13", "lhs: %16, rhs: %14", "buffer2 is read before anything is written to it"),
         ("predicate: equal, signedness: signed), lhs: %16", "predicate: not_equal, signedness: signed), lhs: %16", "AS011"),
         ("rhs: %13) : i1 @0\n    mma", "rhs: %3) : i1 @0\n    mma", "AS011"),
         ("lower: %13", "lower: %14", "AS011"),
         ("mma(lhs", "mma(in_flight: true, lhs", "only wgmma ops are in flight"),
-        ("buffer: 2, from: 0", "buffer: 2, from: 16", "has no part like %23 from 16 on"),
+        ("buffer: 2, from: 0", "buffer: 2, from: 16", "has no slice with the shape of %23 from column 16 on"),
         ("buffer: 2, from: 0", "buffer: 1, from: 0", "buffer1 is not in tensor memory"),
         ("\"32x32b\"", "\"16x256b\"", "'16x256b' does not fit the layouts"),
         ("\"32x32b\"", "\"64x32b\"", "no atom '64x32b'"),
@@ -198,9 +201,9 @@ fn an_edited_product_in_tensor_memory_is_refused() {
     }
 }
 
-/// Sums that nothing has written are zero_init at first: the ways in which that can be said.
+/// Predicates that prove that an unwritten accumulator is zero-initialised at its first MMA.
 #[test]
-fn sums_that_begin_fresh_are_written() {
+fn zero_initialised_accumulators_need_no_write() {
     let sample = include_str!("tensor.as");
     let compare = "compare(kind: int(predicate: equal, signedness: signed), lhs: %16, rhs: %13) : i1";
     let cases = [
@@ -213,7 +216,7 @@ fn sums_that_begin_fresh_are_written() {
         let message = refused(&sample.replacen(compare, by, 1));
         assert!(message.contains(wanted), "{by}: {message}");
     }
-    // A loop hands on what it begins with.
+    // A loop forwards its initial value.
     let carried = sample
         .replace(
             "for(lower: %13, upper: %3, step: %14)",
@@ -224,20 +227,19 @@ fn sums_that_begin_fresh_are_written() {
         .replacen("    continue @0", "    %96 = constant(false) : i1 @0\n    continue(values: [%96]) @0", 1);
     assert_eq!(refused(&carried), "accepted");
     assert!(refused(&carried.replace("%99 = constant(true)", "%99 = constant(false)")).contains("AS011"));
-    // A truth that is forwarded on without a product says nothing of the accumulators.
+    // A predicate forwarded without an MMA proves nothing about the accumulator.
     let forwarded_values = "%99 = constant(true) : i1 @0\n  %98 = for(lower: %13, upper: %3, step: %14, init: [%99]) : i1 @0 {
     (%97: i32, %96: i1)\n    %95 = constant(false) : i1 @0\n    continue(values: [%95]) @0\n  }\n  for(";
     let message = refused(&sample.replacen("for(", forwarded_values, 1).replacen("zero_init: %21", "zero_init: %98", 1));
-    assert!(message.starts_with("AS011") && message.contains("it may be that nothing"), "{message}");
-    // The loop does not begin where the condition says, or it is not known whether it does.
+    assert!(message.starts_with("AS011") && message.contains("may be read before it is written"), "{message}");
+    // The loop starts at another value than the condition compares, or at an unknown value.
     for by in ["lhs: %14, rhs: %3", "lhs: %13, rhs: %15"] {
         let message = refused(&sample.replace("signedness: signed), lhs: %13, rhs: %3)", &format!("signedness: signed), {by})")));
-        assert!(message.starts_with("AS011") && message.contains("it may be that nothing"), "{by}: {message}");
+        assert!(message.starts_with("AS011") && message.contains("may be read before it is written"), "{by}: {message}");
     }
 }
 
-/// A program with one buffer, which `W` writes and `R` reads; `%t` and `%f` are a truth and its opposite, `%n` is not known, and
-/// neither is `%c`.
+/// A program with one buffer, which `W` writes and `R` reads. `%t` is true, `%f` is false; `%n` and `%c` are unknown.
 fn in_control_flow(body: &str) -> String {
     const BUFFER: &str = "(elem: i32, shape: [32], offsets: [1, 2, 4, 8, 16], align: 4)";
     let body = body.replace('W', "shared_store(x: %x, buffer: 0, atom: vector(vector_bits: 0))");
@@ -251,7 +253,7 @@ fn in_control_flow(body: &str) -> String {
     text + "\nreturn\n}\n"
 }
 
-/// What a loop of `%n` rounds is, that writes in each, with a comparison `%b` behind it.
+/// A loop with `%n` iterations that writes in each, followed by a comparison `%b`.
 fn after_a_loop(compare: &str, then: &str, otherwise: &str) -> String {
     format!(
         "for(lower: %0z, upper: %n, step: %1z) {{\n(%i: i32)\nW\ncontinue\n}}\n%b = compare(kind: {compare}) : i1
@@ -259,20 +261,20 @@ if(cond: %b) {{\n{then}\nyield\n}} {{\n{otherwise}\nyield\n}}"
     )
 }
 
-/// Ways of knowing that a buffer was written, and what is near to them and tells nothing.
+/// Programs that prove that a buffer is written, and similar programs that do not.
 #[test]
-fn a_buffer_is_written_on_every_way_to_where_it_is_read() {
+fn every_path_to_a_read_writes_the_buffer() {
     let known = [
         "W\nR",
         "W\nif(cond: %c) {\nR\nyield\n} {\nyield\n}",
         "if(cond: %c) {\nW\nyield\n} {\nW\nyield\n}\nR",
         "loop {\nW\nif(cond: %c) {\nbreak\n} {\nyield\n}\ncontinue\n}\nR",
-        // A loop that has a iteration.
+        // A loop that runs at least one iteration.
         "for(lower: %0z, upper: %4z, step: %1z) {\n(%i: i32)\nW\ncontinue\n}\nR",
         "for(lower: %0z, upper: %4z, step: %1z) {\n(%i: i32)\nif(cond: %c) {\nW\ncontinue\n} {\nW\nyield\n}\ncontinue\n}\nR",
-        // What is not so does not happen.
+        // The untaken branch does not count.
         "if(cond: %t) {\nW\nyield\n} {\nyield\n}\nR",
-        // A loop was in a later iteration, or not in its first one.
+        // The loop is in a later iteration, or not in its first one.
         "for(lower: %0z, upper: %n, step: %1z) {\n(%i: i32)
 %b = compare(kind: int(predicate: equal, signedness: signed), lhs: %i, rhs: %0z) : i1
 if(cond: %b) {\nW\nyield\n} {\nyield\n}\nR\ncontinue\n}",
@@ -286,7 +288,7 @@ if(cond: %b) {\nyield\n} {\nW\nyield\n}\nR\ncontinue\n}",
     let unknown = [
         "if(cond: %c) {\nW\nyield\n} {\nyield\n}\nR",
         "if(cond: %f) {\nW\nyield\n} {\nyield\n}\nR",
-        // The same condition again is not looked at.
+        // The analysis does not relate two tests of one condition.
         "if(cond: %c) {\nW\nyield\n} {\nyield\n}\nif(cond: %c) {\nR\nyield\n} {\nyield\n}",
         "loop {\nif(cond: %c) {\nbreak\n} {\nyield\n}\nW\ncontinue\n}\nR",
         "for(lower: %0z, upper: %n, step: %1z) {\n(%i: i32)\nW\ncontinue\n}\nR",
@@ -295,7 +297,7 @@ if(cond: %b) {\nyield\n} {\nW\nyield\n}\nR\ncontinue\n}",
         "for(lower: %0z, upper: %n, step: %1z) {\n(%i: i32)
 %b = compare(kind: int(predicate: equal, signedness: signed), lhs: %i, rhs: %1z) : i1
 if(cond: %b) {\nW\nyield\n} {\nyield\n}\nR\ncontinue\n}",
-        // A way that leaves counts behind it.
+        // A path that leaves still counts after it.
         "if(cond: %c) {\nW\nyield\n} {\nreturn\n}\nR",
         "loop {\nif(cond: %c) {\nW\nbreak\n} {\ncontinue\n}\ncontinue\n}\nR",
         "for(lower: %0z, upper: %n, step: %1z) {\n(%i: i32)\nif(cond: %c) {\ncontinue\n} {\nW\nyield\n}\nR\ncontinue\n}",
@@ -303,14 +305,14 @@ if(cond: %b) {\nW\nyield\n} {\nyield\n}\nR\ncontinue\n}",
     ];
     for body in unknown {
         let message = refused(&in_control_flow(body));
-        assert!(message.starts_with("AS011") && message.contains("it may be that nothing was written to it"), "{body}: {message}");
+        assert!(message.starts_with("AS011") && message.contains("may be read before it is written"), "{body}: {message}");
     }
     assert!(refused(&in_control_flow("R\nW")).ends_with("buffer0 is read before anything is written to it"));
 }
 
-/// Conditions that say that a loop before them had a iteration: they compare its bounds as it does.
+/// Conditions that prove that an earlier loop ran an iteration: they compare its bounds as it does.
 #[test]
-fn a_condition_says_that_a_loop_had_a_round() {
+fn a_condition_proves_that_a_loop_ran() {
     let int = |predicate: &str, sign: &str, lhs: &str, rhs: &str| {
         format!("int(predicate: {predicate}, signedness: {sign}), lhs: {lhs}, rhs: {rhs}")
     };
@@ -335,16 +337,16 @@ fn a_condition_says_that_a_loop_had_a_round() {
     let unsigned =
         after_a_loop(&int("less_than", "unsigned", "%0z", "%n"), "R", "").replace("step: %1z", "step: %1z, unsigned: true");
     assert_eq!(refused(&in_control_flow(&unsigned)), "accepted");
-    // A loop in a branch is not known behind it.
+    // After a branch, a loop inside the branch proves nothing.
     let less = int("less_than", "signed", "%0z", "%n");
     let inside = after_a_loop(&less, "R", "").replacen("for(", "if(cond: %c) {\nfor(", 1);
     let inside = inside.replacen("\n%b", "\nyield\n} {\nyield\n}\n%b", 1);
     assert!(refused(&in_control_flow(&inside)).starts_with("AS011"));
 }
 
-/// A truth that is forwarded on says whether a buffer was written.
+/// A forwarded predicate proves that a buffer is written.
 #[test]
-fn a_truth_that_is_handed_on_says_that_a_buffer_was_written() {
+fn a_forwarded_predicate_proves_a_write() {
     let read = |zero_init: &str| format!("if(cond: {zero_init}) {{\nyield\n}} {{\nR\nyield\n}}");
     let counted = |init: &str, inner: &str, last: &str| {
         format!(
@@ -368,9 +370,9 @@ fn a_truth_that_is_handed_on_says_that_a_buffer_was_written() {
         nested + &read("%a"),
         counted("%t", "if(cond: %c) {\ncontinue(values: [%p])\n} {\nyield\n}\nW", "%f") + &read("%a"),
         chosen(&counted("%t", "W", "%f")),
-        // In the loop itself, of an earlier iteration.
+        // Inside the loop, about an earlier iteration.
         counted("%t", &format!("W\n{}", read("%p")), "%f"),
-        // The other way around.
+        // The opposite polarity.
         counted("%f", "W", "%t") + "if(cond: %a) {\nR\nyield\n} {\nyield\n}",
     ];
     for body in &known {
@@ -389,14 +391,14 @@ fn a_truth_that_is_handed_on_says_that_a_buffer_was_written() {
     ];
     for body in &unknown {
         let message = refused(&in_control_flow(body));
-        assert!(message.starts_with("AS011") && message.contains("it may be that nothing was written to it"), "{body}: {message}");
+        assert!(message.starts_with("AS011") && message.contains("may be read before it is written"), "{body}: {message}");
     }
 }
 
-/// Truths that go iteration a loop from place to place: what comes of them is found out as far as a few rounds show it, and a program
-/// of which that is not enough is refused. However loops nest, that is soon done.
+/// Predicates that move from one loop-carried value to the next. The analysis follows them for a few walks and rejects longer
+/// chains. It ends quickly for any nesting of loops.
 #[test]
-fn truths_that_go_round_and_nests_of_loops_end() {
+fn the_analysis_of_carried_predicates_ends() {
     let iteration = |count: usize| {
         let list = |of: &dyn Fn(usize) -> String| (0..count).map(of).collect::<Vec<_>>().join(", ");
         let (args, names) = (list(&|at| format!("%p{at}: i1")), list(&|at| format!("%a{at}")));
@@ -409,7 +411,7 @@ fn truths_that_go_round_and_nests_of_loops_end() {
         )
     };
     for count in [2, 8, 40] {
-        assert!(refused(&in_control_flow(&iteration(count))).starts_with("AS011"), "{count} truths");
+        assert!(refused(&in_control_flow(&iteration(count))).starts_with("AS011"), "{count} predicates");
     }
     let mut nest = String::from("if(cond: %p0) {\nyield\n} {\nR\nyield\n}\nW");
     for depth in (0..200).rev() {
@@ -440,9 +442,9 @@ layout #5 = (register: [], lane: [1, 2, 0, 0, 0], warp: [])
 layout #6 = (register: [], lane: [1, 2, 4, 0, 0], warp: [])
 ";
 
-/// Each line is a body, and a part of what the verifier says.
+/// Each line is a body and a part of the expected message.
 #[test]
-fn ops_in_layouts_that_do_not_go_together_are_refused() {
+fn incompatible_layouts_are_refused() {
     let sum = "{\n(%a: i32, %b: i32)\n%c = binary(kind: add_i(overflow: none), lhs: %a, rhs: %b) : i32\nyield(values: [%c])\n}";
     let reduce = |op: &str, ty: &str| format!("%y = {op}(operands: [%x], dim: 0, body: {{}}) : {ty} {sum}");
     let bound = |ty: &str, rest: &str| format!("%x = iota : {ty}\n{rest}");
@@ -463,9 +465,9 @@ fn ops_in_layouts_that_do_not_go_together_are_refused() {
             "between threads",
         ),
         ("%x = coordinate(dim: 1) : tile<32xi32, #0>".into(), "no such dimension"),
-        ("%x = coordinate(dim: 0) : tile<32xf32, #0>".into(), "counts in integers"),
+        ("%x = coordinate(dim: 0) : tile<32xf32, #0>".into(), "integer that holds every coordinate"),
         (bound("tile<64xi32, #2>", &reduce("reduce_registers", "tile<32xi32, #0>")), "accepted"),
-        (bound("tile<64xi32, #2>", &reduce("reduce_registers", "tile<32xi32, #3>")), "layout of what is left"),
+        (bound("tile<64xi32, #2>", &reduce("reduce_registers", "tile<32xi32, #3>")), "layout of the reduced operand"),
         (bound("tile<64xi32, #2>", &reduce("reduce_registers", "tile<16xi32, #0>")), "AS005"),
         (bound("tile<32xi32, #0>", &reduce("reduce_lanes", "tile<1xi32, #4>")), "accepted"),
         (bound("tile<32xi32, #0>", &reduce("reduce_lanes", "tile<4xi32, #5>")), "does not fit its operand"),

@@ -5,7 +5,7 @@ use crate::core_ops::Core;
 use base::ir::{Op as OpId, Region};
 use base::{Body, Loc, Value};
 
-/// Ops in each other, so that code may walk them by recursion.
+/// Limit on the nesting of ops, so that code may walk them by recursion.
 pub const MAX_NESTED: u32 = 256;
 
 struct Regions<'a, O, T> {
@@ -13,7 +13,7 @@ struct Regions<'a, O, T> {
     nesting: OpParents,
 }
 
-/// Checks all regions and terminators under `root`; structure must hold. `loc` is where the function is.
+/// Checks all regions and terminators under `root`, whose structure must be valid. `loc` is the location of the function.
 pub fn regions<O: MiddleOp, T: MiddleType>(body: &Body<O, T>, root: Region, loc: Loc) -> Result<(), (Loc, String)> {
     let regions = Regions { body, nesting: OpParents::of(body, root) };
     let shallow = regions.nesting.deepest <= MAX_NESTED;
@@ -27,11 +27,11 @@ pub fn regions<O: MiddleOp, T: MiddleType>(body: &Body<O, T>, root: Region, loc:
         let rule = node.kind.regions().iter().try_for_each(|region| regions.terminated(*region));
         rule.and_then(|()| regions.arguments(op)).map_err(|message| at(op, message))?;
     }
-    // What they give values to is known to be sound by now.
+    // The targets of terminators are valid at this point.
     body.ops.ids().try_for_each(|op| regions.terminator(op).map_err(|message| at(op, message)))
 }
 
-/// Whether an op may be in the body of a reduction or scan: what computes, and the control flow around it.
+/// Returns whether the body of a reduction or scan may contain an op: computation, and the control flow around it.
 fn is_allowed_inside(kind: &impl MiddleOp) -> bool {
     let structure = matches!(kind.core(), Some(Core::If { .. } | Core::For { .. } | Core::Loop { .. }));
     kind.is_pure() || structure || kind.is_terminator()
@@ -50,7 +50,7 @@ impl<O: MiddleOp, T: MiddleType> Regions<'_, O, T> {
         values.iter().map(|value| self.body.ty(*value)).collect()
     }
 
-    /// That the values of one list can stand for those of the other.
+    /// Checks that the values of one list can be forwarded to those of the other.
     fn flow(&self, what: &str, from: &[Value], to: &[Value]) -> Rule {
         let fit = from.len() == to.len() && self.types(from).iter().zip(self.types(to)).all(|(from, to)| from.fits(to));
         require(fit, || format!("{what} have types or a number that do not fit"))?;

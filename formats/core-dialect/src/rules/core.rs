@@ -1,4 +1,4 @@
-//! Operand and result types of the shared ops.
+//! Operand and result types of the core ops.
 
 use super::elements::{binary_on, converts, directed, ftz_on, is_float, is_ptr, space_of, unary_on};
 use super::types::is_permutation;
@@ -10,13 +10,13 @@ use base::ir::Operation;
 use numerics::Scalar;
 use numerics::arith::{Binary, Compare};
 
-/// A broken rule about the elements an operation is defined on.
+/// The message for an element type that an operation does not support.
 fn wrong_element() -> String {
     "the operation is not defined on elements of this type".into()
 }
 
 impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
-    /// The rule of a shared op.
+    /// The rule of a core op.
     pub fn core(&self, core: &Core) -> Rule {
         match core {
             Core::Constant { .. }
@@ -182,12 +182,14 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
         require(holds, || "the fact does not fit the value".into())
     }
 
-    /// Ops that move elements without touching them.
+    /// Ops that rearrange elements without changing them.
     fn rearranged(&self, core: &Core) -> Rule {
         match core {
             Core::Iota {} => self.result_tile().and_then(|(elem, shape)| {
                 let counts = |scalar: Scalar| scalar.is_int() && shape.len() == 1 && u64::from(shape[0]) - 1 <= scalar.mask();
-                require(elem.scalar().is_some_and(counts), || "it counts along one dimension in integers that suffice".into())
+                require(elem.scalar().is_some_and(counts), || {
+                    "it needs one dimension, and an integer type that holds its numbers".into()
+                })
             }),
             Core::Broadcast { x } => self.reshaped(*x, |from, to| {
                 from.is_empty() || from.len() == to.len() && from.iter().zip(to).all(|(a, b)| a == b || *a == 1)
@@ -254,8 +256,8 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
             }
             Core::MakeMemRef { base, sizes, strides } => {
                 let Seen::MemRef(memref) = self.seen(self.result()?) else { return Err("its result is a memref".into()) };
-                let wanted = Seen::Tile { elem: Elem::Ptr { pointee: memref.elem, space: memref.space }, shape: &[] };
-                require(self.seen(*base).fits(wanted), || "the base does not point to the memref's elements".into())?;
+                let expected = Seen::Tile { elem: Elem::Ptr { pointee: memref.elem, space: memref.space }, shape: &[] };
+                require(self.seen(*base).fits(expected), || "the base does not point to the memref's elements".into())?;
                 let open = |known: &[Option<u64>]| known.iter().filter(|extent| extent.is_none()).count();
                 let counted = sizes.len() == open(&memref.sizes) && strides.len() == open(&memref.strides);
                 require(counted, || "it takes the sizes and strides that its type leaves open".into())?;
@@ -270,11 +272,11 @@ impl<O: Operation, T: MiddleType> Uses<'_, O, T> {
             }
             Core::MemRefShape { memref } => match self.seen(*memref) {
                 Seen::MemRef(memref) => self.extents(memref.sizes.len()),
-                _ => Err("it asks a memref".into()),
+                _ => Err("its operand is a memref".into()),
             },
             Core::ViewShape { view } => match self.seen(*view) {
                 Seen::View(view) => self.extents(view.tile.len()),
-                _ => Err("it asks a view".into()),
+                _ => Err("its operand is a view".into()),
             },
             Core::GlobalAddress { name } => {
                 let global = self.globals.iter().find(|global| global.name == *name);

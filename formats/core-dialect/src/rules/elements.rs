@@ -1,4 +1,4 @@
-//! The elements that each operation is defined on.
+//! The element types that each operation supports.
 
 use crate::tile::{Elem, Space};
 use numerics::Scalar;
@@ -19,7 +19,7 @@ pub(super) fn is_int(elem: Elem) -> bool {
     elem.scalar().is_some_and(Scalar::is_int)
 }
 
-/// The floats that arithmetic is defined on; the others are only converted and multiplied.
+/// Returns whether arithmetic supports a float type; the other floats are only converted, or operands of MMAs.
 pub(super) fn is_float(elem: Elem) -> bool {
     matches!(elem, Elem::Scalar(Scalar::F16 | Scalar::BF16 | Scalar::F32 | Scalar::F64))
 }

@@ -1,4 +1,4 @@
-//! What accesses to memory and products have in common in all formats.
+//! Rules for memory accesses and MMAs that all formats share.
 
 use super::{MiddleType, Rule, Seen, Uses, require};
 use crate::memory::{AtomicMode, MemoryOrdering, MulticastReduction, Order};
@@ -7,14 +7,14 @@ use base::Value;
 use base::ir::Operation;
 use numerics::Scalar;
 
-/// How a load, a store and an atomic access can be ordered.
+/// The memory orderings of a load, a store and an atomic access.
 pub const LOADED: [MemoryOrdering; 3] = [MemoryOrdering::Weak, MemoryOrdering::Relaxed, MemoryOrdering::Acquire];
 pub const STORED: [MemoryOrdering; 3] = [MemoryOrdering::Weak, MemoryOrdering::Relaxed, MemoryOrdering::Release];
 pub const STRONG: [MemoryOrdering; 4] =
     [MemoryOrdering::Relaxed, MemoryOrdering::Acquire, MemoryOrdering::Release, MemoryOrdering::AcqRel];
 
 impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
-    /// The view that is accessed at an index.
+    /// The view that an access reads or writes at an index.
     pub fn view(&self, view: Value, index: &[Value], in_bounds: &[bool]) -> Result<&'a View, String> {
         let Seen::View(view) = self.seen(view) else { return Err(format!("{view} is not a view")) };
         let rank = view.tile.len();
@@ -31,7 +31,7 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
         Ok(view)
     }
 
-    /// The type of what a tile of pointers points to.
+    /// The type of the pointees of a tile of pointers.
     pub fn pointed(&self, ptr: Value) -> Result<Seen<'a>, String> {
         match self.tile(ptr)? {
             (Elem::Ptr { pointee, .. }, shape) => Ok(Seen::Tile { elem: Elem::Scalar(pointee), shape }),
@@ -47,7 +47,7 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
 
     pub fn ordered(&self, order: Order, token: Option<Value>, allowed: &[MemoryOrdering]) -> Rule {
         self.tokens(token)?;
-        require(allowed.contains(&order.semantics), || "the access cannot be ordered so".into())?;
+        require(allowed.contains(&order.semantics), || "the access does not support this ordering".into())?;
         let weak = order.semantics == MemoryOrdering::Weak;
         require(weak == order.scope.is_none(), || "an access has a scope exactly when it is not weak".into())
     }
@@ -67,7 +67,7 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
         self.results(&[Seen::Token])
     }
 
-    /// Read-modify-write by a mode, or compare-and-swap without one: `values` are its operands besides the pointer.
+    /// A read-modify-write with a mode, or a compare-and-swap without one: `values` are its operands besides the pointer.
     pub fn atomic(
         &self,
         mode: Option<AtomicMode>,
@@ -89,7 +89,7 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
         self.results(&[result, Seen::Token])
     }
 
-    /// A tile combined into memory through a view.
+    /// A reduction of a tile into memory through a view.
     #[expect(clippy::too_many_arguments, reason = "one for each field of the op")]
     pub fn reduce_view(
         &self,
@@ -135,7 +135,7 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
         }
     }
 
-    /// The extents of a product are those of its operands and accumulator, and its result is like the accumulator.
+    /// The extents of an MMA are those of its operands and accumulator, and its result has the accumulator's type.
     pub fn mma(&self, lhs: &[u32], rhs: &[u32], acc: Value) -> Rule {
         let (elem, out) = self.tile(acc)?;
         let rank = out.len();
@@ -147,8 +147,7 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
         self.results(&[Seen::Tile { elem, shape: out }])
     }
 
-    /// A product whose operands have a scale for each block of elements along K. Bytes are pairs of 4-bit floats along K, the lower half
-    /// first.
+    /// An MMA with a scale for each block of elements along K. Bytes are pairs of 4-bit floats along K, the lower half first.
     pub fn scaled_mma(&self, [lhs, rhs]: [Value; 2], acc: Value, [lhs_scale, rhs_scale]: [Value; 2]) -> Rule {
         use Scalar::*;
         let [(a, left), (b, right)] = [self.number(lhs)?, self.number(rhs)?];
@@ -159,7 +158,7 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
             && scale.0 == other_scale.0
             && matches!(a, F8E4M3FN | F8E5M2 | F4E2M1FN | I8);
         require(known && matches!(scale.0, F8E8M0FNU | F8E4M3FN | F8E5M3FNU), || {
-            format!("there is no scaled product of {a} and {b}")
+            format!("there is no block-scaled MMA of {a} and {b}")
         })?;
         let [m, n] = [left.len() - 2, left.len() - 1];
         let same_rank = scale.1.len() == left.len() && other_scale.1.len() == left.len();
@@ -182,7 +181,7 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
     }
 }
 
-/// Whether there are products of these elements.
+/// Checks that there is an MMA with these element types.
 pub fn has_mma(a: Scalar, b: Scalar, acc: Scalar) -> Rule {
     use Scalar::*;
     let known = a == b
@@ -193,10 +192,10 @@ pub fn has_mma(a: Scalar, b: Scalar, acc: Scalar) -> Rule {
             F64 => acc == F64,
             _ => false,
         };
-    require(known, || format!("there is no product of {a} and {b} into {acc}"))
+    require(known, || format!("there is no MMA of {a} and {b} into {acc}"))
 }
 
-/// Whether copies of such elements can be combined in a exit, or stored at all.
+/// Returns whether a multicast access supports such elements: a reduction, or a plain store.
 fn shares(reduction: Option<MulticastReduction>, loads: bool, scalar: Scalar) -> bool {
     use MulticastReduction::{Add, Max, Min};
     let half = matches!(scalar, Scalar::F16 | Scalar::BF16);

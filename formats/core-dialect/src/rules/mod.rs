@@ -1,7 +1,7 @@
-//! The rules that the verifiers of `.aa`, `.as` and `.sched` share: well-formed types, structured control flow, the types of the
-//! shared ops' operands and results, and what accesses to memory and products have in common.
+//! The rules that the verifiers of `.aa`, `.as` and `.sched` share. They cover types, structured control flow, operands and results
+//! of core ops, memory accesses and MMAs.
 //!
-//! A format describes its types by [`MiddleType`] and its ops by [`MiddleOp`]. What a tile's layout must be is no rule here.
+//! A format describes its types by [`MiddleType`] and its ops by [`MiddleOp`]. Rules about layouts are not here.
 
 mod control;
 mod core;
@@ -25,7 +25,7 @@ use base::text::TypeText;
 use base::{Body, Region, Value};
 use numerics::Scalar;
 
-/// What a rule says when it is broken.
+/// The result of a rule, with the message of a violation.
 pub type Rule = Result<(), String>;
 
 pub fn require(holds: bool, message: impl FnOnce() -> String) -> Rule {
@@ -45,11 +45,11 @@ impl<'a> Seen<'a> {
     pub fn scalar(scalar: Scalar) -> Self {
         Seen::Tile { elem: Elem::Scalar(scalar), shape: &[] }
     }
-    /// The tile that a view gives.
+    /// The type of a view's tile.
     pub fn of_view(view: &'a View) -> Self {
         Seen::Tile { elem: Elem::Scalar(view.memref.elem), shape: &view.tile }
     }
-    /// Whether a value of this type can stand where `to` is expected: a pointer can where one of any space is.
+    /// Returns whether a value of this type fits where `to` is expected. A pointer fits where a pointer to any space is expected.
     pub fn fits(self, to: Seen<'_>) -> bool {
         match (self, to) {
             (
@@ -64,7 +64,7 @@ impl<'a> Seen<'a> {
 /// A format's type.
 pub trait MiddleType: PartialEq + TypeText {
     fn seen(&self) -> Seen<'_>;
-    /// Whether a value of this type can be passed on where one of type `to` is expected.
+    /// Returns whether a value of this type can be forwarded where type `to` is expected.
     fn fits(&self, to: &Self) -> bool {
         self.seen().fits(to.seen())
     }
@@ -73,13 +73,13 @@ pub trait MiddleType: PartialEq + TypeText {
 /// A format's op.
 pub trait MiddleOp: Operation {
     fn core(&self) -> Option<&Core>;
-    /// Whether the op can be dropped when nothing uses its results, and be repeated or moved freely.
+    /// Returns whether the op can be dropped if its results are unused, and repeated or moved freely.
     fn is_pure(&self) -> bool;
-    /// The operands and the body of an op that combines elements.
+    /// The operands and the body of a reduction or scan.
     fn combination(&self) -> Option<(&[Value], Region)>;
 }
 
-/// One op with what it uses.
+/// An op with the tables that its rules need.
 pub struct Uses<'a, O, T> {
     pub body: &'a Body<O, T>,
     pub globals: &'a [Global],
@@ -123,7 +123,7 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
 
     pub fn same(&self, values: &[Value], ty: Seen<'_>) -> Rule {
         match values.iter().find(|value| self.seen(**value) != ty) {
-            Some(value) => Err(format!("{value} has another type than what it is combined with")),
+            Some(value) => Err(format!("{value} has another type than the value it is combined with")),
             None => Ok(()),
         }
     }
@@ -141,7 +141,7 @@ impl<'a, O: Operation, T: MiddleType> Uses<'a, O, T> {
     }
 }
 
-/// An op as messages name it: by its first result if it has one.
+/// The name of an op in messages: with its first result, if it has one.
 pub fn described<O: Operation, T>(body: &Body<O, T>, op: OpId) -> String {
     let node = &body.ops[op];
     match node.results.first() {

@@ -1,5 +1,5 @@
-//! What a module's globals and functions are called, that the data of globals fits them, and how blocks share tile blocks out or take
-//! them over.
+//! Rules for modules: names of globals and functions, the data of globals, clusters that share tile blocks, and cluster launch
+//! control.
 
 use super::{MiddleOp, Rule, require};
 use crate::core_ops::{Core, RANKS};
@@ -24,28 +24,28 @@ fn data(global: &Global) -> Rule {
     };
     require(count_fits, || format!("global '{}' has data that does not fit its type", global.name))?;
     require(global.align.is_power_of_two() && global.align <= MAX_ALIGNMENT, || {
-        format!("global '{}' has alignment {}, which is no power of two up to {MAX_ALIGNMENT}", global.name, global.align)
+        format!("global '{}' has alignment {}, which is not a power of two up to {MAX_ALIGNMENT}", global.name, global.align)
     })
 }
 
-/// Where a cluster shares tile blocks out it has as many blocks as it may have; where none does, nobody asks for a rank.
+/// A cluster has an allowed number of CTAs; without a cluster no op requests a rank.
 pub fn cluster<O: MiddleOp, T>(body: &Body<O, T>, cluster: Option<u32>) -> Rule {
     let [few, many] = RANKS;
-    require(cluster.is_none_or(|ranks| RANKS.contains(&ranks)), || format!("a cluster has {few} or {many} blocks"))?;
-    let asks = || body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::ClusterRank {})));
-    require(cluster.is_some() || !asks(), || "it asks for a rank, and there is no cluster".into())
+    require(cluster.is_none_or(|ranks| RANKS.contains(&ranks)), || format!("a cluster has {few} or {many} CTAs"))?;
+    let requests_rank = || body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::ClusterRank {})));
+    require(cluster.is_some() || !requests_rank(), || "it requests a rank, but there is no cluster".into())
 }
 
-/// Whether blocks of a function take over tile blocks that have not begun.
+/// Returns whether CTAs of a function steal tile blocks by cluster launch control.
 pub fn uses_clc<O: MiddleOp, T>(body: &Body<O, T>) -> bool {
     body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::ClcBlockCount {})))
 }
 
-/// Which tile block is worked on is asked in rounds of the loop over them alone. That begins with 0 and counts each up to the last, is
-/// in no other loop or condition, and is the only one of the block it is in.
+/// Only iterations of the CLC loop request the current tile block. That loop starts at 0 and steps by 1 up to the block count. It
+/// is in no other loop or condition, and is the only such loop.
 pub fn clc_loops<O: MiddleOp, T>(body: &Body<O, T>, outermost: &[Block]) -> Rule {
-    let asks = body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::ClcBlockCount {} | Core::ClcBlockId { .. })));
-    if !asks {
+    let has_clc_ops = body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::ClcBlockCount {} | Core::ClcBlockId { .. })));
+    if !has_clc_ops {
         return Ok(());
     }
     let of = |value: Value| body.defining_op(value).and_then(|op| body.ops[op].kind.core());
@@ -56,12 +56,10 @@ pub fn clc_loops<O: MiddleOp, T>(body: &Body<O, T>, outermost: &[Block]) -> Rule
     for block in outermost {
         let ops = body.blocks[*block].ops.iter().map(|op| &body.ops[*op].kind);
         let all: Vec<&Core> = ops.filter(|op| goes_over_them(op)).filter_map(O::core).collect();
-        require(all.len() <= 1, || "there are two loops over the tile blocks that are taken".into())?;
+        require(all.len() <= 1, || "there are two CLC loops".into())?;
         for core in all {
             let Core::For { lower, step, body: region, .. } = core else { continue };
-            require(is_constant(*lower, 0) && is_constant(*step, 1), || {
-                "the tile blocks that are taken are counted from 0 in ones".into()
-            })?;
+            require(is_constant(*lower, 0) && is_constant(*step, 1), || "a CLC loop counts from 0 in steps of 1".into())?;
             counters.extend(body.blocks[body.block_of(*region)].args.first().copied());
         }
     }
@@ -70,11 +68,9 @@ pub fn clc_loops<O: MiddleOp, T>(body: &Body<O, T>, outermost: &[Block]) -> Rule
         loops += usize::from(goes_over_them(&op.kind));
         uses += op.kind.operands().into_iter().filter(|value| matches!(of(*value), Some(Core::ClcBlockCount {}))).count();
         if let Some(Core::ClcBlockId { iteration, .. }) = op.kind.core() {
-            require(counters.contains(iteration), || "a tile block is asked for that no iteration is about".into())?;
+            require(counters.contains(iteration), || "the tile block belongs to no iteration of the CLC loop".into())?;
         }
     }
     let only = uses == loops && loops == counters.len();
-    require(only, || {
-        "how many tile blocks are taken is the end of the loop over them, in no other loop or condition, and nothing else".into()
-    })
+    require(only, || "the CLC block count may only be the end of the CLC loop, outside other loops and conditions".into())
 }

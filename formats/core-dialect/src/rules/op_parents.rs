@@ -1,4 +1,4 @@
-//! What is around each op of a function, and where terminators give their values.
+//! The op around each op of a function, and the destination of each terminator's values.
 
 use super::MiddleOp;
 use crate::core_ops::Core;
@@ -7,17 +7,17 @@ use base::{Body, Region};
 
 /// For each op, by its id.
 pub struct OpParents {
-    /// The op whose region it is in; none at the function's own level.
+    /// The op whose region contains it; none at function level.
     pub parent: Vec<Option<OpId>>,
-    /// For `yield` the op around it, for `continue` the loop it goes on with, for `break` the loop it leaves.
+    /// For `yield` the op around it, for `continue` the loop that it continues, for `break` the loop that it leaves.
     pub target: Vec<Option<OpId>>,
-    /// Inside the body of a reduction or scan.
+    /// Whether it is inside the body of a reduction or scan.
     pub combines: Vec<bool>,
-    /// How many ops are around the innermost one.
+    /// The nesting depth of the innermost op.
     pub deepest: u32,
 }
 
-/// What a block passes on to the blocks in it.
+/// The state that a block passes to the blocks inside it.
 #[derive(Clone, Copy, Default)]
 struct Around {
     parent: Option<OpId>,

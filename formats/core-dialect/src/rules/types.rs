@@ -1,4 +1,4 @@
-//! Which types are well formed.
+//! Rules for well-formed types.
 
 use super::{Rule, Seen, require};
 use crate::memory::Padding;
@@ -15,7 +15,7 @@ pub fn well_formed(ty: Seen<'_>) -> Rule {
     }
 }
 
-/// Extents that a tile or buffer can have.
+/// The extents of a tile or buffer.
 pub fn extents(shape: &[u32]) -> Rule {
     require(shape.iter().all(|extent| extent.is_power_of_two()), || "every extent must be a power of two".into())?;
     let count = shape.iter().try_fold(1u64, |count, extent| count.checked_mul(u64::from(*extent)));

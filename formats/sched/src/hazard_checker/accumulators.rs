@@ -1,4 +1,4 @@
-//! Which ops of a function the hazard_checker looks at, and which values are accumulators of mmas that may be in flight.
+//! The ops of a function that the hazard checker executes, and the values that are accumulators of MMAs in flight.
 
 use crate::region_flow::forwarded_values;
 use crate::{Function, Op};
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileas::Type;
 use tileas::effects::Completes;
 
-/// The ops of each block that matter to memory or to what loops count; empty where none matters to memory.
+/// The ops of each block that affect memory or loop counters; empty if none affects memory.
 pub(super) fn relevant(function: &Function, ordered: &BTreeSet<OpId>) -> BTreeMap<Block, Vec<OpId>> {
     let body = &function.body;
     let accumulators = accumulators(function);
@@ -33,7 +33,7 @@ pub(super) fn relevant(function: &Function, ordered: &BTreeSet<OpId>) -> BTreeMa
     if any { blocks } else { BTreeMap::new() }
 }
 
-/// The values that are, or become in a loop, the accumulators of mmas that may be in flight, and which mmas'.
+/// The values that are accumulators of MMAs in flight, directly or around a loop, with these MMAs.
 pub(super) fn accumulators(function: &Function) -> BTreeMap<Value, BTreeSet<OpId>> {
     let body = &function.body;
     let all = body.walk(function.region);
@@ -42,7 +42,7 @@ pub(super) fn accumulators(function: &Function) -> BTreeMap<Value, BTreeSet<OpId
         accumulators.entry(body.result(op)).or_default().insert(op);
     }
     let mut before = 0;
-    // Until nothing new comes around a loop.
+    // Iterates until no loop adds an accumulator.
     while before != accumulators.values().map(BTreeSet::len).sum::<usize>() {
         before = accumulators.values().map(BTreeSet::len).sum();
         for &op in &all {
@@ -56,8 +56,8 @@ pub(super) fn accumulators(function: &Function) -> BTreeMap<Value, BTreeSet<OpId
     accumulators
 }
 
-/// The accumulators that an op uses, with the mmas that make them. Nothing but the next mma takes the accumulators of one in flight; what
-/// hands them on does not touch them.
+/// The accumulators that an op uses, with the MMAs that compute them. Only the next MMA may use the accumulator of an MMA in
+/// flight; an op that forwards the accumulator does not access it.
 pub(super) fn accumulators_used<'a>(
     accumulators: &'a BTreeMap<Value, BTreeSet<OpId>>,
     kind: &Op,

@@ -1,15 +1,15 @@
-//! The stages of buffers, and what memory they take.
+//! The stages of buffers and the memory that they occupy.
 
 use crate::FunctionAttrs;
 use tileas::{Buffer, BufferInfo, Space};
 
-/// A stage of a buffer, and its bytes, or its columns of tensor memory.
+/// A stage of a buffer, with its byte range, or its range of TMEM columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct BufferStage {
     pub(super) buffer: Buffer,
     pub(super) number: u32,
     pub(super) space: Space,
-    /// The block of a cluster whose memory it is.
+    /// The CTA of the cluster that owns the memory.
     pub(super) rank: usize,
     start: u64,
     end: u64,
@@ -27,11 +27,11 @@ impl BufferStage {
         let (place, first) = (attrs.placements[buffer], BufferStage::of(attrs, buffer, 0));
         BufferStage { end: first.start + BufferStage::length(&attrs.program.buffers[buffer]) * u64::from(place.depth), ..first }
     }
-    /// The same one of another block of the cluster.
+    /// The same stage in another CTA of the cluster.
     pub(super) fn of_block(self, rank: usize) -> BufferStage {
         BufferStage { rank, ..self }
     }
-    /// One of so many parts, of which each block of a cluster brings one.
+    /// One of `of` equal parts; each CTA of a cluster copies one part.
     pub(super) fn part(self, number: usize, of: usize) -> BufferStage {
         let length = (self.end - self.start) / of as u64;
         let start = self.start + length * number as u64;

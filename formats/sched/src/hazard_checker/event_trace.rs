@@ -1,8 +1,8 @@
-//! Writes out what an warp_role does for given numbers of iterations: events, which [`super::happens_before`] plays with those of the others.
+//! Unrolls each warp role into events for given trip counts; [`super::happens_before`] executes the events of all roles together.
 //!
-//! Both sides of a condition that is not known are written, as two forks of which one is taken, and a loop of which it is not known how
-//! often it goes iteration does so twice or not at all. Steps of pipelines may only depend on a condition that was computed before the warp_roles
-//! part, and what it is must be said.
+//! Both paths of an unknown condition become two branches of a fork. A loop with an unknown trip count runs twice or not at all.
+//! Pipeline steps may depend only on a condition that is computed before the warp roles start, and whose value the caller must
+//! supply.
 
 use super::Fault;
 use super::accumulators::{accumulators, accumulators_used};
@@ -17,17 +17,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileas::Buffer;
 use tileas::effects::{BufferAccess, Completes, Synchronises};
 
-/// Ops that are played at most.
+/// Limit on the ops of one execution.
 const MAX_STEPS: u64 = 1 << 22;
-/// IterationDistance of a loop whose bounds are known.
+/// Limit on the iterations of a loop with known bounds.
 const MAX_ITERATIONS: u64 = 1 << 16;
 
-/// What an op does when it is executed.
+/// The effect of an op when it executes.
 #[derive(Clone, Debug)]
 pub(super) struct Event {
     pub(super) op: OpId,
     pub(super) what: What,
-    /// Sums that are used, with the mmas that must be complete for it.
+    /// The accumulators in use, with the MMAs that must be complete.
     pub(super) needs: Vec<(Value, BTreeSet<OpId>)>,
 }
 
@@ -35,16 +35,16 @@ pub(super) struct Event {
 pub(super) enum What {
     /// Accesses to stages of buffers.
     Accesses(Vec<(BufferAccess, u32)>, Completes),
-    /// From here on copies may fill any stage of a staged_buffer; nothing else is in its memory when one does.
+    /// From here on copies may fill any stage of a staged buffer; no other live buffer may then share its memory.
     Prefetched(Buffer),
     SingleThread(Buffer),
-    /// Reaches global memory, where others have before it.
+    /// Accesses global memory that other threads have accessed before.
     Reaches,
-    /// Of a loop that does so another iteration begins.
+    /// A loop with such accesses begins another iteration.
     NextIteration,
-    /// Only its operands matter.
+    /// Only the operands matter.
     Computes,
-    /// Two forks begin, of which one is taken: up to the other one, and from there to where they meet.
+    /// A fork begins: the first branch ends at `OtherPath`, the second one at `PathsJoin`.
     Fork,
     OtherPath,
     PathsJoin,
@@ -67,21 +67,21 @@ pub(super) struct Position {
     pub(super) phase: u64,
 }
 
-/// The program that is played.
+/// The program under test.
 pub(super) struct Program<'a> {
     pub(super) function: &'a Function,
-    /// The ops of each block that matter.
+    /// The ops of each block that matter to the checker.
     pub(super) relevant: &'a BTreeMap<Block, Vec<OpId>>,
-    /// Of accesses to global memory that threads have to wait for each other for.
+    /// The accesses to global memory that need synchronisation between threads.
     pub(super) order: &'a Order,
-    /// For each loop the buffers to which copies will run ahead in it.
+    /// For each loop, the buffers into which its copies will prefetch.
     pub(super) ahead: &'a BTreeMap<OpId, BTreeSet<Buffer>>,
 }
 
-/// Who is told of events.
+/// Receives the events.
 pub(super) type Listener<'a> = dyn FnMut(WarpRole, Event) -> Result<(), Fault> + 'a;
 
-/// Tells the events of each warp_role, one warp_role after the other; a function without warp_roles is one.
+/// Emits the events of each warp role, one role after the other. A function without warp roles is a single role.
 pub(super) fn unroll(program: &Program<'_>, forced: BTreeMap<Value, u64>, listener: &mut Listener<'_>) -> Result<(), Fault> {
     let function = program.function;
     let mut scalars = Scalars::new(function, forced);
@@ -124,12 +124,12 @@ struct Unroll<'a, 'b> {
     program: &'a Program<'a>,
     warp_role: WarpRole,
     accumulators: &'a BTreeMap<Value, BTreeSet<OpId>>,
-    /// Values that are computed before the warp_roles part.
+    /// Values computed before the warp roles start.
     of_all: &'a BTreeSet<Value>,
     scalars: Scalars<'a>,
     listener: &'a mut Listener<'b>,
     steps: u64,
-    /// Constructs around, of which it is not known whether they are executed, or how often.
+    /// The surrounding constructs for which it is unknown whether or how often they execute.
     conditions: u32,
 }
 
@@ -138,7 +138,7 @@ impl Unroll<'_, '_> {
         (self.listener)(self.warp_role, Event { op, what, needs: Vec::new() })
     }
 
-    /// Executes a region; gives the operands of the op that leaves it.
+    /// Executes a region and returns the operands of its terminator.
     fn region(&mut self, region: Region) -> Result<Vec<Option<u64>>, Fault> {
         let Program { function, relevant, .. } = *self.program;
         let body = &function.body;
@@ -202,7 +202,7 @@ impl Unroll<'_, '_> {
             Op::CopyWait { pending } => Some(What::WaitForCopies(u64::from(*pending))),
             Op::GroupWait { pending, .. } => Some(What::WaitForMmas(u64::from(*pending))),
             _ => match effects.synchronises {
-                // Where not all come to it, others may still be anywhere.
+                // If not all threads reach the barrier, it orders nothing.
                 Some(Synchronises::Barrier) => {
                     let all = self.program.function.attrs.role_threads(self.warp_role);
                     matches!(kind, Op::Barrier { threads, .. } if Some(*threads) == all).then_some(What::Barrier)
@@ -230,13 +230,13 @@ impl Unroll<'_, '_> {
         self.program.ahead.values().any(|staged_buffers| staged_buffers.contains(&buffer))
     }
 
-    /// The number of a stage of a staged_buffer, or of a pipeline.
+    /// The number of a stage of a staged buffer or pipeline.
     fn number(&self, stage: &Option<Value>, depth: u32, staged_buffer: &impl std::fmt::Display) -> Result<u32, String> {
         let Some(stage) = stage else { return Ok(0) };
         let number = self.scalars.get(stage).ok_or("the stage is not computed from loop counters")?;
         match u32::try_from(number).ok().filter(|number| *number < depth) {
             Some(number) => Ok(number),
-            None => Err(format!("{staged_buffer} has {depth} stages, and stage {number} is meant")),
+            None => Err(format!("{staged_buffer} has {depth} stages, and the op names stage {number}")),
         }
     }
 
@@ -276,7 +276,8 @@ impl Unroll<'_, '_> {
                 let [from, to, step] = [lower, upper, step].map(|value| self.scalars.get(value));
                 let known = from.is_some() && to.is_some();
                 let (mut at, step) = (from, step.unwrap_or(1).max(1));
-                // In two iterations everything that can happen between the iterations of a loop has happened where they do not count on others.
+                // Two iterations cover all interactions between iterations of a loop whose iterations do not depend on each other's
+                // count.
                 let counts = super::steps_pipelines(function, *inner) || super::ends_copies(function, *inner);
                 let most = if known && counts { MAX_ITERATIONS } else { 2 };
                 self.conditions += u32::from(!known);

@@ -1,4 +1,4 @@
-//! Which accesses to global memory tokens order after which others, where that matters to other threads than the one that did the first.
+//! The accesses to global memory that tokens order after accesses of other threads.
 
 use crate::iteration_distance::IterationDistance;
 use crate::token_order::{Orders, accesses, is_tma_store, moved};
@@ -11,28 +11,28 @@ use tileas::Type;
 use tileas::effects::GlobalAccess;
 use tileas::layout::{Layout, LayoutId};
 
-/// What must be over before accesses to global memory.
+/// The accesses that must complete before others, for all of global memory.
 pub(super) struct Order {
     pub(super) before: BTreeMap<OpId, Before>,
-    /// The accesses that are of any interest, and those of each loop.
+    /// The accesses that take part in an order, and those of each loop.
     pub(super) accesses: BTreeSet<OpId>,
     pub(super) inside: BTreeMap<OpId, BTreeSet<OpId>>,
 }
 
-/// What must be over before one access.
+/// The access that must complete before another one.
 #[derive(Default)]
 pub(super) struct Before {
     pub(super) earlier: BTreeMap<OpId, Wait>,
-    /// The loops around it in whose iterations it is to different elements, which have some in common.
+    /// The surrounding loops whose iterations access different but overlapping elements.
     pub(super) moves_in: BTreeSet<OpId>,
 }
 
-/// When an access must have been over.
+/// The executions of an access that must complete first.
 #[derive(Clone, Copy)]
 pub(super) struct Wait {
-    /// If it was made in the same iteration of each loop.
+    /// The execution in the same iteration of each loop.
     pub(super) same_iteration: bool,
-    /// If it was made in an earlier iteration of a loop, even where each iteration is to the same elements.
+    /// An execution in an earlier iteration of a loop, even if each iteration accesses the same elements.
     pub(super) earlier_iteration: bool,
 }
 
@@ -95,7 +95,7 @@ fn loops_around(function: &Function, region: Region, around: &mut Vec<OpId>, all
     }
 }
 
-/// Whether each element is accessed by the same thread both times.
+/// Returns whether the same thread performs both accesses to each element.
 fn same_threads(
     function: &Function,
     layouts: &base::Arena<LayoutId, Layout>,

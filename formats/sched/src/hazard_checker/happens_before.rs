@@ -1,23 +1,24 @@
-//! Plays the events of all warp_roles together: what lies in shared memory, and who clock that it may be touched.
+//! Executes the events of all warp roles together and tracks the contents of shared memory and a vector clock for each role.
 //!
-//! Every warp_role counts its events. An access is over at some count of its warp_role: at once, or when its copies or mmas were waited
-//! for. What an warp_role clock of the others, and of the other warps of its own, is for each warp_role a count up to which everything of
-//! it is over. A barrier tells the warps of an warp_role about each other; an arrival at a pipeline leaves what the arriving warp_role clock,
-//! and who waits for that stage learns it. So threads, copies and mmas are one thing: two accesses to the same bytes, of which
-//! one writes, need the later one's warp_role to know that the earlier one is over.
+//! Every warp role counts its events. An access completes at some count of its role: at once, or when the role waits for its copies
+//! or MMAs. The vector clock of a role has, for each role (itself included), the count up to which everything is known to be
+//! complete. A barrier joins the clocks of the warps of a role. An arrival at a pipeline publishes the clock of the arriving role,
+//! and a waiter joins that clock. Threads, copies and MMAs thus follow one rule, *conflict order*. If two accesses share bytes and
+//! one writes, the later role's clock must cover the earlier access.
 //!
-//! Of two forks either may have been taken: accesses of both may still be in flight where they meet, and what an warp_role clock is what it
-//! clock on both. That an access on one of them is over by then, because of a barrier there, is remembered with the access.
+//! Either branch of a fork may have been taken. After the fork, accesses of both may be in flight, and the clock is the minimum of
+//! both clocks. An access that a barrier of its branch completes stores that fact itself.
 //!
-//! In phase alloc nothing synchronises yet, and an access may be to any stage of its staged_buffer: what is read must be there.
+//! In phase alloc no op synchronises, and an access may be to any stage of its staged buffer: only reads of unwritten memory are
+//! faults.
 //!
-//! Where the blocks of a cluster bring each other tma_tiles, all of them are played, each with all its warp_roles: they do the same, each in
-//! memory of its own, and a stage that they fill together is filled when all have committed their part, and free when the consumers of
-//! all have left it. Copies from one block to another have a place of their own in what warp_roles know. Where two blocks are a pair only the
-//! first one's warp_roles make mmas and what belongs to them, in the memory of both.
+//! If the CTAs of a cluster multicast TMA tiles to each other, the checker executes all of them with all their warp roles. They run
+//! the same program, each in its own memory. A shared stage is full when all CTAs have committed, and free when all consumers have
+//! released it. Copies from one CTA to another have an entry of their own in the clock. In a CTA pair only the leader's roles issue
+//! MMAs, in the memory of both.
 //!
-//! As every wait is for a phase that stays reached, and nobody looks without waiting, the outcome does not depend on the order in
-//! which the warp_roles are played, so one order stands for all.
+//! *Monotone phases*: a wait is for a phase that stays reached, and no role polls without waiting. The outcome therefore does not
+//! depend on the order in which the roles are executed, so one order represents all.
 
 use super::Fault;
 use super::buffer_stage::BufferStage;
@@ -31,65 +32,64 @@ use tileas::effects::{AccessKind, BufferAccess, Completes, Proxy};
 use tileas::{Buffer, Space, tensor_memory};
 
 type Rule = Result<(), String>;
-/// For each warp_role up to which of its events everything is known to be over; for each pipeline, whose copies are over when a stage is
-/// filled, up to which commit, from each block to each; and for each warp_role again up to which of its events its mmas in tensor
-/// memory are.
+/// A vector clock. For each warp role, the event count up to which everything is known to be complete. For each pipeline and pair
+/// of CTAs, the commit up to which its copies are complete. For each warp role again, the count for its MMAs in tensor memory.
 type VectorClock = Vec<u64>;
 
-/// An access that a later one may meet.
+/// An access that a later one may conflict with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ShadowAccess {
-    /// A place in what warp_roles know: an warp_role, a pipeline, or the mmas of an warp_role.
+    /// The entry of the vector clock: a warp role, a pipeline, or the MMAs of a warp role.
     by: usize,
     op: OpId,
     stage: BufferStage,
     writes: bool,
     proxy: Proxy,
-    /// The count at which it was over, and at which a fence followed.
+    /// The counts at which the access completed, and at which a fence followed.
     over: Option<u64>,
     fenced: Option<u64>,
-    /// Groups of copies, or mmas, begun after it, while it is in flight.
+    /// Groups of copies, or MMAs, begun after this access while it is in flight.
     later: u64,
-    /// The warp_roles, as bits, that know that it is over on the only proxy on which it is, or that it was fenced there.
+    /// The warp roles, as a bit set, that know the access to be complete, or fenced, on the only path that contains it.
     over_for: u64,
     fenced_for: u64,
 }
 
-/// What a stage holds.
+/// The content of a stage.
 #[derive(Clone, Copy, Debug)]
 struct Content {
     stage: BufferStage,
-    /// The number of its copy among those to its buffer.
+    /// The number of the copy among those to its buffer.
     copy: Option<u64>,
 }
 
-/// A buffer, of a block of a cluster.
+/// A buffer of one CTA of a cluster.
 type CtaBuffer = (usize, Buffer);
 
-/// What may be otherwise on another proxy.
+/// The state that may differ between two paths.
 #[derive(Clone)]
 struct PathState {
     touches: Vec<ShadowAccess>,
-    /// What was written last to each stage that still holds it.
+    /// The last write to each stage that still holds it.
     contents: Vec<Content>,
-    /// By buffer, how many copies were made to it, and which of them was read last.
+    /// By buffer, how many copies have filled it, and which of them was read last.
     copied: BTreeMap<CtaBuffer, u64>,
     read: BTreeMap<CtaBuffer, u64>,
-    /// By warp_role and op, when that last reached global memory.
+    /// By warp role and op, when the op last accessed global memory.
     reached: BTreeMap<(usize, OpId), Reached>,
-    /// What the warp_role that goes these forks clock, and its first thread.
+    /// The vector clocks of the warp role on this path, and of its first thread.
     clock: VectorClock,
     first: VectorClock,
 }
 
-/// Two forks that are open.
+/// A fork that is still open.
 struct Fork {
     before: PathState,
-    /// The one that was gone first, when it is gone.
+    /// The state after the first branch, once it has been executed.
     one: Option<PathState>,
 }
 
-/// One side of a stage of a pipeline: how often it was completed, the arrivals since, and what those who arrived know.
+/// One side of a pipeline stage: how often it completed, the arrivals since then, and the joined clocks of the arrivals.
 #[derive(Clone, Debug, Default)]
 struct Side {
     completed: u64,
@@ -116,7 +116,7 @@ fn merge(own: &mut VectorClock, other: &VectorClock) {
     own.iter_mut().zip(other).for_each(|(own, other)| *own = (*own).max(*other));
 }
 
-/// An warp_role's end of a pipeline: the stages it visited, and those that it is at.
+/// A warp role's end of a pipeline: the stages that it has visited, and those that it holds.
 #[derive(Clone, Debug, Default)]
 struct End {
     visited: u64,
@@ -125,49 +125,49 @@ struct End {
 
 struct RoleExecution {
     warp_role: WarpRole,
-    /// Its block, of those of a cluster that are played.
+    /// Its CTA among the executed CTAs of the cluster.
     rank: usize,
     name: String,
     threads: u32,
     events: VecDeque<Event>,
     now: u64,
     clock: VectorClock,
-    /// What its first thread clock, which alone asks for tma_tiles, makes mmas in tensor memory and waits for what concerns them.
+    /// The clock of the first thread, which alone issues TMA copies and tensor-memory MMAs and waits for what they need.
     first: VectorClock,
     /// By pipeline and side of its stages.
     ends: BTreeMap<(Pipeline, usize), End>,
     forks: Vec<Fork>,
 }
 
-/// What is held of a program.
+/// The rules that a program must obey.
 #[derive(Clone, Copy)]
 pub(super) struct Rules {
-    /// Whether it has its waits and barriers.
+    /// Whether the program has its waits and barriers.
     pub(super) synchronised: bool,
-    /// Whether copies to a buffer are read in their order: each iteration has its own.
+    /// Whether reads of a buffer follow the order of its copies: each iteration reads its own copy.
     pub(super) in_order: bool,
 }
 
 pub(super) struct AbstractExecution<'a> {
     program: &'a Program<'a>,
     attrs: &'a FunctionAttrs,
-    /// How the program is hazard_checked.
+    /// The rules under check.
     rules: Rules,
-    /// Whether tma_tiles or mmas reach memory, which threads must have fenced before.
+    /// Whether TMA copies or MMAs access memory, so that threads must fence first.
     fences: bool,
-    /// Blocks of a cluster that bring each other tma_tiles.
+    /// CTAs of a cluster that multicast TMA tiles to each other.
     ranks: usize,
-    /// Those of one block after the other.
+    /// The role executions, grouped by CTA.
     executions: Vec<RoleExecution>,
-    /// Of each stage of each pipeline of each block the sides: filled, free.
+    /// The sides (full, empty) of each stage of each pipeline of each CTA.
     sides: BTreeMap<(usize, Pipeline, u32), [Side; 2]>,
     touches: Vec<ShadowAccess>,
     contents: Vec<Content>,
     copied: BTreeMap<CtaBuffer, u64>,
     read: BTreeMap<CtaBuffer, u64>,
     reached: BTreeMap<(usize, OpId), Reached>,
-    /// By warp_role: for stages that tma_tiles fill, what the thread that asks for them learned when it acquired the stage. The warps of an
-    /// warp_role take turns in that; where there is one, its first thread does it all.
+    /// By warp role: for stages that TMA copies fill, the clock of the issuing thread when it acquired the stage. The warps of a
+    /// role alternate; if the role has one warp, its first thread issues everything.
     issuers: BTreeMap<(usize, Pipeline, u32), VectorClock>,
 }
 
@@ -179,14 +179,14 @@ impl<'a> AbstractExecution<'a> {
     pub(super) fn new(program: &'a Program<'a>, rules: Rules) -> AbstractExecution<'a> {
         let attrs = &program.function.attrs;
         let warp_roles: Vec<WarpRole> = attrs.warp_roles.ids().chain(attrs.warp_roles.is_empty().then_some(WarpRole(0))).collect();
-        // Before there are pipelines a block does what it does by itself.
+        // Before pipelines exist, a CTA acts alone.
         let ranks = if rules.synchronised { attrs.cooperating_ctas() as usize } else { 1 };
         let count = ranks * (2 * warp_roles.len() + ranks * attrs.pipelines.len());
-        let of_block = |rank: usize| if ranks > 1 { format!(" of block {rank}") } else { String::new() };
+        let of_block = |rank: usize| if ranks > 1 { format!(" of CTA {rank}") } else { String::new() };
         let execution = |rank: usize, warp_role: WarpRole| RoleExecution {
             warp_role,
             rank,
-            name: attrs.warp_roles.get(warp_role).map_or("the block".into(), |info| format!("warp_role '{}'", info.name))
+            name: attrs.warp_roles.get(warp_role).map_or("the CTA".into(), |info| format!("warp role '{}'", info.name))
                 + &of_block(rank),
             threads: attrs.role_threads(warp_role).unwrap_or(0),
             events: VecDeque::new(),
@@ -216,7 +216,7 @@ impl<'a> AbstractExecution<'a> {
         }
     }
 
-    /// An warp_role's next event. Those of one that is alone are played as they come, which takes no memory.
+    /// Adds the next event of a warp role. A single role executes its events at once, which needs no memory.
     pub(super) fn add(&mut self, warp_role: WarpRole, event: Event) -> Result<(), Fault> {
         let warp_roles = self.executions.len() / self.ranks;
         let others = if self.is_of_leader(&event) { 1..1 } else { 1..self.ranks };
@@ -230,7 +230,7 @@ impl<'a> AbstractExecution<'a> {
         Ok(())
     }
 
-    /// Whether only the first block of a pair does it, for both: their mmas, and what these wait for and tell.
+    /// Returns whether only the leader of a CTA pair does it for both: their MMAs, and the pipeline steps of these MMAs.
     fn is_of_leader(&self, event: &Event) -> bool {
         let of_cta_pair = |pipeline: Pipeline| self.attrs.is_of_cta_pair(self.info(pipeline));
         match &event.what {
@@ -249,7 +249,7 @@ impl<'a> AbstractExecution<'a> {
         self.attrs.program.cta_pair && completes == Completes::WithItsCommit
     }
 
-    /// Plays what all warp_roles do.
+    /// Executes the events of all warp roles.
     pub(super) fn run(mut self) -> Result<(), Fault> {
         loop {
             let mut moved = false;
@@ -264,7 +264,7 @@ impl<'a> AbstractExecution<'a> {
         }
     }
 
-    /// Plays an warp_role's next event, if it has one and need not wait.
+    /// Executes the next event of a warp role, unless there is none or the role must wait.
     fn step(&mut self, at: usize) -> Result<bool, Fault> {
         let Some(event) = self.executions[at].events.pop_front() else { return Ok(false) };
         let op = event.op;
@@ -327,8 +327,8 @@ impl<'a> AbstractExecution<'a> {
         Ok(true)
     }
 
-    /// What all of an warp_role that is alone know to be over no later access has to come after, if none goes another proxy, for which
-    /// there would be fences.
+    /// Drops the accesses that all warps of a single role know to be complete. No later access can conflict, unless fences order
+    /// another proxy.
     fn forget(&mut self, at: usize) {
         if self.executions.len() == 1 && !self.fences {
             let clock = &self.executions[at].clock;
@@ -336,7 +336,7 @@ impl<'a> AbstractExecution<'a> {
         }
     }
 
-    // Fork.
+    // Forks.
 
     fn path_state(&self, at: usize) -> PathState {
         let RoleExecution { clock, first, .. } = &self.executions[at];
@@ -358,7 +358,7 @@ impl<'a> AbstractExecution<'a> {
         (self.executions[at].clock, self.executions[at].first) = (clock, first);
     }
 
-    /// An warp_role comes from either of two forks; both started on the same path_state.
+    /// Merges the two branches of a fork of a warp role; both started from the state `before`.
     fn meet(&mut self, at: usize, mut one: PathState, before: &PathState) {
         let mut other = self.path_state(at);
         for proxy in [&mut one, &mut other] {
@@ -376,7 +376,7 @@ impl<'a> AbstractExecution<'a> {
         let new: Vec<ShadowAccess> = one.touches.into_iter().filter(|touch| !other.touches.contains(touch)).collect();
         other.touches.extend(new);
         let holds = |contents: &[Content], stage: &BufferStage| contents.iter().any(|content| content.stage == *stage);
-        // What either proxy has overwritten is gone.
+        // Drops the contents that either branch has overwritten.
         other.contents.retain(|content| holds(&one.contents, &content.stage) || !holds(&before.contents, &content.stage));
         for content in one.contents {
             match other.contents.iter_mut().find(|own| own.stage == content.stage) {
@@ -400,7 +400,7 @@ impl<'a> AbstractExecution<'a> {
 
     // Global memory.
 
-    /// What a loop has accessed was in an earlier iteration.
+    /// The accesses of a loop now belong to an earlier iteration.
     fn next_iteration(&mut self, at: usize, for_op: OpId) {
         for op in self.program.order.inside.get(&for_op).into_iter().flatten() {
             if let Some(reached) = self.reached.get_mut(&(at, *op)) {
@@ -410,7 +410,7 @@ impl<'a> AbstractExecution<'a> {
         }
     }
 
-    /// What tokens order before an access is over, whichever threads did it.
+    /// Checks that the accesses that tokens order before this one are complete, whichever threads performed them.
     fn reaches(&mut self, at: usize, op: OpId) -> Rule {
         let RoleExecution { now, clock, .. } = &self.executions[at];
         if let Some(before) = self.program.order.before.get(&op) {
@@ -430,9 +430,9 @@ impl<'a> AbstractExecution<'a> {
         Ok(())
     }
 
-    // Copies that run ahead, before they do.
+    // Prefetching copies, before their first iteration.
 
-    /// From here on copies may fill any stage of a staged_buffer.
+    /// From here on copies may fill any stage of a staged buffer.
     fn prefetch(&mut self, buffer: Buffer) {
         let stage = BufferStage::staged_buffer(self.attrs, buffer);
         self.contents.retain(|content| !content.stage.meets(&stage));
@@ -443,17 +443,17 @@ impl<'a> AbstractExecution<'a> {
         let stage = BufferStage::staged_buffer(self.attrs, buffer);
         match self.contents.iter().any(|content| content.stage == stage) {
             true => Ok(()),
-            false => Err(format!("{buffer} is filled ahead of its iteration, but its memory is used for something else meanwhile")),
+            false => Err(format!("{buffer} is filled ahead of its iteration, but another buffer uses its memory meanwhile")),
         }
     }
 
-    // Pipes.
+    // Pipelines.
 
     fn info(&self, pipeline: Pipeline) -> &'a PipelineInfo {
         &self.attrs.pipelines[pipeline]
     }
 
-    /// An warp_role visits the stages in turn, each once it has left it.
+    /// Checks that a warp role visits the stages in order, each after it has left the one before.
     fn is_next(&self, at: usize, position: Position, side: usize) -> Rule {
         let Position { pipeline, stage, phase } = position;
         let depth = u64::from(self.info(pipeline).depth);
@@ -478,8 +478,8 @@ impl<'a> AbstractExecution<'a> {
         &mut self.sides.entry((rank, pipeline, stage)).or_default()[side]
     }
 
-    /// The blocks that a step of a pipeline tells of a side of it: all that fill it together; where a pair has mmas, those of which the
-    /// first block is told, or both by it.
+    /// The CTAs that a pipeline step signals on a side: all that fill the stage together. For MMAs of a CTA pair, a step signals
+    /// the leader, or the leader signals both.
     fn signalled(&self, at: usize, pipeline: Pipeline, side: usize) -> std::ops::Range<usize> {
         let (rank, info) = (self.executions[at].rank, self.info(pipeline));
         let by_mma = if info.fill == Fill::Mma { FULL } else { EMPTY };
@@ -495,7 +495,7 @@ impl<'a> AbstractExecution<'a> {
         let depth = u64::from(self.info(pipeline).depth);
         let iterations = self.executions[at].ends.entry((pipeline, side)).or_default().visited / depth;
         let completed = self.side(self.executions[at].rank, pipeline, stage, side).completed;
-        // Slots are free at first.
+        // Stages are free at first.
         if side == EMPTY { completed >= iterations } else { completed > iterations }
     }
 
@@ -516,18 +516,18 @@ impl<'a> AbstractExecution<'a> {
         end.open.push(stage);
     }
 
-    /// Whether the first thread of an warp_role does all steps of a pipeline on that side.
+    /// Returns whether the first thread of a warp role does all pipeline steps on that side.
     fn is_single_thread(&self, pipeline: Pipeline, side: usize) -> bool {
         let info = self.info(pipeline);
         if side == EMPTY { info.fills_alone() } else { info.drains_alone() }
     }
 
-    /// Whether its warps do them in turn.
+    /// Returns whether the warps of the role alternate on that side.
     fn alternates_warps(&self, at: usize, pipeline: Pipeline, side: usize) -> bool {
         side == EMPTY && self.info(pipeline).fill == Fill::Tma && self.executions[at].threads > WARP
     }
 
-    /// What the thread clock that asks for tma_tiles to a stage.
+    /// The clock of the thread that issues TMA copies into a stage.
     fn issuer(&self, at: usize, stage: BufferStage) -> VectorClock {
         let execution = &self.executions[at];
         let Some((pipeline, _)) =
@@ -540,17 +540,17 @@ impl<'a> AbstractExecution<'a> {
         clock
     }
 
-    /// The place of an warp_role's mmas in what warp_roles know.
+    /// The clock entry of a warp role's MMAs.
     fn mmas_of(&self, at: usize) -> usize {
         self.copies_of(self.ranks, 0, Pipeline(0)) + at
     }
 
-    /// The place of the copies with which a block fills a pipeline's stages in another block.
+    /// The clock entry of the copies with which one CTA fills a pipeline's stages in another CTA.
     fn copies_of(&self, from: usize, to: usize, pipeline: Pipeline) -> usize {
         self.executions.len() + (from * self.ranks + to) * self.attrs.pipelines.len() + pipeline.0 as usize
     }
 
-    /// What is known when all mmas are complete that the first thread of an warp_role has made: what it knew itself besides.
+    /// The clock once all MMAs issued by a role's first thread are complete, joined with the clock of that thread.
     fn committed(&self, at: usize) -> VectorClock {
         let execution = &self.executions[at];
         let mut clock = execution.first.clone();
@@ -558,7 +558,7 @@ impl<'a> AbstractExecution<'a> {
         clock
     }
 
-    /// What an warp_role clock, with everything that its threads have done themselves.
+    /// The clock of a warp role, including all that its threads have done themselves.
     fn arrival(&self, at: usize) -> VectorClock {
         let execution = &self.executions[at];
         let mut clock = execution.clock.clone();
@@ -582,7 +582,7 @@ impl<'a> AbstractExecution<'a> {
         let info = self.info(pipeline);
         let (now, mut clock, threads) = (self.executions[at].now, self.arrival(at), self.executions[at].threads);
         match info.fill {
-            // They are there when the stage is filled: who waits for it clock, the producer itself does not.
+            // Copies complete when the stage is full: a waiter learns of it, the producer does not.
             Fill::Copies => {
                 let rank = self.executions[at].rank;
                 let by = self.copies_of(rank, rank, pipeline);
@@ -606,8 +606,9 @@ impl<'a> AbstractExecution<'a> {
         Ok(())
     }
 
-    /// A stage is filled when the tma_tiles of all are there that fill it together. In its own block the thread that asked for them says so, of
-    /// what it clock of all; to others come only the tma_tiles. The first block of a pair waits for those of both, each in its own memory.
+    /// A stage is full when the TMA copies of all CTAs that fill it have arrived. In its own CTA the issuing thread publishes its
+    /// whole clock with the arrival; other CTAs receive only the copies. The leader of a CTA pair waits for the copies of both,
+    /// each in its own memory.
     fn commit_tma(&mut self, at: usize, pipeline: Pipeline, stage: u32) -> Rule {
         let (info, signalled) = (self.info(pipeline), self.signalled(at, pipeline, FULL));
         let RoleExecution { rank: own, now, ref clock, .. } = self.executions[at];
@@ -659,7 +660,7 @@ impl<'a> AbstractExecution<'a> {
         self.touches.iter_mut().filter(move |touch| touch.by == at && touch.over.is_none() && touch.proxy == proxy)
     }
 
-    /// Those are over after which enough others were begun.
+    /// Completes the accesses after which at least `enough` others have begun.
     fn wait_for(&mut self, at: usize, proxy: Proxy, enough: u64) {
         let now = self.executions[at].now;
         self.in_flight(at, proxy).filter(|touch| touch.later >= enough).for_each(|touch| touch.over = Some(now));
@@ -673,7 +674,7 @@ impl<'a> AbstractExecution<'a> {
         }
     }
 
-    /// The stage that an access means; before accesses name stages it may be any.
+    /// The stage of an access; before accesses name stages it may be any stage.
     fn stage(&self, at: usize, buffer: Buffer, number: u32) -> BufferStage {
         let stage = if self.rules.synchronised {
             BufferStage::of(self.attrs, buffer, number)
@@ -683,7 +684,7 @@ impl<'a> AbstractExecution<'a> {
         stage.of_block(self.executions[at].rank)
     }
 
-    /// The stages that an access means: a mma of a pair those of both.
+    /// The stages of an access: for an MMA of a CTA pair, those of both CTAs.
     fn held_by(&self, completes: Completes, stage: BufferStage) -> Vec<BufferStage> {
         match self.is_cta_pair_mma(completes) {
             true => (0..self.ranks).map(|rank| stage.of_block(rank)).collect(),
@@ -691,7 +692,7 @@ impl<'a> AbstractExecution<'a> {
         }
     }
 
-    /// What of that an access reaches: tma_tiles that blocks bring each other are a part of the stage, in each of them.
+    /// The part of the stage that an access covers. Multicast TMA tiles cover one part of the stage, in each CTA.
     fn reached_by(&self, access: &BufferAccess, completes: Completes, stage: BufferStage) -> Vec<BufferStage> {
         if self.is_cta_pair_mma(completes) {
             return self.held_by(completes, stage);
@@ -730,7 +731,7 @@ impl<'a> AbstractExecution<'a> {
         Ok(())
     }
 
-    /// What a stage holds from now on, if an access writes all of it.
+    /// Records the new content of a stage, if an access writes all of it.
     fn fill(&mut self, stage: BufferStage, access: &BufferAccess) {
         if !matches!(access.access_kind, AccessKind::Writes | AccessKind::Fills) {
             return;
@@ -752,7 +753,7 @@ impl<'a> AbstractExecution<'a> {
         };
         let by = if completes == Completes::WithItsCommit { self.mmas_of(at) } else { at };
         let over = (!in_flight).then_some(self.executions[at].now);
-        // What came before is known to be over, and so is needed no more where all of it is replaced.
+        // Earlier accesses are known to be complete, and are dropped if this access replaces their whole range.
         let replaced =
             |touch: &ShadowAccess| stage == touch.stage && (writes || touch.by == by && !touch.writes && touch.over.is_some());
         self.touches.retain(|touch| !replaced(touch));
@@ -771,20 +772,21 @@ impl<'a> AbstractExecution<'a> {
         });
     }
 
-    /// Buffers of a pipeline are touched between taking and leaving a stage.
+    /// Checks that buffers of a pipeline are accessed only while the role holds the stage.
     fn is_at(&self, at: usize, access: &BufferAccess, number: u32) -> Rule {
         let Some((pipeline, info)) = self.attrs.pipeline_of(access.buffer).filter(|(_, info)| fills(info, access.proxy)) else {
             return match access.proxy {
-                Proxy::Tma if access.access_kind.writes() => {
-                    Err(format!("{} is of no pipeline that tma_tiles fill, so nothing says when its copy is there", access.buffer))
-                }
+                Proxy::Tma if access.access_kind.writes() => Err(format!(
+                    "{} belongs to no pipeline that TMA fills, so nothing signals when its copy arrives",
+                    access.buffer
+                )),
                 _ => Ok(()),
             };
         };
         let execution = &self.executions[at];
         let is_open = |side| execution.ends.get(&(pipeline, side)).is_some_and(|end| end.open.contains(&number));
-        // Who fills a stage may look at it.
-        // Mma add to accumulators that threads change between them, and are known to be over where those may change them again.
+        // The producer of a stage may read it. MMAs add to accumulators that threads change in between; they are complete before
+        // the threads may change them again.
         let by_mma = access.proxy == Proxy::Mma && info.drain == Drain::Mma && info.fill == Fill::Threads;
         let adds = access.access_kind.writes() && by_mma;
         let writes = access.access_kind.writes() && !adds;
@@ -808,7 +810,7 @@ impl<'a> AbstractExecution<'a> {
         }
     }
 
-    /// The warp_role clock that the accesses which this one meets are over, and what goes another proxy was fenced.
+    /// Checks conflict order: the clock covers all conflicting accesses, and those of another proxy are fenced.
     fn is_ordered(&self, at: usize, stage: BufferStage, access: &BufferAccess, completes: Completes) -> Rule {
         let (execution, writes) = (&self.executions[at], access.access_kind.writes());
         let done = if writes { "overwritten" } else { "read" };
@@ -820,7 +822,7 @@ impl<'a> AbstractExecution<'a> {
             _ => execution.clock.clone(),
         };
         for touch in self.touches.iter().filter(|touch| (writes || touch.writes) && touch.stage.meets(&stage)) {
-            // Mma of one thread follow one another, and so do the accesses of warps that have their lanes to themselves.
+            // MMAs of one thread execute in order. Accesses of warps that own their TMEM lanes do so, too.
             let of_threads = matches!(touch.proxy, Proxy::Generic | Proxy::Copies);
             let in_order = match by_one_mma {
                 true => touch.by == self.mmas_of(at),
@@ -852,8 +854,8 @@ impl<'a> AbstractExecution<'a> {
                         }
                         (true, true) => format!("{stage} is {done} before a barrier after it was written{other}"),
                         (true, false) => format!("{stage} is {done} before a barrier after its last read{other}"),
-                        (false, true) => format!("{stage} is {done}, and nothing says that it was written{other}{by}"),
-                        (false, false) => format!("{stage} is {done}, and nothing says that it was read{other}{by}"),
+                        (false, true) => format!("{stage} is {done}, and nothing signals that it was written{other}{by}"),
+                        (false, false) => format!("{stage} is {done}, and nothing signals that it was read{other}{by}"),
                     });
                 }
                 Some(_) => {}
@@ -864,14 +866,14 @@ impl<'a> AbstractExecution<'a> {
                 return Err(format!("{stage} is read in place without a fence after it was written{by}"));
             }
             if by_tma && of_threads && !fenced {
-                return Err(format!("{stage} is {done} by tma_tiles without a fence after threads were at it{by}"));
+                return Err(format!("{stage} is {done} by TMA without a fence after accesses of threads{by}"));
             }
         }
         Ok(())
     }
 
-    /// What is read is what was written to the stage; a buffer's copies are read in their order, those of one iteration perhaps several
-    /// times.
+    /// Checks that a read finds data that was written to the stage. Reads of a buffer follow the order of its copies; several may
+    /// read one copy.
     fn is_there(&mut self, stage: BufferStage, access: &BufferAccess) -> Rule {
         if !access.access_kind.needs_content() {
             return Ok(());
@@ -882,7 +884,7 @@ impl<'a> AbstractExecution<'a> {
                 None => format!("{stage} is read before anything is written to it"),
             });
         };
-        // Of a pipeline the order is that of its stages.
+        // In a pipeline, the stages define the order.
         let in_pipeline = self.attrs.pipeline_of(stage.buffer).is_some();
         let counts =
             self.rules.synchronised && !in_pipeline && (self.rules.in_order || self.attrs.placements[stage.buffer].depth > 1);
@@ -898,7 +900,7 @@ impl<'a> AbstractExecution<'a> {
 
     // The end.
 
-    /// Nobody can go on: all are at their end, and left nothing after, or they wait for each other.
+    /// No role can continue: all have ended and left nothing in flight, or they deadlock.
     fn ended(&self) -> Result<(), Fault> {
         let waiting: Vec<(&RoleExecution, &Event)> =
             self.executions.iter().filter_map(|execution| Some((execution, execution.events.front()?))).collect();
@@ -912,11 +914,11 @@ impl<'a> AbstractExecution<'a> {
                 }
                 _ => unreachable!("nothing else waits"),
             };
-            let message = format!("it never goes on: {}", waiting.iter().map(of).collect::<Vec<_>>().join("; "));
+            let message = format!("deadlock: {}", waiting.iter().map(of).collect::<Vec<_>>().join("; "));
             return Err(Fault::Broken { op: first.op, message });
         }
         if let Some(touch) = self.touches.iter().find(|touch| touch.over.is_none()) {
-            let what = if touch.proxy == Proxy::Mma { "mma" } else { "copy" };
+            let what = if touch.proxy == Proxy::Mma { "MMA" } else { "copy" };
             return Err(Fault::Broken { op: touch.op, message: format!("nothing waits for the {what}") });
         }
         if let Some(mma) = self.touches.iter().find(|touch| self.is_never_ordered(touch)) {
@@ -925,7 +927,7 @@ impl<'a> AbstractExecution<'a> {
         self.left_open().map_or(Ok(()), |message| Err(Fault::Left { message }))
     }
 
-    /// Whether a mma in tensor memory may be in flight when that is given back.
+    /// Returns whether an MMA in tensor memory may be in flight when the CTA frees that memory.
     fn is_never_ordered(&self, touch: &ShadowAccess) -> bool {
         let of_mmas = touch.by >= self.mmas_of(0);
         of_mmas && touch.over.is_some_and(|over| self.executions.iter().all(|execution| execution.first[touch.by] < over))
@@ -933,7 +935,7 @@ impl<'a> AbstractExecution<'a> {
 
     fn left_open(&self) -> Option<String> {
         for (pipeline, info) in self.attrs.pipelines.iter() {
-            // What one block of a cluster leaves the others leave, too.
+            // All CTAs of a cluster end in the same state.
             let end = |warp_role: WarpRole, side| {
                 let execution = self.executions.iter().find(|execution| execution.warp_role == warp_role);
                 execution.and_then(|execution| execution.ends.get(&(pipeline, side)))
@@ -954,7 +956,7 @@ impl<'a> AbstractExecution<'a> {
                 }
                 let (filled, taken) = (visited(info.producer, EMPTY) - last as u64, visited(*consumer, FULL));
                 if filled != taken {
-                    return Some(format!("{pipeline} is filled {filled} times, and {taken} of them are taken by {consumer}"));
+                    return Some(format!("{pipeline} is filled {filled} times, and {consumer} waits for {taken} of them"));
                 }
             }
         }
@@ -962,12 +964,12 @@ impl<'a> AbstractExecution<'a> {
     }
 }
 
-/// Whether a pipeline is one that accesses of this kind may meet; tma_tiles need one that they fill.
+/// Returns whether accesses of this proxy may belong to a pipeline; TMA copies need one that they fill.
 fn fills(info: &PipelineInfo, proxy: Proxy) -> bool {
     proxy != Proxy::Tma || info.fill == Fill::Tma
 }
 
-/// The arrivals that the table of pipelines states are those that there are.
+/// Checks that the arrival counts in the pipeline table match the threads that arrive.
 pub(super) fn arrivals(attrs: &FunctionAttrs) -> Rule {
     for (pipeline, info) in attrs.pipelines.iter() {
         let filling = attrs.filling_threads(info).unwrap_or(0);

@@ -1,11 +1,11 @@
-//! When an access to global memory was made last, and in which iterations of the loops around it.
+//! The last execution of an access to global memory, and the iterations of the surrounding loops in which it happened.
 
 use super::global_order::{Before, Wait};
 use base::ir::Op as OpId;
 use std::collections::BTreeSet;
 
-/// The last times that an op was executed of which not all threads know that they are over: in these iterations of the loops around it,
-/// and in an earlier iteration of one of them.
+/// The last executions of an op that not all threads know to be complete. One is in the current iterations of the surrounding
+/// loops, one in an earlier iteration.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reached {
     this_iteration: Option<Time>,
@@ -14,9 +14,9 @@ pub(super) struct Reached {
 
 #[derive(Clone, Debug)]
 struct Time {
-    /// The warp_role's count at it.
+    /// The event count of the warp role at the execution.
     over: u64,
-    /// The loops of which another iteration has begun since.
+    /// The loops that have begun another iteration since.
     iterations_of: BTreeSet<OpId>,
 }
 
@@ -27,7 +27,7 @@ impl Time {
     }
 }
 
-/// The later of two times, or the one that there is.
+/// The later of two executions, or the only one.
 fn joined(one: Option<Time>, other: Option<Time>) -> Option<Time> {
     [one, other].into_iter().flatten().reduce(Time::join)
 }
@@ -37,14 +37,14 @@ impl Reached {
         self.this_iteration = Some(Time { over, iterations_of: BTreeSet::new() });
     }
 
-    /// The warp_role's threads know of each other up to some count.
+    /// All threads of the warp role know that everything up to this count is complete.
     pub(super) fn forget(&mut self, clock: u64) {
         for time in [&mut self.this_iteration, &mut self.earlier_iteration] {
             *time = time.take().filter(|time| time.over > clock);
         }
     }
 
-    /// Another iteration of a loop around the op begins.
+    /// A loop around the op begins another iteration.
     pub(super) fn next_iteration(&mut self, for_op: OpId) {
         self.earlier_iteration = joined(self.this_iteration.take(), self.earlier_iteration.take());
         if let Some(time) = &mut self.earlier_iteration {
@@ -52,7 +52,7 @@ impl Reached {
         }
     }
 
-    /// Either of two forks was gone.
+    /// Merges two control-flow paths, of which either may have been taken.
     pub(super) fn or(self, other: Reached) -> Reached {
         Reached {
             this_iteration: joined(self.this_iteration, other.this_iteration),
@@ -60,7 +60,8 @@ impl Reached {
         }
     }
 
-    /// Whether an access that must wait for this one is made too early; if so, whether by what an earlier iteration did.
+    /// Returns whether an access runs before this one is known to be complete; if so, whether it conflicts with an earlier
+    /// iteration.
     pub(super) fn is_missed(&self, before: &Before, wait: Wait) -> Option<bool> {
         if self.this_iteration.is_some() && wait.same_iteration {
             return Some(false);

@@ -1,22 +1,22 @@
-//! The hazard_checker: whether a file's placements, waits, barriers and fences are what its program needs. Every reader and writer of
-//! `.sched` asks it, so that no tool takes what another refuses; it shares no decision with the stage that makes them. What both ask is the
-//! column of effects, what tokens order ([`crate::token_order`]), and how far the iterations of a loop lie apart ([`crate::iteration_distance`]).
+//! The hazard checker verifies the placements, waits, barriers and fences of a file by abstract execution. Every reader and writer
+//! of `.sched` calls it, so all tools accept the same files. It shares no decision with the scheduler. The two share three facts:
+//! the effects column, the order of tokens ([`crate::token_order`]) and the iteration distance ([`crate::iteration_distance`]).
 //!
-//! It plays every function: what each warp_role does is written out ([`event_trace`]), and played with what the others do ([`happens_before`]); a function
-//! without warp_roles is one that plays alone. Both sides of a condition are played where it is not about a loop's counter, and a loop whose
-//! bounds are not known goes iteration twice, or not at all. Where a loop ends groups of copies, as pipelined ones do, its bounds are set to each number of iterations up to
-//! twice as many as the stages, and some more. Scalars are computed as far as they depend on loop counters only; what tiles hold
-//! plays no part.
+//! The checker executes every function. [`event_trace`] unrolls each warp role into events, and [`happens_before`] executes the
+//! events of all roles together. A function without warp roles is a single role. A condition that does not depend on a loop counter
+//! is executed on both paths. A loop with unknown bounds runs twice or not at all. For a loop that ends groups of copies, as
+//! pipelined loops do, the checker tries each trip count up to twice the stage count and a few more. Scalars are evaluated only if
+//! they depend on loop counters alone; the contents of tiles are ignored.
 //!
 //! | code | rule |
 //! |---|---|
-//! | SC130 | accesses that meet, in a buffer or because tokens order them, have a barrier between them, and waits where they are asynchronous; what is read is there |
-//! | SC131 | the program can be hazard_checked: it does not branch and nest so that playing it takes too long |
-//! | SC132 | a staged_buffer has a stage for every iteration that is in flight, and to itself while copies run ahead to it |
-//! | SC133 | warp_roles take the stages of pipelines in turn, fill and free them, and never wait for each other for good |
+//! | SC130 | conflicting accesses (one buffer, or ordered by tokens) have a barrier between them, and a wait if asynchronous |
+//! | SC131 | the hazard checker can execute the program: its branches and nesting do not make the execution too long |
+//! | SC132 | a staged buffer has a stage for every iteration in flight, and memory of its own while copies prefetch into it |
+//! | SC133 | warp roles visit pipeline stages in order, fill and free them, and never deadlock |
 //!
-//! Where warp_roles go through pipelines together, the numbers of iterations are those around every depth, and a condition that warp_roles have in
-//! common is played both forks, each for all of them.
+//! If warp roles share pipelines, the checker tries the trip counts around every depth. A condition that the roles share is
+//! executed on both paths, each time with the same outcome in all roles.
 
 mod accumulators;
 mod buffer_stage;
@@ -43,34 +43,34 @@ use tileas::Buffer;
 use tileas::effects::Proxy;
 use tileas::layout::{Layout, LayoutId};
 
-/// Why a program is refused.
+/// Why the checker refuses a program.
 enum Fault {
     Broken {
         op: OpId,
         message: String,
     },
-    /// What no one op is to blame for.
+    /// A fault of the final state, which no single op causes.
     Left {
         message: String,
     },
-    /// Steps of pipelines depend on a condition that all warp_roles know and the hazard_checker does not: both forks are to be played.
+    /// Pipeline steps depend on a condition that all warp roles share and the checker cannot evaluate: execute both paths.
     Either {
         condition: Value,
     },
     TooLong,
 }
 
-/// What the hazard_checker has against a function that is complete, if anything.
+/// The message of the first fault of a complete function.
 pub fn refusal(function: &Function, layouts: &Arena<LayoutId, Layout>) -> Option<String> {
     let (fault, _) = hazard_checker(function, layouts, &[], &BTreeMap::new(), true).err()?;
     Some(match fault {
         Fault::Broken { op, message } => format!("{}: {message}", function.body.ops[op].kind.mnemonic()),
         Fault::Left { message } => message,
-        Fault::Either { .. } | Fault::TooLong => "it nests too deep to be hazard_checked".into(),
+        Fault::Either { .. } | Fault::TooLong => "it nests too deep for the hazard checker".into(),
     })
 }
 
-/// Judges every function of a file from phase alloc on; before, there is nothing to hazard_checker that an op does.
+/// Checks every function of a file from phase alloc on. Before that phase no op can cause a hazard.
 pub(crate) fn module(module: &Module, phase: Phase, envelope: &Envelope) -> Result<()> {
     if phase < Phase::Alloc {
         return Ok(());
@@ -96,14 +96,14 @@ pub(crate) fn module(module: &Module, phase: Phase, envelope: &Envelope) -> Resu
                     refuse("SC133", None, message, format!("func {}{what}", function.name))
                 }
                 Fault::Either { .. } | Fault::TooLong => {
-                    Diagnostic::unsupported("SC131", format!("'{}' nests too deep to be hazard_checked", function.name))
+                    Diagnostic::unsupported("SC131", format!("'{}' nests too deep for the hazard checker", function.name))
                 }
             }
         })
     })
 }
 
-/// The faults of a function, with the number of iterations that showed it.
+/// The faults of a function, with the trip count that exposes them.
 fn hazard_checker(
     function: &Function,
     layouts: &Arena<LayoutId, Layout>,
@@ -132,7 +132,7 @@ fn hazard_checker(
     })
 }
 
-/// The faults of a function whose warp_roles are played together.
+/// The faults of a function whose warp roles are executed together.
 fn together(program: &Program<'_>) -> std::result::Result<(), (Fault, Option<u64>)> {
     let function = program.function;
     happens_before::arrivals(&function.attrs).map_err(|message| (Fault::Left { message }, None))?;
@@ -142,7 +142,7 @@ fn together(program: &Program<'_>) -> std::result::Result<(), (Fault, Option<u64
         return execute(BTreeMap::new()).map_err(|fault| (fault, None));
     }
     let deepest = function.attrs.pipelines.values().map(|info| u64::from(info.depth)).max().unwrap_or(1);
-    // Each loop in turn goes iteration as often as it may matter, and the others not at all, once, or twice.
+    // Each loop in turn takes every trip count that may matter, while the other loops run zero times, once or twice.
     for own in 0..loops.len() {
         for trip_count in (0..=2 * deepest + 1).chain([17]) {
             for others in 0..if loops.len() > 1 { 3 } else { 1 } {
@@ -154,17 +154,17 @@ fn together(program: &Program<'_>) -> std::result::Result<(), (Fault, Option<u64
     Ok(())
 }
 
-/// Plays a function once, with these values of what is not known of its loops and conditions.
+/// Executes a function once, with the given values for unknown loop bounds and conditions.
 fn execute(program: &Program<'_>, rules: Rules, forced: BTreeMap<Value, u64>) -> std::result::Result<(), Fault> {
     let mut happens_before = AbstractExecution::new(program, rules);
     event_trace::unroll(program, forced, &mut |warp_role, event| happens_before.add(warp_role, event))?;
     happens_before.run()
 }
 
-/// Conditions of which both forks are played, those of loops aside.
+/// Limit on the conditions of which both paths are executed, without those of loops.
 const MAX_CONDITIONS: u32 = 4;
 
-/// Plays what warp_roles do together, both forks where that depends on a condition that is not known.
+/// Executes the warp roles together, and on both paths of an unknown condition that decides pipeline steps.
 fn either_path(program: &Program<'_>, forced: BTreeMap<Value, u64>, conditions: u32) -> std::result::Result<(), Fault> {
     match execute(program, Rules { synchronised: true, in_order: false }, forced.clone()) {
         Err(Fault::Either { condition }) if conditions > 0 => [0, 1].into_iter().try_for_each(|taken| {
@@ -175,7 +175,7 @@ fn either_path(program: &Program<'_>, forced: BTreeMap<Value, u64>, conditions: 
     }
 }
 
-/// Whether a region has steps of pipelines in it.
+/// Returns whether a region contains pipeline steps.
 fn steps_pipelines(function: &Function, region: Region) -> bool {
     let steps = |kind: &Op| {
         matches!(
@@ -186,7 +186,7 @@ fn steps_pipelines(function: &Function, region: Region) -> bool {
     function.body.walk(region).into_iter().any(|op| steps(&function.body.ops[op].kind))
 }
 
-/// Whether nothing in a region touches memory or waits for others.
+/// Returns whether no op of a region accesses memory or synchronises.
 fn only_computes(function: &Function, region: Region) -> bool {
     let does_nothing = |op: OpId| {
         let effects = function.body.ops[op].kind.effects();
@@ -195,14 +195,14 @@ fn only_computes(function: &Function, region: Region) -> bool {
     function.body.walk(region).into_iter().all(does_nothing)
 }
 
-/// What says how often a loop goes iteration: a value from before the warp_roles' bodies, or how deep the loop is nested.
+/// What determines a trip count: a value computed before the bodies of the warp roles, or the nesting depth of the loop.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Times {
     Of(Value),
     Nested(usize),
 }
 
-/// The bounds with which loops go iteration so often. One that begins where another one ends does so then, too.
+/// The bounds that give loops the requested trip counts. A loop that starts where another one ends gets its count, too.
 fn forced(loops: &BTreeMap<Times, Vec<Bounds>>, times: impl Fn(usize) -> u64) -> BTreeMap<Value, u64> {
     let mut forced = BTreeMap::new();
     let mut left: Vec<(usize, (&Times, &Vec<Bounds>))> = loops.iter().enumerate().collect();
@@ -221,7 +221,7 @@ fn forced(loops: &BTreeMap<Times, Vec<Bounds>>, times: impl Fn(usize) -> u64) ->
     forced
 }
 
-/// The bounds of loops that go iteration as often as each other. Of those that count to the same value the first to start makes all iterations.
+/// The bounds of loops with equal trip counts. Of the loops that end at one value, the first to start runs all iterations.
 fn for_trip_count(times: &Times, same: &[Bounds], trip_count: u64, known: &BTreeMap<Value, u64>) -> Vec<(Value, u64)> {
     let trip_count = trip_count.max(same.iter().any(Bounds::have_iteration).into());
     let mut forced: Vec<(Value, u64)> = same.iter().flat_map(|bounds| bounds.for_trip_count(trip_count, known)).collect();
@@ -232,8 +232,8 @@ fn for_trip_count(times: &Times, same: &[Bounds], trip_count: u64, known: &BTree
     forced
 }
 
-/// The loops whose number of iterations is not known, with steps of pipelines or an warp_role's own part of one; those go iteration as often as each
-/// other that have the same bound.
+/// The loops with an unknown trip count that contain pipeline steps, or a warp role's part of such a loop. Loops with one bound run
+/// equally often.
 fn loops_with_pipelines(function: &Function) -> BTreeMap<Times, Vec<Bounds>> {
     let body = &function.body;
     let entry = function.entry();
@@ -255,8 +255,8 @@ fn loops_with_pipelines(function: &Function) -> BTreeMap<Times, Vec<Bounds>> {
                 let lower = first_parts.get(&op).map_or(*lower, |first| lower_of(function, *first));
                 let bounds = Bounds::of(function, [lower, *upper, *step], *unsigned);
                 let is_first = first_parts.values().any(|first| *first == op);
-                // Those that count on groups of copies count on their iterations too. An warp_role whose part of a loop only computes may hand on
-                // to what is after it that there was a iteration; what else such a loop does is played as if it might not happen.
+                // Loops that depend on groups of copies also depend on their iterations. If a warp role's part of a loop only
+                // computes, code after the loop may rely on an iteration. Any other such loop is executed as if it might not run.
                 let is_signal_only = !is_of_all(*upper) && bounds.upper.1.is_none() && only_computes(function, *region);
                 if (steps || is_signal_only || is_pipelined(function, op)) && !is_first && !bounds.are_few() {
                     let times = if is_of_all(*upper) { Times::Of(*upper) } else { Times::Nested(depth) };
@@ -276,7 +276,7 @@ fn constant(function: &Function, value: Value) -> Option<u64> {
     }
 }
 
-/// The bounds of a pipelined loop, as far as they are not known.
+/// The unknown bounds of a pipelined loop.
 struct Bounds {
     lower: (Value, Option<u64>),
     step: (Value, Option<u64>),
@@ -290,12 +290,12 @@ impl Bounds {
         let [lower, upper, step] = values.map(|value| (value, constant(function, value)));
         Bounds { lower, step, upper, scalar: scalars::carrier(function, lower.0), unsigned }
     }
-    /// Whether the iterations are constant, and so few that they are played as they are.
+    /// Returns whether the trip count is constant and small enough to execute the loop as it is.
     fn are_few(&self) -> bool {
         const FEW: i128 = 64;
         self.constant().zip(self.step.1).is_some_and(|((from, to), by)| to - from <= i128::from(by) * FEW)
     }
-    /// Whether there is a iteration, whatever is played.
+    /// Returns whether the loop has an iteration for all trip counts that the checker tries.
     fn have_iteration(&self) -> bool {
         self.constant().is_some_and(|(from, to)| from < to)
     }
@@ -303,8 +303,8 @@ impl Bounds {
         let order = |bits: Option<u64>| bits.map(|bits| scalars::order(self.scalar, self.unsigned, bits));
         order(self.lower.1).zip(order(self.upper.1))
     }
-    /// What bounds are for so many iterations, where some values are known already. A constant end stays what it is if it can, since others
-    /// may be the same constant. What is after a loop may rely on a iteration that it is known to have.
+    /// The bounds for a trip count, if some values are already known. A constant end stays if possible, since other loops may use
+    /// the same constant. Code after a loop may rely on an iteration that the loop is known to have.
     fn for_trip_count(&self, trip_count: u64, known: &BTreeMap<Value, u64>) -> Vec<(Value, u64)> {
         let trip_count = trip_count.max(self.have_iteration().into());
         let step = self.step.1.unwrap_or(1).max(1);
@@ -312,17 +312,17 @@ impl Bounds {
         let unknown = |(value, known): (Value, Option<u64>), number| known.is_none().then_some((value, number));
         let step = unknown(self.step, step);
         let first = match (self.lower.1, self.upper.1) {
-            (None, Some(end)) => [Some((self.lower.0, scalars::cut(self.scalar, end.wrapping_sub(span)))), None],
+            (None, Some(end)) => [Some((self.lower.0, scalars::truncated(self.scalar, end.wrapping_sub(span)))), None],
             (start, _) => {
                 let start = start.or_else(|| known.get(&self.lower.0).copied()).unwrap_or(0);
-                [unknown(self.lower, start), Some((self.upper.0, scalars::cut(self.scalar, start.wrapping_add(span))))]
+                [unknown(self.lower, start), Some((self.upper.0, scalars::truncated(self.scalar, start.wrapping_add(span))))]
             }
         };
         first.into_iter().flatten().chain(step).collect()
     }
 }
 
-/// Whether a loop's iterations end groups of copies.
+/// Returns whether the iterations of a loop end groups of copies.
 fn is_pipelined(function: &Function, op: OpId) -> bool {
     let body = &function.body;
     matches!(body.ops[op].kind.core(), Some(Core::For { body: region, .. }) if ends_copies(function, *region))
@@ -333,8 +333,8 @@ fn ends_copies(function: &Function, region: Region) -> bool {
     body.blocks[body.block_of(region)].ops.iter().any(|op| matches!(body.ops[*op].kind, Op::CopyCommit {}))
 }
 
-/// The loop whose rest a loop does: that starts where the other one ended, and both are pipelined, or the other one ends so many iterations
-/// before this one. Another warp_role goes through the parts of a pipelined loop in this proxy, without copies of its own.
+/// The main loop of an epilogue loop. Either the epilogue starts where the main loop ends and both are pipelined, or the main loop
+/// ends a known number of iterations earlier. Another warp role runs the parts of a pipelined loop so, without copies of its own.
 fn first_part(function: &Function, op: OpId) -> Option<OpId> {
     let body = &function.body;
     let Some(Core::For { lower, upper, .. }) = body.ops[op].kind.core() else { return None };
@@ -350,7 +350,7 @@ fn first_part(function: &Function, op: OpId) -> Option<OpId> {
     (ends_before || is_pipelined(function, op) && is_pipelined(function, before)).then_some(before)
 }
 
-/// The loops that do the rest of another one, with that.
+/// Each epilogue loop with its main loop.
 fn first_parts(function: &Function) -> BTreeMap<OpId, OpId> {
     let all = function.body.walk(function.region).into_iter();
     all.filter_map(|op| Some((op, first_part(function, op)?))).collect()
@@ -363,8 +363,8 @@ fn lower_of(function: &Function, op: OpId) -> Value {
     }
 }
 
-/// The loops whose number of iterations is played, but for those with a few constant ones. A loop that starts where another ended
-/// does the rest of the same iterations. None without pipelined loops.
+/// The loops whose trip count varies, without those of a few constant iterations. An epilogue loop shares the iterations of its
+/// main loop. None if there is no pipelined loop.
 fn pipelined_bounds(function: &Function) -> Option<Vec<Bounds>> {
     let body = &function.body;
     let pipelined: Vec<OpId> = body.walk(function.region).into_iter().filter(|op| is_pipelined(function, *op)).collect();
@@ -384,7 +384,7 @@ fn pipelined_bounds(function: &Function) -> Option<Vec<Bounds>> {
     (!pipelined.is_empty()).then(|| ends.filter_map(of).collect())
 }
 
-/// For each scheduled loop the buffers to which copies run ahead; each has a stage for every iteration that is in flight.
+/// For each scheduled loop, the buffers into which copies prefetch. Each has a stage for every iteration in flight.
 fn staged_buffers(
     function: &Function,
     schedules: &[&LoopSchedule],
@@ -402,7 +402,7 @@ fn staged_buffers(
             let copied = ops.get(entry.op as usize).and_then(|op| body.ops[*op].kind.effects().copied_to());
             let ahead = schedule.last_stage() - entry.stage;
             let Some(buffer) = copied.filter(|_| ahead > 0) else { continue };
-            // A mma in flight reads on while the next iteration computes.
+            // An MMA in flight still reads while the next iteration computes.
             let late = schedule.in_flight && read_by_mmas(function, block, buffer);
             let in_flight = u64::from(ahead) + 1 + u64::from(late);
             let depth = function.attrs.placements[buffer].depth;
@@ -416,7 +416,7 @@ fn staged_buffers(
     Ok(staged_buffers)
 }
 
-/// Whether a mma reads a buffer that can stay in flight: what it gives is not used before the next iteration.
+/// Returns whether an MMA that can stay in flight reads a buffer: nothing uses its result before the next iteration.
 fn read_by_mmas(function: &Function, block: Block, buffer: Buffer) -> bool {
     let body = &function.body;
     let Some((_, ops)) = body.blocks[block].ops.split_last() else { return false };

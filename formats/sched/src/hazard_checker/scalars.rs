@@ -1,4 +1,4 @@
-//! The scalars of a function that is played: those that depend on loop counters and constants only.
+//! The scalar values of an abstract execution: only those that depend on loop counters and constants alone.
 
 use crate::Function;
 use base::Value;
@@ -12,7 +12,7 @@ use tileas::effects::AccessKind;
 #[derive(Clone)]
 pub(super) struct Scalars<'a> {
     function: &'a Function,
-    /// Bounds of loops, so that they run as often as is played.
+    /// Loop bounds that give each loop the trip count under test.
     forced: BTreeMap<Value, u64>,
     known: BTreeMap<Value, u64>,
 }
@@ -35,17 +35,17 @@ impl<'a> Scalars<'a> {
         }
     }
 
-    /// Whether a loop whose counter is like a value goes iteration once more.
+    /// Returns whether a loop runs another iteration; `like` has the type of its counter.
     pub(super) fn goes_on(&self, like: &Value, unsigned: bool, at: u64, to: u64) -> bool {
         let scalar = carrier(self.function, *like);
         order(scalar, unsigned, at) < order(scalar, unsigned, to)
     }
-    /// A loop's counter in the next iteration.
+    /// The loop counter in the next iteration.
     pub(super) fn next(&self, like: &Value, at: u64, step: u64) -> u64 {
-        cut(carrier(self.function, *like), at.wrapping_add(step))
+        truncated(carrier(self.function, *like), at.wrapping_add(step))
     }
 
-    /// What an access does that depends on a scalar. If that is not known, what was there before need not matter.
+    /// The kind of an access that depends on a scalar. If the scalar is unknown, the access need not read the earlier content.
     pub(super) fn access_kind(&self, access_kind: AccessKind) -> AccessKind {
         let AccessKind::WritesIf(value) = access_kind else { return access_kind };
         match self.get(&value) {
@@ -76,17 +76,17 @@ impl<'a> Scalars<'a> {
     }
 }
 
-/// The type in which a scalar is computed.
+/// The type in which a scalar is evaluated.
 pub(super) fn carrier(function: &Function, value: Value) -> Scalar {
     function.body.ty(value).elem().map_or(Scalar::I32, |elem| elem.carrier())
 }
 
-/// The number that the bits of a loop's counter stand for.
+/// The number that the bits of a loop counter represent.
 pub(super) fn order(scalar: Scalar, unsigned: bool, bits: u64) -> i128 {
     if unsigned { i128::from(bits) } else { i128::from(scalar.sign_extend(bits)) }
 }
 
-/// The bits that a counter has.
-pub(super) fn cut(scalar: Scalar, number: u64) -> u64 {
+/// A number truncated to the bits of a counter.
+pub(super) fn truncated(scalar: Scalar, number: u64) -> u64 {
     number & (u64::MAX >> (64 - scalar.bits().min(64)))
 }

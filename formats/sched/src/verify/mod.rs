@@ -1,19 +1,19 @@
-//! The rules of `.sched` files (V-SCHED). A reader may index freely in what passes them.
+//! Verifier rules of `.sched` files (V-SCHED). A reader may index a verified module without checks.
 //!
 //! | code | rule |
 //! |---|---|
 //! | AS… | the program keeps the rules of `.as` ([`tileas::verify`]) |
 //! | SC001 | the phase is one of `.sched` |
 //! | SC006 | from phase alloc on every buffer has a place, aligned and inside the memory of the function, which the target has |
-//! | SC007 | waits and barriers are there from phase materialize on, for threads that the function has; accesses to staged_buffers, and no others, name a stage |
-//! | SC008 | a schedule is of a loop that is there, names each of its ops once, and has no more stages than a staged_buffer has stages |
-//! | SC009 | warp_roles share out the warps of the block and their registers; each has a body, at the end of the function |
-//! | SC010 | pipelines have stages and barriers of their own, and only their warp_roles touch them |
-//! | SC011 | what is done on pairs of registers, or written in two versioned_rules, can be on the target |
-//! | SC012 | memory of the heap is given back, tiles are printed and tma_tiles are stored after what they have to wait for |
-//! | SC13… | its waits, barriers and placements are what the program needs ([`crate::hazard_checker`]) |
+//! | SC007 | only phase materialize has synchronisation, for existing threads; accesses to staged buffers name a stage |
+//! | SC008 | a schedule is of an existing loop, names each of its ops once, and has no more stages than a staged buffer can have |
+//! | SC009 | warp roles divide the warps of the CTA and their registers; each has a body at the end of the function |
+//! | SC010 | pipelines have stages and barriers of their own, and only their warp roles use them |
+//! | SC011 | packed, versioned and prefetched ops are possible, and on the target |
+//! | SC012 | heap memory is freed, tiles are printed and TMA stores are issued only after the synchronisation that they need |
+//! | SC13… | waits, barriers and placements satisfy the program's dependences ([`crate::hazard_checker`]) |
 //!
-//! Whether a schedule keeps the dependences of its loop and fits the machine is checked by `tile-sched`, which makes it.
+//! `tile-sched` itself checks that a schedule keeps the dependences of its loop and fits the machine model.
 
 mod warp_roles;
 
@@ -29,16 +29,16 @@ use tileas::effects::{BufferAccess, Completes, Effects};
 use tileas::layout::{Layout, LayoutId};
 use tileas::{Space, Type};
 
-/// Named barriers of a block.
+/// Named barriers of a CTA.
 const BARRIERS: u32 = 16;
-/// Groups of copies that a thread can have in flight.
+/// Maximum copy groups in flight per thread.
 const MAX_GROUPS: u32 = 1 << 16;
-/// Columns of tensor memory that a block takes at least.
+/// Minimum allocation of tensor memory, in columns.
 const MIN_TMEM_COLUMNS: u32 = 32;
-/// Stages of a schedule: each takes a stage of a staged_buffer, and of shared memory.
+/// Maximum stages of a schedule: each needs a stage of a staged buffer, and thus shared memory.
 const MAX_STAGES: u32 = 64;
 
-/// Everything but the order of accesses, which [`crate::hazard_checker::module`] checks.
+/// Checks all rules but hazards, which [`crate::hazard_checker::module`] checks.
 pub(crate) fn structure(module: &Module, envelope: &Envelope) -> Result<Phase> {
     let target = envelope.target()?;
     let phase = Phase::of(envelope)
@@ -56,7 +56,7 @@ pub(crate) fn structure(module: &Module, envelope: &Envelope) -> Result<Phase> {
         warp_roles::tables(function, phase, target).map_err(|message| refuse("SC009", message))?;
         warp_roles::pipelines(function, target).map_err(|message| refuse("SC010", message))?;
         warp_roles::bodies(function).map_err(|(loc, message)| refuse("SC009", message).at_loc(&envelope.debug, loc))?;
-        let runs = warp_roles::who_runs(function);
+        let runs = warp_roles::executing_roles(function);
         pieces(function, layouts, phase).map_err(|(loc, message)| refuse("SC007", message).at_loc(&envelope.debug, loc))?;
         versioned_rules(function, phase, layouts, target).map_err(|(loc, message)| {
             let refused = Diagnostic::unsupported("SC011", message).at_loc(&envelope.debug, loc);
@@ -79,7 +79,7 @@ pub(crate) fn structure(module: &Module, envelope: &Envelope) -> Result<Phase> {
     Ok(phase)
 }
 
-/// A schedule as a table. Once it is carried out, its loop is no more.
+/// Checks a schedule as a table. Once the schedule is applied, its loop no longer exists.
 fn table(module: &Module, phase: Phase, schedule: &LoopSchedule) -> Result<()> {
     let rule = || -> Rule {
         let function = module.functions.iter().find(|function| function.name == schedule.function);
@@ -103,7 +103,7 @@ fn table(module: &Module, phase: Phase, schedule: &LoopSchedule) -> Result<()> {
     rule().map_err(|message| Diagnostic::invalid("SC008", message).at(place))
 }
 
-/// Loads in pieces could as well be made at once.
+/// Checks that per-K-step loads are equivalent to loads of whole tiles.
 fn pieces(function: &Function, layouts: &Arena<LayoutId, Layout>, phase: Phase) -> std::result::Result<(), (Loc, String)> {
     let body = &function.body;
     let (uses, blocks) = (body.use_counts(function.region), body.op_blocks());
@@ -111,7 +111,7 @@ fn pieces(function: &Function, layouts: &Arena<LayoutId, Layout>, phase: Phase) 
     for (id, op) in body.ops.iter().filter(|(_, op)| per_k_step(op)) {
         let refuse = |message: String| (op.loc, format!("shared_load: {message}"));
         if phase != Phase::Materialize {
-            return Err(refuse(format!("no load is made in pieces in phase {}", phase.name())));
+            return Err(refuse(format!("there are no per-K-step loads in phase {}", phase.name())));
         }
         let Some(block) = blocks[id.0 as usize] else { continue };
         crate::lazy_fragments::refused(function, layouts, &uses, block, id).map_err(|why| refuse(why.into()))?;
@@ -119,7 +119,7 @@ fn pieces(function: &Function, layouts: &Arena<LayoutId, Layout>, phase: Phase) 
     Ok(())
 }
 
-/// What is said of how an op is written can be: on pairs of registers, in two versioned_rules, and early.
+/// Checks packed, versioned and prefetched ops.
 fn versioned_rules(
     function: &Function,
     phase: Phase,
@@ -132,7 +132,7 @@ fn versioned_rules(
         let rule = match &op.kind {
             Op::Core(Program::SharedLoad { prefetch_next: true, .. }) => {
                 let rule = blocks[id.0 as usize].map_or(Ok(()), |block| crate::first_fragments::refused(function, block));
-                rule.map_err(|why| format!("it cannot be early: {why}"))
+                rule.map_err(|why| format!("it cannot be prefetched: {why}"))
             }
             Op::Pairs { .. } => crate::packed_ops::refused(function, layouts, op, target),
             Op::Core(
@@ -144,19 +144,20 @@ fn versioned_rules(
                 .map_err(|why| format!("versioned: it cannot have a version without bounds checks: {why}")),
             _ => continue,
         };
-        let in_phase = require(phase == Phase::Materialize, || format!("how it is written is not said in phase {}", phase.name()));
+        let in_phase = require(phase == Phase::Materialize, || {
+            format!("there are no packed, versioned or prefetched ops in phase {}", phase.name())
+        });
         rule.and(in_phase).map_err(|why| (op.loc, format!("{}: {why}", op.kind.mnemonic())))?;
     }
     Ok(())
 }
 
-/// The columns that a function takes are a number that can be taken, and so many that as many blocks as are to run at a time have
-/// them.
+/// Checks that a function's TMEM columns are a valid allocation, and that as many CTAs as the occupancy requires can allocate them.
 fn tensor_memory(attrs: &FunctionAttrs, target: Target) -> Rule {
     let Some(TensorMemory { columns, address }) = attrs.tensor else { return Ok(()) };
     let most = tileas::budget::tmem_columns(target, attrs.program.occupancy.unwrap_or(1));
     require(columns.is_power_of_two() && (MIN_TMEM_COLUMNS..=most).contains(&columns), || {
-        format!("{columns} columns of tensor memory are none of a power of two from {MIN_TMEM_COLUMNS} to {most}")
+        format!("the TMEM columns are a power of two from {MIN_TMEM_COLUMNS} to {most}, not {columns}")
     })?;
     let (start, end) = (u64::from(address), u64::from(address) + u64::from(tileas::tensor_memory::WORD));
     let inside = end <= u64::from(attrs.shared_bytes) && address.is_multiple_of(tileas::tensor_memory::WORD);
@@ -168,13 +169,15 @@ fn tensor_memory(attrs: &FunctionAttrs, target: Target) -> Rule {
     let barriers =
         attrs.pipelines.values().map(|info| (info.barriers, u64::from(2 * PipelineInfo::BARRIER) * u64::from(info.depth)));
     let apart = !buffers.chain(barriers).any(|(from, bytes)| meets(from, bytes));
-    require(inside && apart, || format!("the word at {address} is not the function's, or something else lies there"))
+    require(inside && apart, || {
+        format!("the word at {address} is outside the function's shared memory, or overlaps something else")
+    })
 }
 
-/// Every buffer lies inside the function's memory and is aligned.
+/// Every buffer is inside the function's memory and aligned.
 fn placements(attrs: &FunctionAttrs, target: Target) -> Rule {
     let (placed, buffers) = (attrs.placements.len(), attrs.program.buffers.len());
-    require(placed == buffers, || format!("{placed} of {buffers} buffers have a place"))?;
+    require(placed == buffers, || format!("{placed} of {buffers} buffers have a placement"))?;
     let most = tileas::budget::shared_memory(target);
     require(attrs.shared_bytes <= most, || format!("{target} has {most} bytes of shared memory, not {}", attrs.shared_bytes))?;
     tensor_memory(attrs, target)?;
@@ -197,7 +200,7 @@ fn placements(attrs: &FunctionAttrs, target: Target) -> Rule {
     Ok(())
 }
 
-/// The rule of an op that `.as` does not have.
+/// The rules of ops that `.as` does not have.
 fn synchronisation(function: &Function, phase: Phase, op: &OpNode<Op>, warp_role: Option<WarpRole>) -> Rule {
     let attrs = &function.attrs;
     let own = match &op.kind {
@@ -213,8 +216,8 @@ fn synchronisation(function: &Function, phase: Phase, op: &OpNode<Op>, warp_role
         Op::Barrier { id, threads } if !attrs.warp_roles.is_empty() => {
             let own = warp_role.map(|warp_role| (warp_role.barrier(), attrs.warp_roles[warp_role].threads()));
             require(own == Some((*id, *threads)), || match own {
-                Some((id, threads)) => format!("this warp_role's barrier is {id}, for {threads} threads"),
-                None => "there are barriers in the bodies of warp_roles only".into(),
+                Some((id, threads)) => format!("this warp role's barrier is {id}, for {threads} threads"),
+                None => "only the bodies of warp roles have barriers".into(),
             })
         }
         Op::Barrier { id, threads } => {
@@ -227,13 +230,13 @@ fn synchronisation(function: &Function, phase: Phase, op: &OpNode<Op>, warp_role
         Op::CopyCommit {} | Op::AsyncFence {} | Op::Free { .. } | Op::PrintLock {} => Ok(()),
         Op::PrintStage { tiles } => {
             let tiles = tiles.iter().all(|tile| matches!(function.body.ty(*tile), Type::Tile { .. }));
-            require(tiles, || "it puts tiles in place".into())
+            require(tiles, || "its operands must be tiles".into())
         }
-        Op::CopyWait { pending } => require(*pending < MAX_GROUPS, || "so many groups are never in flight".into()),
+        Op::CopyWait { pending } => require(*pending < MAX_GROUPS, || "the limit on groups in flight is lower".into()),
         Op::GroupWait { pending, accumulators } => {
             let whole = accumulators.is_empty() || *pending == 0;
             let tiles = accumulators.iter().all(|sum| matches!(function.body.ty(*sum), Type::Tile { .. }));
-            require(whole && tiles, || "accumulators are complete when nothing is in flight".into())
+            require(whole && tiles, || "accumulators are tiles, and complete only with `pending: 0`".into())
         }
     };
     own?;
@@ -241,12 +244,12 @@ fn synchronisation(function: &Function, phase: Phase, op: &OpNode<Op>, warp_role
     require(phase == Phase::Materialize, || format!("there is no synchronisation in phase {}", phase.name()))
 }
 
-/// What an op of `.as` says here that it cannot say there: which stage of a staged_buffer it means, and that it stays in flight.
+/// Properties of an `.as` op that only `.sched` allows: the stage of a staged buffer, and MMAs in flight.
 fn in_program(function: &Function, phase: Phase, effects: &Effects<'_>) -> Rule {
     let flies = effects.completes == Completes::WithMmaGroup;
     require(!flies || phase == Phase::Materialize, || format!("no MMA is in flight in phase {}", phase.name()))?;
     for (i, BufferAccess { buffer, stage, .. }) in effects.buffers.iter().enumerate() {
-        // Rings are written down as such before anything goes iteration them.
+        // Buffers are marked as staged before any access names a stage.
         let staged_buffer = phase == Phase::Materialize && function.attrs.placements[*buffer].depth > 1;
         match stage {
             Some(_) if phase != Phase::Materialize => return Err(format!("no access names a stage in phase {}", phase.name())),
@@ -254,13 +257,11 @@ fn in_program(function: &Function, phase: Phase, effects: &Effects<'_>) -> Rule 
                 let is_number = *function.body.ty(*stage) == Type::Scalar(Elem::Scalar(Scalar::I32));
                 require(staged_buffer && is_number, || format!("{stage} is not the number of a stage of {buffer}"))?;
             }
-            None => {
-                require(!staged_buffer, || format!("{buffer} is a staged_buffer, and the op does not say which stage it means"))?
-            }
+            None => require(!staged_buffer, || format!("{buffer} has several stages, and the op does not name one"))?,
         }
         let others = effects.buffers[..i].iter().filter(|other| other.buffer == *buffer);
         let same = others.into_iter().all(|other| other.stage == *stage);
-        require(same, || format!("the op means two stages of {buffer}"))?;
+        require(same, || format!("the op names two stages of {buffer}"))?;
     }
     Ok(())
 }

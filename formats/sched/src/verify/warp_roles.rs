@@ -1,4 +1,4 @@
-//! Agents and pipelines: the tables, where the bodies stand, and which op may be in whose body.
+//! Rules for warp roles and pipelines: the tables, the placement of the bodies, and the ops allowed in each body.
 
 use super::{BARRIERS, require};
 use crate::Op;
@@ -13,14 +13,14 @@ use std::collections::BTreeSet;
 use tileas::verify::ExecutedRegion;
 use tileas::{MmaAtom, Type};
 
-/// Warps that are given registers, and make mmas, together.
+/// Warps of a warp group, which set registers and issue MMAs together.
 const GROUP: u32 = 4;
-/// Arrivals that a barrier can count.
+/// Maximum arrivals that an mbarrier can count.
 const MAX_ARRIVALS: u32 = (1 << 20) - 1;
-/// Bytes likewise.
+/// Maximum bytes that an mbarrier can count.
 const MAX_BYTES: u64 = (1 << 20) - 1;
 
-/// The regions that warp_roles run, with their warps.
+/// The regions that warp roles execute, with their warps.
 pub(super) fn parts(function: &Function) -> Vec<ExecutedRegion> {
     let part = |op: &Op| match op {
         Op::WarpRole { role: warp_role, body } => {
@@ -31,8 +31,8 @@ pub(super) fn parts(function: &Function) -> Vec<ExecutedRegion> {
     function.body.ops.values().filter_map(|op| part(&op.kind)).collect()
 }
 
-/// Of each op the warp_role in whose body it is.
-pub(super) fn who_runs(function: &Function) -> Vec<Option<WarpRole>> {
+/// For each op, the warp role whose body contains it.
+pub(super) fn executing_roles(function: &Function) -> Vec<Option<WarpRole>> {
     let mut runs = vec![None; function.body.ops.len()];
     for op in function.body.ops.values() {
         if let Op::WarpRole { role: warp_role, body } = &op.kind {
@@ -45,17 +45,17 @@ pub(super) fn who_runs(function: &Function) -> Vec<Option<WarpRole>> {
 pub(super) fn tables(function: &Function, phase: Phase, target: Target) -> Rule {
     let FunctionAttrs { warp_roles, pipelines, program, .. } = &function.attrs;
     let there = phase == Phase::Materialize || warp_roles.is_empty() && pipelines.is_empty();
-    require(there, || format!("there are no warp_roles and no pipelines in phase {}", phase.name()))?;
+    require(there, || format!("there are no warp roles and no pipelines in phase {}", phase.name()))?;
     require((warp_roles.len() as u32) < BARRIERS, || {
-        format!("each warp_role has a barrier, and there are {BARRIERS} with the block's")
+        format!("each warp role has a barrier, and there are {BARRIERS} with the CTA's")
     })?;
     let mut taken = vec![false; program.warps as usize];
     for (warp_role, info) in warp_roles.iter() {
         require(info.warps > 0, || format!("{warp_role} has no warps"))?;
         let end = info.first_warp.checked_add(info.warps).filter(|end| *end <= program.warps);
-        let end = end.ok_or_else(|| format!("{warp_role} has warps that the block of {} does not have", program.warps))?;
+        let end = end.ok_or_else(|| format!("{warp_role} has warps beyond the {} of the CTA", program.warps))?;
         for warp in &mut taken[info.first_warp as usize..end as usize] {
-            require(!std::mem::replace(warp, true), || format!("{warp_role} has warps of another warp_role"))?;
+            require(!std::mem::replace(warp, true), || format!("{warp_role} has warps of another warp role"))?;
         }
         let names = warp_roles.values().filter(|other| other.name == info.name).count();
         require(names == 1 && !info.name.is_empty(), || format!("{warp_role} has no name of its own"))?;
@@ -63,37 +63,37 @@ pub(super) fn tables(function: &Function, phase: Phase, target: Target) -> Rule 
     registers(&function.attrs, target)
 }
 
-/// Registers are moved by whole groups of four warps, and no more than the block was started with.
+/// Whole warp groups set their registers (`setmaxnreg`), and all together use no more than the CTA has at launch.
 fn registers(attrs: &FunctionAttrs, target: Target) -> Rule {
     let given = |warp: u32| attrs.warp_roles.values().find(|info| covers(info, warp)).and_then(|info| info.registers);
     let warps = attrs.program.warps;
     if (0..warps).all(|warp| given(warp).is_none()) {
         return Ok(());
     }
-    require(tileas::budget::has_setmaxnreg(target), || format!("the registers of {target} cannot be moved between warps"))?;
+    require(tileas::budget::has_setmaxnreg(target), || format!("{target} cannot move registers between warps"))?;
     let mut sum = 0;
     let launched = attrs.launch_registers(target);
     for first in (0..warps).step_by(GROUP as usize) {
         let group: Vec<Option<u32>> = (first..warps.min(first + GROUP)).map(given).collect();
         let alike = group.len() == GROUP as usize && group.iter().all(|other| *other == group[0]);
         require(alike || group.iter().all(Option::is_none), || {
-            format!("warps {first} to {} are not given as many registers as each other", first + GROUP - 1)
+            format!("warps {first} to {} of one warp group have different register counts", first + GROUP - 1)
         })?;
         let own = group[0].unwrap_or(launched);
         require(group[0].is_none() || own.is_multiple_of(8) && (24..=256).contains(&own), || {
-            format!("a thread cannot be given {own} registers, but multiples of 8 from 24 to 256")
+            format!("a thread has a multiple of 8 registers from 24 to 256, not {own}")
         })?;
         sum += own * group.len() as u32;
     }
     let all = launched * warps;
-    require(sum <= all, || format!("a block is started with {launched} registers a thread, of which its warp_roles take more"))
+    require(sum <= all, || format!("the warp roles use more registers than the {launched} per thread at launch"))
 }
 
 fn covers(info: &WarpRoleInfo, warp: u32) -> bool {
     (info.first_warp..info.first_warp + info.warps).contains(&warp)
 }
 
-/// Every pipeline has buffers, stages and barriers of its own; one that threads fill may have no buffers, and only tell.
+/// Every pipeline has buffers, stages and barriers of its own. If threads fill it, it may have no buffers and only signal.
 pub(super) fn pipelines(function: &Function, target: Target) -> Rule {
     let attrs = &function.attrs;
     let mut taken: Vec<(u64, u64)> = Vec::new();
@@ -104,7 +104,7 @@ pub(super) fn pipelines(function: &Function, target: Target) -> Rule {
         });
         taken.extend(places);
     }
-    crate::cta_pairs::refused(function).map_err(|why| format!("the blocks are no pair: {why}"))?;
+    crate::cta_pairs::refused(function).map_err(|why| format!("the CTAs cannot be a pair: {why}"))?;
     let mut in_pipeline = BTreeSet::new();
     for (pipeline, info) in attrs.pipelines.iter() {
         let PipelineInfo { buffers, depth, producer, consumers, full, empty, barriers, fill, drain, multicast } = info;
@@ -115,15 +115,15 @@ pub(super) fn pipelines(function: &Function, target: Target) -> Rule {
         require(counted, || format!("{pipeline}: a barrier counts up to {MAX_BYTES} bytes"))?;
         let of_cta_pair = *fill == Fill::Mma || *fill == Fill::Tma && *drain == Drain::Mma && multicast.is_none();
         require(!attrs.is_of_cta_pair(info) || of_cta_pair, || {
-            format!("{pipeline}: a pair of blocks multiplies what tma_tiles bring to each")
+            format!("{pipeline}: the MMAs of a CTA pair need operands from TMA")
         })?;
         require(multicast.as_ref().is_none_or(|all| !all.is_empty()), || {
-            format!("{pipeline}: blocks fill none of its buffers together")
+            format!("{pipeline}: the cluster multicasts into none of its buffers")
         })?;
         for buffer in multicast.iter().flatten() {
             let own = require(buffers.contains(buffer), || format!("{pipeline}: {buffer} is none of its buffers"));
             let can = own.and_then(|()| crate::multicast::refused(function, info, *buffer, target).map_err(Into::into));
-            can.map_err(|why| format!("{pipeline}: blocks do not fill {buffer} together: {why}"))?;
+            can.map_err(|why| format!("{pipeline}: the cluster cannot multicast into {buffer}: {why}"))?;
         }
         for buffer in buffers {
             let place = attrs.placements.get(*buffer).ok_or_else(|| format!("{pipeline}: {buffer} is not in the table"))?;
@@ -131,7 +131,7 @@ pub(super) fn pipelines(function: &Function, target: Target) -> Rule {
             require(in_pipeline.insert(*buffer), || format!("{buffer} is in two pipelines"))?;
         }
         let known = |warp_role: &WarpRole| attrs.role_threads(*warp_role).is_some();
-        require(known(producer) && consumers.iter().all(known), || format!("{pipeline}: an warp_role is not in the table"))?;
+        require(known(producer) && consumers.iter().all(known), || format!("{pipeline}: a warp role is not in the table"))?;
         let distinct = consumers.iter().collect::<BTreeSet<_>>().len() == consumers.len() && !consumers.is_empty();
         require(distinct, || format!("{pipeline} has no consumer, or one twice"))?;
         let counted = [full, empty].iter().all(|count| (1..=MAX_ARRIVALS).contains(*count));
@@ -146,8 +146,8 @@ pub(super) fn pipelines(function: &Function, target: Target) -> Rule {
     Ok(())
 }
 
-/// The bodies stand at the end of the function, one for each warp_role, in the order of the table; what is before them computes scalars
-/// and views for all, and what is in them ends at their end.
+/// The bodies are at the end of the function, one for each warp role, in the order of the table. Code before them computes common
+/// scalars and views; code inside a body ends in a `return` at the body's end.
 pub(super) fn bodies(function: &Function) -> std::result::Result<(), (Loc, String)> {
     let (body, warp_roles) = (&function.body, &function.attrs.warp_roles);
     let top = &body.blocks[function.entry()].ops;
@@ -163,39 +163,39 @@ pub(super) fn bodies(function: &Function) -> std::result::Result<(), (Loc, Strin
         .enumerate()
         .all(|(i, op)| matches!(body.ops[*op].kind, Op::WarpRole { role: warp_role, .. } if warp_role == WarpRole(i as u32)));
     if all != warp_roles.len() || !in_place {
-        return Err((function.loc, "the function does not end in a body for each warp_role of its table, in order".into()));
+        return Err((function.loc, "the function does not end in a body for each warp role of its table, in order".into()));
     }
     for op in &top[..first] {
         if !body.ops[*op].kind.is_pure() {
-            return Err(at(*op, "before the bodies of warp_roles there is only what all of them compute"));
+            return Err(at(*op, "code before the bodies of warp roles may only compute common scalars and views"));
         }
     }
     for op in &top[first..top.len() - 1] {
         let Op::WarpRole { body: region, .. } = body.ops[*op].kind else { unreachable!("it is a body") };
         let block = body.block_of(region);
         if !body.blocks[block].args.is_empty() || !body.ops[*op].results.is_empty() {
-            return Err(at(*op, "the body of an warp_role takes and gives no values"));
+            return Err(at(*op, "the body of a warp role has no arguments and no results"));
         }
         let last = body.terminator(block);
         for inner in body.walk(region) {
             let kind = &body.ops[inner].kind;
             let leaves = matches!(kind.core(), Some(Core::Return {}));
             if leaves != (Some(inner) == last) {
-                return Err(at(inner, "the body of an warp_role returns at its end, and nowhere else"));
+                return Err(at(inner, "the body of a warp role returns at its end, and nowhere else"));
             }
             if kind.effects().other == Effect::Allocates {
-                return Err(at(inner, "an warp_role cannot take memory"));
+                return Err(at(inner, "a warp role cannot allocate memory"));
             }
         }
     }
     Ok(())
 }
 
-/// Mma of warp groups, and accesses to tensor memory, are made by whole groups.
+/// Whole warp groups issue wgmma ops and access tensor memory.
 pub(super) fn program_op(attrs: &FunctionAttrs, op: &tileas::Op, warp_role: Option<WarpRole>) -> Rule {
     let Some(warp_role) = warp_role else { return Ok(()) };
     let whole = attrs.warp_roles[warp_role].first_warp.is_multiple_of(GROUP);
-    // Four warps together also reach all lanes of tensor memory.
+    // Four warps together also cover all lanes of tensor memory.
     let together = matches!(
         op,
         tileas::Op::Mma { atom: MmaAtom::Group(_), .. }
@@ -203,10 +203,10 @@ pub(super) fn program_op(attrs: &FunctionAttrs, op: &tileas::Op, warp_role: Opti
             | tileas::Op::TmemStore { .. }
             | tileas::Op::TmemScale { .. }
     );
-    require(whole || !together, || format!("the warps of {warp_role} are no whole warp groups"))
+    require(whole || !together, || format!("the warps of {warp_role} are not whole warp groups"))
 }
 
-/// A step of a pipeline: by an warp_role that has that side of it, naming a stage where there are several.
+/// A pipeline step belongs to a role on that side of the pipeline, and names a stage if there are several.
 pub(super) fn pipeline_op(function: &Function, op: &Op, warp_role: Option<WarpRole>) -> Rule {
     let number = |value: &Value| *function.body.ty(*value) == Type::Scalar(Elem::Scalar(Scalar::I32));
     let (pipeline, stage, phase, produces) = match op {
@@ -221,7 +221,7 @@ pub(super) fn pipeline_op(function: &Function, op: &Op, warp_role: Option<WarpRo
     require(stage.iter().chain(phase).all(number), || "stage and phase are 32-bit integers".into())?;
     let warp_role = match function.attrs.warp_roles.is_empty() {
         true => WarpRole(0),
-        false => warp_role.ok_or("it is in no warp_role's body")?,
+        false => warp_role.ok_or("it is in no warp role's body")?,
     };
     let fits = if produces { info.producer == warp_role } else { info.consumers.contains(&warp_role) };
     require(fits, || format!("{warp_role} is no {} of {pipeline}", if produces { "producer" } else { "consumer" }))
@@ -230,6 +230,6 @@ pub(super) fn pipeline_op(function: &Function, op: &Op, warp_role: Option<WarpRo
 fn stages(info: &PipelineInfo) -> String {
     match info.depth {
         1 => "one stage, which has no number".into(),
-        depth => format!("{depth} stages, and the op does not say which it means"),
+        depth => format!("{depth} stages, and the op does not name one"),
     }
 }

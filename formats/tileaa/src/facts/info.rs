@@ -1,4 +1,4 @@
-//! What is known of one value, and the arithmetic of such knowledge.
+//! The facts about one value, and arithmetic on them.
 //!
 //! All lengths and divisors are powers of two, so the greatest common divisor of two is the smaller one.
 
@@ -7,10 +7,10 @@ use numerics::Scalar;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-/// The largest divisor that is kept; that of zero.
+/// The largest divisor that is recorded; also the divisor of zero.
 pub(super) const MOST: u64 = 1 << 62;
 
-/// How the elements of a tile lie along one dimension, looked at in groups that start at multiples of their length.
+/// The structure of a tile along one dimension, in groups that start at multiples of their length (compare Triton's `AxisInfo`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AxisInfo {
     /// Within groups of this length each element is the one before plus one (for pointers: plus one pointee).
@@ -25,7 +25,7 @@ pub struct AxisInfo {
 pub struct Info {
     /// Bounds of every element as a signed number, both included.
     pub range: (i64, i64),
-    /// What every element is a multiple of; for pointers in bytes.
+    /// A common divisor of all elements; for pointers in bytes.
     pub divisor: u64,
     pub axes: SmallVec<[AxisInfo; 2]>,
 }
@@ -33,7 +33,7 @@ pub struct Info {
 impl AxisInfo {
     pub const UNKNOWN: AxisInfo = AxisInfo { contiguity: 1, divisibility: 1, constancy: 1 };
 
-    /// What the elements at multiples of `length` along the dimension are multiples of, when neighbours are `unit` apart.
+    /// The common divisor of the elements at multiples of `length` along the dimension, if neighbours are `unit` apart.
     pub(super) fn divisor_at(self, length: u64, unit: u64) -> u64 {
         if length >= self.contiguity { self.divisibility } else { self.divisibility.min(length.saturating_mul(unit)) }
     }
@@ -42,7 +42,7 @@ impl AxisInfo {
         let contiguity = self.contiguity.min(other.contiguity);
         AxisInfo {
             contiguity,
-            // Where the pieces become shorter, more elements are first ones; the unit is at least one.
+            // Shorter groups make more elements the first of a group; the unit is at least one.
             divisibility: self.divisor_at(contiguity, 1).min(other.divisor_at(contiguity, 1)),
             constancy: self.constancy.min(other.constancy),
         }
@@ -50,7 +50,7 @@ impl AxisInfo {
 }
 
 impl Info {
-    /// Nothing is known but the type.
+    /// The facts that follow from the type alone.
     pub fn unknown(elem: Elem, shape: &Shape) -> Info {
         Info { range: full_range(elem), divisor: 1, axes: shape.iter().map(|_| AxisInfo::UNKNOWN).collect() }
     }
@@ -78,7 +78,7 @@ impl Info {
         }
     }
 
-    /// Lets each kind of knowledge sharpen the others.
+    /// Refines each kind of fact by the others.
     pub(super) fn sharpen(mut self, shape: &Shape) -> Info {
         if let Some(value) = self.constant() {
             return Info::splat(value, shape);
@@ -91,8 +91,8 @@ impl Info {
         self
     }
 
-    /// The contiguity along a dimension of the same numbers in a wider type: a group that may run past the greatest number of
-    /// the narrow type is cut where it can no longer do so.
+    /// The contiguity along a dimension of the same numbers in a wider type. A group that may wrap around the greatest number of
+    /// the narrow type is shortened to a length at which it cannot.
     pub(super) fn unbroken(&self, dim: usize, elem: Elem) -> u64 {
         let axis = self.axes[dim];
         let (low, high) = full_range(elem);

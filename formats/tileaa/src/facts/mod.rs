@@ -1,8 +1,8 @@
-//! What is known of the values of a function: divisors, ranges, and how the elements of tiles lie.
+//! Facts about the values of a function: divisors, ranges, and the structure of tiles (contiguity, constancy).
 //!
-//! Derived from assumptions, constants, the grid and loop bounds, through arithmetic and shapes. Values carried by loops start
-//! from what enters the loop and lose what the next iteration does not confirm, until nothing changes; ranges that keep growing
-//! are given up.
+//! A forward data-flow analysis (compare Triton's axis info analysis). Sources are assumptions, constants, the grid and loop
+//! bounds; arithmetic and shapes propagate the facts. A loop-carried value starts with the facts of its initial value and loses
+//! those that the next iteration does not confirm, until a fixed point. Ranges that keep growing are widened to the type's range.
 
 mod info;
 mod table;
@@ -20,7 +20,7 @@ use core_dialect::rules::OpParents;
 use core_dialect::tile::{Elem, Shape};
 use transfer::Operand;
 
-/// What is known of a memref: divisors of its base (in bytes), sizes and strides (in elements).
+/// The facts about a memref: divisors of its base (in bytes), sizes and strides (in elements).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemRefFacts {
     pub base: u64,
@@ -33,13 +33,14 @@ pub struct MemRefFacts {
 
 pub struct Facts<'a> {
     function: &'a Function,
-    /// None for what is not a tile, and for what is never reached.
+    /// None for a value that is not a tile, and for unreachable values.
     infos: Vec<Option<Info>>,
 }
 
-/// How often a carried value may change before its range is given up, and before everything about it is.
+/// How often a carried value may change before the analysis gives up its range, and before it gives up all its facts.
 const PATIENCE: (u32, u32) = (2, 12);
-/// Loops nested in loops may take as many rounds as they are deep; beyond this nothing is known of what they carry.
+/// Limit on the iterations of the analysis. Nested loops may take as many as they are deep; beyond the limit carried values have no
+/// facts.
 const ITERATIONS: usize = 64;
 
 impl<'a> Facts<'a> {
@@ -69,12 +70,12 @@ impl<'a> Facts<'a> {
         Facts { function, infos: deriver.infos }
     }
 
-    /// All that is known of a tile or scalar.
+    /// All facts about a tile or scalar.
     pub fn info(&self, value: Value) -> Option<&Info> {
         self.infos[value.0 as usize].as_ref()
     }
 
-    /// A power of two that every element is a multiple of; for pointers in bytes.
+    /// A power of two that divides every element; for pointers in bytes.
     pub fn divisor(&self, value: Value) -> u64 {
         self.info(value).map_or(1, |info| info.divisor)
     }
@@ -96,7 +97,7 @@ impl<'a> Facts<'a> {
         self.info(value).and_then(|info| info.axes.get(dim)).copied().unwrap_or(AxisInfo::UNKNOWN)
     }
 
-    /// What is known of a memref, or of the memref that a view looks at.
+    /// The facts about a memref, or about the memref of a view.
     pub fn memref(&self, value: Value) -> Option<MemRefFacts> {
         let body = &self.function.body;
         match (&body.ops[body.defining_op(value)?].kind, body.ty(value)) {
@@ -142,14 +143,14 @@ impl Deriver<'_> {
     }
 
     fn set(&mut self, value: Value, info: Option<Info>) {
-        let slot = &mut self.infos[value.0 as usize];
-        if *slot != info {
-            *slot = info;
+        let info_of_value = &mut self.infos[value.0 as usize];
+        if *info_of_value != info {
+            *info_of_value = info;
             self.changed = true;
         }
     }
 
-    /// Adds what may flow into a value from one more side.
+    /// Merges the facts of one more incoming value into a value.
     fn flow_info(&mut self, from: Option<Info>, to: Value) {
         let (Some(from), Some((elem, shape))) = (from, self.tile(to)) else { return };
         let (full, shape) = (full_range(elem), shape.clone());
@@ -205,7 +206,7 @@ impl Deriver<'_> {
                 _ => {}
             },
             Op::Core(Core::Break { values }) => target.into_iter().for_each(|target| self.flow(values, &target.results)),
-            // What a reduction's body yields says nothing of its results.
+            // The values yielded by a reduction's body imply no facts about its results.
             Op::Core(Core::Yield { values }) => {
                 if let Some(target) = target.filter(|target| matches!(target.kind, Op::Core(Core::If { .. }))) {
                     self.flow(values, &target.results);
@@ -231,7 +232,7 @@ impl Deriver<'_> {
         }
     }
 
-    /// Nothing more will be learned about what a branch or loop carries and gives.
+    /// Drops all facts about the results and carried values of a branch or loop.
     fn give_up(&mut self, op: OpId) {
         let function = self.function;
         let carried = match &function.body.ops[op].kind {
@@ -251,7 +252,7 @@ impl Deriver<'_> {
         }
     }
 
-    /// Facts about the result of a pure op, once there are some about all its operands.
+    /// The facts about the result of a pure op, once all its operands have facts.
     fn compute(&mut self, core: &Core, result: Value) {
         let body = &self.function.body;
         let Type::Tile { elem, shape } = body.ty(result) else { return };
@@ -281,7 +282,7 @@ impl Deriver<'_> {
         self.set(index, Some(info));
     }
 
-    /// The extents of a memref are what it was made of.
+    /// The extents of a memref are the operands of its defining op.
     fn shape(&mut self, op: OpId, memref: Value) {
         let function = self.function;
         let known = Facts { function, infos: std::mem::take(&mut self.infos) };

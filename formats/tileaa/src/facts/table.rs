@@ -1,4 +1,4 @@
-//! The facts as a file has them: a table that says no more than what can be derived again.
+//! The table of facts in a file. It claims no more than the analysis can derive again.
 
 use super::{AxisInfo, Facts, Info, full_range};
 use crate::{Function, Op};
@@ -6,15 +6,15 @@ use base::Value;
 use core_dialect::core_ops::Core;
 use serde::{Deserialize, Serialize};
 
-/// What is known of one value, where that is more than its type or its own op says.
+/// The facts about one value that go beyond its type and its defining op.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Known {
     pub value: Value,
-    /// For pointers in bytes; left out when it is 1.
+    /// In bytes for pointers; left out if it is 1.
     pub divisor: Option<u64>,
-    /// Left out when it is all of the type.
+    /// Left out if it is the full range of the type.
     pub range: Option<(i64, i64)>,
-    /// One for each dimension; left out when nothing is known along any.
+    /// One for each dimension; left out if no dimension has facts.
     pub axes: Vec<AxisInfo>,
 }
 
@@ -40,7 +40,7 @@ pub fn table(function: &Function) -> Vec<Known> {
     known.collect()
 }
 
-/// The first value that a table claims more of than can be derived.
+/// The first value for which a table claims more than the analysis derives.
 pub(crate) fn unfounded(function: &Function, table: &[Known]) -> Option<Value> {
     if table.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! What an op makes of the facts about its operands.
+//! Transfer functions: the facts about an op's result from those about its operands.
 
 use super::info::{AxisInfo, Info, MOST, full_range, power_dividing};
 use core_dialect::core_ops::{Core, Fact, RANKS};
@@ -6,10 +6,10 @@ use core_dialect::tile::{Dense, Elem, Shape};
 use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Convert, Overflow, Predicate, Rounding, Signedness};
 
-/// Tile blocks are numbered below this along each axis.
+/// Upper bound of tile block indices along each axis.
 const GRID_LIMIT: i64 = 1 << 24;
 
-/// A number of the type the facts are about: the facts of an op's operand with its type.
+/// The facts about an operand, with its type.
 #[derive(Clone, Copy)]
 pub(super) struct Operand<'a> {
     pub(super) info: &'a Info,
@@ -17,7 +17,7 @@ pub(super) struct Operand<'a> {
     pub(super) shape: &'a Shape,
 }
 
-/// The facts about the result of a pure op that yields a tile; operands are in the order of the op.
+/// The facts about the tile result of a pure op; operands are in the order of the op.
 pub(super) fn result(core: &Core, operands: &[Operand<'_>], elem: Elem, shape: &Shape) -> Info {
     let unknown = || Info::unknown(elem, shape);
     let is_int = elem.scalar().is_some_and(Scalar::is_int);
@@ -63,7 +63,7 @@ fn iota(shape: &Shape, elem: Elem) -> Info {
     let extent = u64::from(shape[0]);
     let axis = AxisInfo { contiguity: extent, divisibility: MOST, constancy: 1 };
     let (low, high) = full_range(elem);
-    // A type that is just wide enough counts through its negative numbers.
+    // A type that is just wide enough represents the upper half as negative numbers.
     let range = if extent as i64 - 1 <= high { (0, extent as i64 - 1) } else { (low, high) };
     Info { range, divisor: 1, axes: [axis].into_iter().collect() }
 }
@@ -74,7 +74,7 @@ fn assume(fact: &Fact, x: &Operand<'_>) -> Info {
         Fact::DivBy { divisor, every: None, .. } => info.divisor = info.divisor.max(*divisor),
         Fact::DivBy { divisor, every: Some(every), along } => {
             let dim = along.map_or(0, |along| along as usize);
-            // Groups of lengths that are no power of two are not described.
+            // The lattice describes only groups with power-of-two lengths.
             if let Ok(length) = u64::try_from(*every)
                 && length.is_power_of_two()
                 && length >= info.axes[dim].contiguity
@@ -87,7 +87,7 @@ fn assume(fact: &Fact, x: &Operand<'_>) -> Info {
         Fact::Bounded { low, high } => {
             let (least, most) = info.range;
             let range = (low.map_or(least, |low| low.max(least)), high.map_or(most, |high| high.min(most)));
-            // Facts that exclude each other promise that this is never reached.
+            // Contradictory facts promise that the code is unreachable.
             if range.0 <= range.1 {
                 info.range = range;
             }
@@ -114,8 +114,8 @@ fn broadcast(x: &Operand<'_>, shape: &Shape) -> Info {
     Info { axes: axes.collect(), ..x.info.clone() }
 }
 
-/// Elements keep their row-major order. Dimensions are matched in groups of equal extent, of which the one that varies fastest
-/// keeps what is known along it.
+/// Elements keep their row-major order. Dimensions are matched in groups of equal total extent; the fastest-varying dimension of a
+/// group keeps the facts along it.
 fn reshape(x: &Operand<'_>, shape: &Shape) -> Info {
     let mut axes: Vec<AxisInfo> =
         shape.iter().map(|_| AxisInfo { contiguity: 1, divisibility: x.info.divisor, constancy: 1 }).collect();
@@ -142,7 +142,7 @@ fn reshape(x: &Operand<'_>, shape: &Shape) -> Info {
     Info { axes: axes.into_iter().collect(), ..x.info.clone() }
 }
 
-/// What is known along the fastest dimension of one group, told of the other's fastest dimension.
+/// Transfers the facts along the fastest dimension of one group to the fastest dimension of the other.
 fn regroup(old: &[AxisInfo], old_shape: &[u32], new: &mut [AxisInfo], new_shape: &[u32]) {
     let fastest = |shape: &[u32]| shape.iter().rposition(|extent| *extent > 1);
     let (Some(from), Some(to)) = (fastest(old_shape), fastest(new_shape)) else { return };
@@ -153,14 +153,14 @@ fn regroup(old: &[AxisInfo], old_shape: &[u32], new: &mut [AxisInfo], new_shape:
         divisibility: axis.divisor_at(contiguity, 1).max(new[to].divisibility),
         constancy: axis.constancy.min(room),
     };
-    // What is equal beyond the fastest new dimension is equal along the next one.
+    // Constancy beyond the fastest new dimension carries over to the next dimension.
     let next = new_shape[..to].iter().rposition(|extent| *extent > 1);
     if let Some(next) = next {
         new[next].constancy = (axis.constancy / room).clamp(1, u64::from(new_shape[next]));
     }
 }
 
-/// Sum of two tiles whose neighbours along a contiguous dimension are `unit` apart; `rhs` counts such units.
+/// The sum of two tiles whose neighbours along a contiguous dimension are `unit` apart; `rhs` counts such units.
 fn sum_axis(lhs: AxisInfo, rhs: AxisInfo, unit: u64) -> AxisInfo {
     let contiguity = lhs.contiguity.min(rhs.constancy).max(lhs.constancy.min(rhs.contiguity));
     let scaled = rhs.divisor_at(contiguity, 1).saturating_mul(unit).min(MOST);
@@ -172,7 +172,7 @@ fn offset(ptr: &Operand<'_>, offset: &Operand<'_>) -> Info {
         Elem::Ptr { pointee, .. } => u64::from(pointee.bytes()),
         Elem::Scalar(_) => 1,
     };
-    // Four-bit elements lie two in a byte, so their addresses are not a unit apart.
+    // Two 4-bit elements share a byte, so their addresses are not one unit apart.
     if matches!(ptr.elem, Elem::Ptr { pointee, .. } if pointee.bits() == 4) {
         return Info::unknown(ptr.elem, ptr.shape);
     }
@@ -206,7 +206,7 @@ fn select(cond: &Operand<'_>, yes: &Operand<'_>, no: &Operand<'_>) -> Info {
     info
 }
 
-/// Groups of contiguous numbers that start at multiples of their length lie on one side of any such multiple.
+/// A group of contiguous numbers that starts at a multiple of its length is on one side of any such multiple.
 fn compare(kind: Compare, lhs: &Operand<'_>, rhs: &Operand<'_>, shape: &Shape) -> Info {
     let mut info = Info::unknown(Elem::Scalar(Scalar::I1), shape);
     let Compare::Int { predicate, .. } = kind else { return constant_along(&[*lhs, *rhs], info) };
@@ -225,7 +225,7 @@ fn compare(kind: Compare, lhs: &Operand<'_>, rhs: &Operand<'_>, shape: &Shape) -
     info
 }
 
-/// Equal operands give equal results; nothing more is known.
+/// Equal operands give equal results; no other fact holds.
 fn constant_along(operands: &[Operand<'_>], mut info: Info) -> Info {
     for (dim, axis) in info.axes.iter_mut().enumerate() {
         axis.constancy = operands.iter().map(|operand| operand.info.axes[dim].constancy).min().unwrap_or(1);
@@ -247,7 +247,7 @@ fn convert(kind: Convert, x: &Operand<'_>, elem: Elem) -> Info {
             for dim in 0..info.axes.len() {
                 let unbroken = match signedness {
                     Signedness::Signed => x.info.unbroken(dim, x.elem),
-                    // Counting past the highest unsigned number needs every sign.
+                    // Only a range with negative numbers can wrap past the highest unsigned number.
                     Signedness::Unsigned if x.info.range.0 >= 0 => x.info.axes[dim].contiguity,
                     Signedness::Unsigned => x.info.axes[dim].contiguity.min(x.info.axes[dim].divisibility),
                 };
@@ -265,7 +265,7 @@ fn convert(kind: Convert, x: &Operand<'_>, elem: Elem) -> Info {
     }
 }
 
-/// A range that the type can hold, or all of the type where the numbers may wrap.
+/// A range within the type, or the full range if the numbers may wrap.
 fn within(range: (i64, i64), elem: Elem) -> (i64, i64) {
     let full = full_range(elem);
     if range.0 >= full.0 && range.1 <= full.1 { range } else { full }
@@ -283,7 +283,7 @@ fn binary(kind: Binary, lhs: &Operand<'_>, rhs: &Operand<'_>, elem: Elem, shape:
             let (low, high) = rhs.info.range;
             let negated = low.checked_neg().zip(high.checked_neg()).map(|(low, high)| (high, low));
             let exact = negated.and_then(|range| checked(lhs.info.range, range, i64::checked_add));
-            // What counts up on the right counts down in the result.
+            // An increasing right operand makes the difference decrease.
             let falling = |axis: &AxisInfo| AxisInfo { contiguity: 1, divisibility: axis.divisor_at(1, 1), ..*axis };
             let axes = lhs.info.axes.iter().zip(&rhs.info.axes).map(|(l, r)| sum_axis(*l, falling(r), 1));
             Info { range: settled(exact, overflow, elem), divisor: lhs.info.divisor.min(rhs.info.divisor), axes: axes.collect() }
@@ -343,13 +343,13 @@ fn checked(l: (i64, i64), r: (i64, i64), f: impl Fn(i64, i64) -> Option<i64>) ->
     Some((f(l.0, r.0)?, f(l.1, r.1)?))
 }
 
-/// The range of a result that is `exact` without wrapping. One that is promised not to wrap is cut to the type.
+/// The range of a result that is `exact` without wrapping. If the op promises not to wrap, the range is clamped to the type.
 fn settled(exact: Option<(i64, i64)>, overflow: Overflow, elem: Elem) -> (i64, i64) {
     let full = full_range(elem);
     match exact {
         Some(range) if matches!(overflow, Overflow::NoSignedWrap | Overflow::NoWrap) => {
-            let cut = (range.0.max(full.0), range.1.min(full.1));
-            if cut.0 <= cut.1 { cut } else { full }
+            let clamped = (range.0.max(full.0), range.1.min(full.1));
+            if clamped.0 <= clamped.1 { clamped } else { full }
         }
         Some(range) => within(range, elem),
         None => full,
@@ -375,7 +375,7 @@ fn multiply(lhs: &Operand<'_>, rhs: &Operand<'_>, overflow: Overflow, elem: Elem
     Info { range, divisor: product(lhs.info.divisor, rhs.info.divisor), axes: axes.collect() }
 }
 
-/// A number that is not negative, divided by a positive constant and rounded down.
+/// A non-negative number, divided by a positive constant and rounded down.
 fn divide(x: &Operand<'_>, divisor: i64, general: Info) -> Info {
     let power = divisor as u64;
     let mut info = general;
@@ -385,7 +385,7 @@ fn divide(x: &Operand<'_>, divisor: i64, general: Info) -> Info {
     }
     info.divisor = if x.info.divisor >= power { x.info.divisor / power } else { 1 };
     for (axis, from) in info.axes.iter_mut().zip(&x.info.axes) {
-        // A group that starts at a multiple of the divisor stays in one quotient for as long.
+        // A group that starts at a multiple of the divisor has one quotient for that length.
         if from.divisibility >= power {
             axis.constancy = axis.constancy.max(from.contiguity.min(power));
         }
@@ -393,18 +393,18 @@ fn divide(x: &Operand<'_>, divisor: i64, general: Info) -> Info {
     info
 }
 
-/// The remainder of a number that is not negative, or is read as an unsigned one.
+/// The remainder of a number that is non-negative, or is read as unsigned.
 fn remainder(x: &Operand<'_>, by: &Info, general: Info) -> Info {
     let mut info = general;
     let ((low, high), (least, most)) = (x.info.range, by.range);
     let below = [(low >= 0).then_some(high), (least >= 0).then_some(most - 1)].into_iter().flatten().min();
-    // A divisor that is always zero leaves nothing to say.
+    // A divisor that is always zero yields no facts.
     if let Some(below) = below.filter(|below| *below >= 0) {
         info.range = (0, below);
     }
     info.divisor = x.info.divisor.min(by.divisor);
     for (axis, (from, by_axis)) in info.axes.iter_mut().zip(x.info.axes.iter().zip(&by.axes)) {
-        // No multiple of the divisor lies within a group that starts at a multiple of its length, if that divides the divisor.
+        // No multiple of the divisor is inside a group that starts at a multiple of its length, if that length divides the divisor.
         let contiguity = from.contiguity.min(by.divisor).min(by_axis.constancy);
         if from.divisor_at(contiguity, 1) >= contiguity {
             *axis =

@@ -1,4 +1,4 @@
-//! Operand and result types of the ops that touch memory or combine elements.
+//! Operand and result types of the ops that access memory or combine elements.
 
 use super::Uses;
 use crate::Op;

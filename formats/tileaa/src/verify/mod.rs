@@ -1,4 +1,4 @@
-//! The rules of `.aa` files (V-AA). A reader may index freely in what passes them.
+//! Verifier rules of `.aa` files (V-AA). A reader may index a verified module without checks.
 //!
 //! | code | rule |
 //! |---|---|
@@ -7,11 +7,11 @@
 //! | AA003 | ids are in program order and nothing is unreachable |
 //! | AA004 | names of functions and globals are unique; a global's data has its type |
 //! | AA005 | types are well formed: extents powers of two, at most 2^24 elements, views that fit their memref |
-//! | AA006 | every region is one block that ends in a terminator its op allows, with the values the op expects; bodies of reductions are pure; nesting has a limit |
-//! | AA007 | operands and results of every op have types that fit it; a rank is asked for where there is a cluster |
+//! | AA006 | every region is one block with a terminator that its op allows; reduction bodies are pure; nesting is limited |
+//! | AA007 | operands and results of every op have types that fit it; only clusters have ranks |
 //! | AA008 | the table of facts claims nothing that cannot be derived |
 //!
-//! There is nothing in `.aa` that names a layout, thread, stage or target.
+//! `.aa` does not name layouts, threads, stages or targets.
 
 mod memory;
 

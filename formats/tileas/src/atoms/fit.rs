@@ -1,19 +1,19 @@
-//! When an atom fits a layout and a buffer: whether vectors are whole in both, and whether a buffer is read by `ldmatrix`
-//! or written by `stmatrix`.
+//! Whether an atom fits a layout and a buffer: vectors must be contiguous in both, and `ldmatrix` and `stmatrix` need rows of 16
+//! bytes.
 
 use crate::layout::{Layout, solve};
 use crate::{BufferInfo, CopyAtom};
 
-/// Bytes of a vector at most, and of a row of a matrix.
+/// Maximum bytes of a vector, and bytes of a matrix row.
 const PIECE: u32 = 16;
 
 impl BufferInfo {
-    /// Where an element lies, in bytes.
+    /// The byte offset of an element.
     fn place(&self, element: u32) -> Option<u32> {
         solve(&self.offsets, element).map(|offset| offset as u32 * self.elem.bytes())
     }
 
-    /// Whether each thread's lowest `1 << bits` registers lie side by side, from a multiple of their number on.
+    /// Returns whether each thread's lowest `1 << bits` registers are adjacent in the buffer and aligned to their number.
     pub fn neighbours(&self, layout: &Layout, bits: u32) -> bool {
         let bytes = self.elem.bytes();
         if bits as usize > layout.register.len() || u64::from(bytes) << bits.min(32) > u64::from(PIECE.max(bytes)) {
@@ -25,13 +25,13 @@ impl BufferInfo {
             && starts.into_iter().all(|basis| self.place(*basis).is_some_and(|at| at.is_multiple_of(bytes << bits)))
     }
 
-    /// `ldmatrix`, when the layout is that of its registers and each row of 16 bytes is whole in the buffer.
+    /// `ldmatrix`, if the layout is that of its registers and each row of 16 bytes is contiguous in the buffer.
     pub fn matrix(&self, layout: &Layout) -> Option<CopyAtom> {
         let trans = [false, true].into_iter().find(|trans| self.matrices(layout, *trans).is_some())?;
         Some(CopyAtom::Matrix { trans })
     }
 
-    /// `stmatrix`, when `ldmatrix` could read the same back, every thread has elements of its own, and no bytes are taken apart.
+    /// `stmatrix`, if `ldmatrix` could read the same data back, no thread holds copies, and no byte pairs are split.
     pub fn matrix_store(&self, layout: &Layout) -> Option<CopyAtom> {
         let apart = layout.warp.iter().all(|basis| self.place(*basis) != Some(0));
         let is_whole = |trans: &bool| self.matrices(layout, *trans).is_some_and(|matrices| matrices.pair.is_none());
@@ -39,7 +39,7 @@ impl BufferInfo {
         Some(CopyAtom::Matrix { trans })
     }
 
-    /// What the bits of a layout are to the `ldmatrix` that fills its registers from here, if one can.
+    /// The role of each layout bit for the `ldmatrix` that loads these registers from this buffer, if one can.
     pub fn matrices(&self, layout: &Layout, trans: bool) -> Option<Matrices> {
         let bytes = self.elem.bytes();
         if self.elem.bits() < 8 || bytes > if trans { 2 } else { 4 } {
@@ -49,7 +49,7 @@ impl BufferInfo {
         let is_pair = |bit: &usize| layout.register.get(*bit).is_some_and(|basis| self.place(*basis) == Some(1));
         let pair = if trans && bytes == 1 { Some((2..4).find(is_pair)?) } else { None };
         pair.map(|bit| words.remove(bit));
-        // What moves as one.
+        // The unit that moves as one.
         let unit = if trans { 2 } else { bytes };
         let packed = (4 / unit).ilog2() as usize;
         let others = (words.len() >= packed).then(|| words.split_off(packed))?;
@@ -60,7 +60,7 @@ impl BufferInfo {
         self.are_rows(&in_row, unit, [&rows, &others, &layout.warp]).then_some(Matrices { rows, others, pair })
     }
 
-    /// The same of the `ldmatrix` that transposes bytes.
+    /// The same for the `ldmatrix` that transposes bytes.
     pub fn byte_matrices(&self, layout: &Layout) -> Option<Matrices> {
         if self.elem.bits() != 8 || layout.lane.len() < 2 {
             return None;
@@ -77,24 +77,24 @@ impl BufferInfo {
         fits.then_some(Matrices { rows, others, pair: Some(half) })
     }
 
-    /// Whether what is in a row of a matrix lies side by side in units of so many bytes, and each row, matrix and warp begins at a
-    /// multiple of 16, the rows and matrices at different ones.
+    /// Returns whether the units of a matrix row are adjacent, and each row, matrix and warp starts at a multiple of 16 bytes. Rows
+    /// and matrices must not coincide.
     fn are_rows(&self, in_row: &[u32], unit: u32, [rows, others, warps]: [&Vec<u32>; 3]) -> bool {
-        let beside = in_row.iter().enumerate().all(|(bit, basis)| self.place(*basis) == Some(unit << bit));
+        let adjacent = in_row.iter().enumerate().all(|(bit, basis)| self.place(*basis) == Some(unit << bit));
         let starts = |basis: &u32| self.place(*basis).is_some_and(|at| at.is_multiple_of(PIECE));
         let apart = |basis: &u32| starts(basis) && self.place(*basis) != Some(0);
-        beside && rows.iter().chain(others).all(apart) && warps.iter().all(starts)
+        adjacent && rows.iter().chain(others).all(apart) && warps.iter().all(starts)
     }
 }
 
-/// The bits of a layout that tell rows of 16 bytes apart.
+/// The bits of a layout that select rows of 16 bytes.
 pub struct Matrices {
     /// Bases of the eight rows of a matrix, or of sixteen.
     pub rows: Vec<u32>,
     /// Bases of the other matrices: those of further registers, lowest first.
     pub others: Vec<u32>,
-    /// The register bit that tells the bytes of a pair apart. Transposed bytes come in such pairs, while the four bytes of a
-    /// register of the layout come from four rows, which the two lowest bits tell apart. Of matrices of bytes, which have sixteen rows,
-    /// the bit that tells the halves of a row apart.
+    /// The register bit that selects a byte of a pair. Transposed bytes arrive in pairs, while the four bytes of a register come
+    /// from four rows, which the two lowest bits select. For byte matrices, which have sixteen rows, it is the bit that selects a
+    /// half of a row.
     pub pair: Option<usize>,
 }

@@ -1,4 +1,4 @@
-//! Mma of warps (`mma.sync`): the atom for types and extents on a target, and the layouts that its fragments give to tiles.
+//! MMAs of warps (`mma.sync`): the atom for types and extents on a target, and the layouts of its fragments.
 
 use crate::Layout;
 use base::Target;
@@ -7,14 +7,14 @@ use numerics::Scalar;
 pub use super::table::{Bit, Fragment, SYNC_ATOMS, SyncAtom};
 use Bit::{Col, Row};
 
-/// The atom for a mma of these types and extents on a target; none when the mma does not divide into atoms.
+/// The atom for an MMA of these types and extents on a target; none if the MMA does not divide into atoms.
 pub fn sync_atom(target: Target, operand: Scalar, acc: Scalar, extents: [u32; 3]) -> Option<&'static SyncAtom> {
     SYNC_ATOMS.iter().find(|atom| atom.scales == 0 && atom.acc == acc && atom.takes(target, operand, extents))
 }
 
-/// The atom for a mma whose operands have a scale of type `scale` for each `block` elements along K.
+/// The atom for an MMA whose operands have a scale of type `scale` for each `block` elements along K.
 pub fn scaled_atom(target: Target, operand: Scalar, scale: Scalar, block: u32, extents: [u32; 3]) -> Option<&'static SyncAtom> {
-    // With four scales to the atom they may have a fraction.
+    // Scales with a fraction need an atom with four scales.
     let has_scale = |atom: &SyncAtom| scale == Scalar::F8E8M0FNU || scale == Scalar::F8E4M3FN && atom.scales == 4;
     SYNC_ATOMS.iter().find(|atom| atom.scales * block == atom.k && has_scale(atom) && atom.takes(target, operand, extents))
 }
@@ -23,7 +23,7 @@ pub fn named(name: &str) -> Option<&'static SyncAtom> {
     SYNC_ATOMS.iter().find(|atom| atom.name == name)
 }
 
-/// Which operand of a mma a tile is.
+/// The operand of an MMA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operand {
     A,
@@ -31,16 +31,16 @@ pub enum Operand {
     C,
 }
 
-/// How atoms and warps cover a mma.
+/// The assignment of warps to an MMA.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cover {
-    /// Log2 of how many warps share the rows, the columns and the batch.
+    /// Log2 of the warps that share the rows, the columns and the batch.
     pub m_bits: u32,
     pub n_bits: u32,
     pub batch_bits: u32,
-    /// Whether neighbouring rows or columns, of each sixteen, go to different eights: row `2 i` is the atom's row `i`, row
-    /// `2 i + 1` its row `i + 8`; columns go to two atoms in the same way. A lane then holds neighbours, which is what a
-    /// transposing `ldmatrix` gives it of operands of one byte, as it moves pairs of them.
+    /// Whether neighbouring rows or columns, of each sixteen, go to different groups of eight. Row `2 i` is the atom's row `i`, and
+    /// row `2 i + 1` its row `i + 8`. Columns go to two atoms in the same way. A lane then holds neighbours, as a transposing
+    /// `ldmatrix` delivers one-byte operands: it moves pairs of them.
     pub interleaved_m: bool,
     pub interleaved_n: bool,
 }
@@ -48,7 +48,7 @@ pub struct Cover {
 /// Rows or columns that are interleaved together.
 const INTERLEAVED: u32 = 16;
 
-/// Which bit of a row or column number of the tile stands for a bit of that number in the atoms.
+/// The tile's row or column bit for a bit of that number in the atom.
 fn spread(bit: u32, interleaved: bool) -> u32 {
     match bit {
         0..3 if interleaved => bit + 1,
@@ -66,8 +66,8 @@ impl SyncAtom {
         self.operands.contains(&operand) && self.is_on(target) && self.divides(extents)
     }
 
-    /// Whether a mma of these extents is made of such atoms. Lanes that have rows or columns of the atom beyond those of the
-    /// mma hold copies of others; registers cannot.
+    /// Returns whether an MMA of these extents divides into such atoms. Lanes with rows or columns beyond those of the MMA hold
+    /// copies; registers cannot.
     pub fn divides(&self, [m, n, k]: [u32; 3]) -> bool {
         // Rows from the eighth on, and neighbouring columns of accumulators, are in registers.
         let rows = m.is_multiple_of(self.m) || self.scales == 0 && self.m == 8 && m < 8;
@@ -88,8 +88,8 @@ impl SyncAtom {
         1 << self.fragment(operand).0.register.len()
     }
 
-    /// The layout of a whole operand of extents `rows` x `cols` (times `batch`): the fragment's bits, then the warps' share, and
-    /// what is left in further registers. Warps that divide another extent hold copies.
+    /// The layout of a full operand of extents `rows` x `cols` (times `batch`). The fragment's bits come first, then the warps'
+    /// bits; the remaining bits select further registers. Warps that divide another extent hold copies.
     pub fn layout(&self, operand: Operand, batch: u32, rows: u32, cols: u32, cover: Cover, warp_bits: u32) -> Layout {
         let (fragment, atom_rows, atom_cols) = self.fragment(operand);
         let col_bits = cols.trailing_zeros();
@@ -117,8 +117,8 @@ impl SyncAtom {
         share(&mut col, cover.n_bits, own_col);
         share(&mut batches, cover.batch_bits, true);
         warp.resize(warp_bits as usize, 0);
-        // A mma takes one step of K at a time, so K changes last among the registers that one `ldmatrix` fills: a fragment of B
-        // is half of what it gives.
+        // K changes last among the registers that one `ldmatrix` fills: a fragment of B is half of them. Reason: an MMA reads one
+        // step of K at a time.
         if operand == Operand::B && !col.is_empty() {
             register.push(col.remove(0));
         }
@@ -127,9 +127,9 @@ impl SyncAtom {
         Layout { register, lane, warp }
     }
 
-    /// The layout of an operand's scales, of which there are `blocks` along K for each of `lines` rows of A or columns of B. The
-    /// lowest registers are those of one atom. Of the four lanes that share a row of a fragment the first gives the scales of the
-    /// row, for A the second those of the row eight further down.
+    /// The layout of an operand's scales: `blocks` along K for each of `lines` rows of A or columns of B. The lowest registers are
+    /// those of one atom. Of the four lanes that share a row of a fragment, the first supplies the scales of the row. For A, the
+    /// second lane supplies those of the row eight further down.
     pub fn scale_layout(&self, operand: Operand, batch: u32, lines: u32, blocks: u32, cover: Cover, warp_bits: u32) -> Layout {
         let [line_bits, block_bits] = [lines, blocks].map(u32::trailing_zeros);
         let (of_a, low) = (operand == Operand::A, self.scales.trailing_zeros());
@@ -153,8 +153,8 @@ impl SyncAtom {
         Layout { register, lane, warp }
     }
 
-    /// How many warps can share the mma usefully, split so that each reads least: rows of A and columns of B. With `rows` the
-    /// rows are divided first, so that each warp has whole rows of the result.
+    /// Divides the MMA among the warps so that each reads least: rows of A and columns of B. With `rows` the rows are divided
+    /// first, so that each warp has full rows of the result.
     pub fn cover(&self, batch: u32, m: u32, n: u32, warp_bits: u32, rows: bool) -> Cover {
         let most = [batch, m / self.m, n / self.n].map(|count| count.max(1).trailing_zeros());
         let mut cover = Cover { batch_bits: warp_bits.min(most[0]), ..Cover::default() };
@@ -170,7 +170,7 @@ impl SyncAtom {
         cover
     }
 
-    /// The cover with interleaved rows or columns, as far as a warp has enough of them.
+    /// The same assignment with interleaved rows or columns, if a warp has enough of them.
     pub fn interleave(&self, cover: Cover, [m, n]: [u32; 2], rows: bool, columns: bool) -> Cover {
         let enough = |lines: u32, bits: u32| lines >> bits >= INTERLEAVED;
         let (interleaved_m, interleaved_n) = (rows && enough(m, cover.m_bits), columns && enough(n, cover.n_bits));

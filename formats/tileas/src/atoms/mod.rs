@@ -1,4 +1,4 @@
-//! What the hardware has to multiply and to move: the tables of atoms, and how layouts and buffers fit them.
+//! The hardware's MMA and copy instructions: the tables of atoms, and the fit of layouts and buffers.
 
 mod fit;
 pub mod mma_sync_atoms;
@@ -13,16 +13,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use target_info::Feature;
 
-/// The entry of a table that makes a mma, written as its name.
+/// The table entry of an MMA instruction, serialised as its name.
 #[derive(Clone, Copy)]
 pub enum MmaAtom {
-    /// `mma.sync`: by warps, from registers.
+    /// `mma.sync`: a warp computes from registers.
     Sync(&'static table::SyncAtom),
-    /// `wgmma`: by warp groups, from shared memory, the left operand also from registers.
+    /// `wgmma`: a warp group computes from shared memory; the left operand may also be in registers.
     Group(&'static table::GroupAtom),
-    /// `tcgen05.mma`: by one thread, accumulators in tensor memory, the left operand there or both in shared memory.
+    /// `tcgen05.mma`: one thread issues it; the accumulator is in tensor memory, the left operand there or, like the right one, in
+    /// shared memory.
     Tensor(&'static table::TensorAtom),
-    /// By each thread for its own accumulators, in the order of K, from shared memory.
+    /// FMA: each thread computes its own accumulators in the order of K, from shared memory.
     MultiplyAdd(&'static table::ThreadAtom),
 }
 
@@ -36,7 +37,7 @@ impl MmaAtom {
         }
     }
 
-    /// Multiply-adds for a mma with such an extent along K, with at most so many steps of it written out.
+    /// The FMA atom for an extent along K, with at most `most` unrolled steps.
     pub fn multiply_add(extent: u32, most: u32) -> MmaAtom {
         let fits = |atom: &&table::ThreadAtom| extent.is_multiple_of(atom.k) && atom.k <= most;
         MmaAtom::MultiplyAdd(table::THREAD_ATOMS.iter().rfind(fits).unwrap_or(&table::THREAD_ATOMS[0]))
@@ -59,8 +60,8 @@ impl MmaAtom {
         }
     }
 
-    /// Multiply-adds in a clock of an SM, where an element is what the operands' buffers hold: a byte of two 4-bit floats is one.
-    /// The target has the atom ([`Self::is_on`]).
+    /// Multiply-adds per cycle of an SM. An element is that of the operands' buffers: a byte with two 4-bit floats counts once. The
+    /// target must have the atom ([`Self::is_on`]).
     pub fn rate(self, target: Target) -> u32 {
         const COLUMN: &str = "the test `every_atom_has_a_rate` checks each target that has the atom";
         let rates = perf_model::rates(target);
@@ -72,7 +73,7 @@ impl MmaAtom {
         }
     }
 
-    /// The rate of the fastest unit of a target that has_mma elements of this type.
+    /// The rate of the target's fastest unit for elements of this type.
     pub fn best_rate(target: Target, operand: Scalar) -> u32 {
         let has_mma = |atom: &MmaAtom| match atom {
             MmaAtom::Sync(atom) => atom.operands.contains(&operand),
@@ -122,7 +123,7 @@ impl<'de> Deserialize<'de> for MmaAtom {
 mod tests {
     use super::*;
 
-    /// Multiply-adds of a warp, group or tensor unit are faster than those of threads, but for f64, which some chips hardly have.
+    /// Tensor-core atoms are faster than FMAs of threads, except f64, which some chips hardly support.
     #[test]
     fn every_atom_has_a_rate() {
         for target in Target::all() {

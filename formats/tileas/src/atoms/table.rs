@@ -1,8 +1,8 @@
-//! The hardware's mmas, one row an atom: shape, types, what a target must have, and which element of a fragment each register
-//! of each lane holds.
+//! The hardware's MMA atoms, one per row: shape, element types, required target feature, and the fragment element of each register
+//! of each lane.
 //!
-//! Fragment layouts are those of the PTX ISA's matrix tables, written as bits: `Row(i)` is bit `i` of the row number. A register
-//! here is one element; the instruction packs as many as fit into 32 bits.
+//! Fragment layouts follow the matrix tables of the PTX ISA, written as bits: `Row(i)` is bit `i` of the row number. A register
+//! here holds one element; the instruction packs as many as fit into 32 bits.
 
 use numerics::Scalar;
 use perf_model::MmaRate;
@@ -23,24 +23,24 @@ pub struct Fragment {
 
 #[derive(Clone, Copy)]
 pub struct SyncAtom {
-    /// What `.as` calls it.
+    /// The name in `.as`.
     pub name: &'static str,
     pub m: u32,
     pub n: u32,
     pub k: u32,
-    /// Rows of the instruction: those beyond `m` are computed for nothing.
+    /// Rows of the instruction. Rows beyond `m` are computed and ignored.
     pub rows: u32,
-    /// Element types of either operand; integer signedness is the op's.
+    /// Element types of both operands; the op gives integer signedness.
     pub operands: &'static [Scalar],
-    /// Scales of each row of A and column of B in one atom; none for mmas that are not scaled.
+    /// Scales of each row of A and column of B in one atom; 0 for unscaled MMAs.
     pub scales: u32,
     pub acc: Scalar,
-    /// Whether each lane makes f16 of its operands, for two mmas of half the depth.
+    /// Whether each lane widens its operands to f16, for two MMAs of half the depth.
     pub widened: bool,
-    /// The rate of the instruction, of `bits` bits for each element.
+    /// The rate class of the instruction, whose elements have `bits` bits.
     pub rate: MmaRate,
     pub bits: u32,
-    /// What the target must have.
+    /// The feature that the target must have.
     pub needs: Option<Feature>,
     pub a: &'static Fragment,
     pub b: &'static Fragment,
@@ -65,7 +65,7 @@ const A8_HALF: Fragment = Fragment { register: &[Col(0), Col(1), Col(4)], lane: 
 const C8X8: Fragment = Fragment { register: &[Col(0)], lane: [Col(1), Col(2), Row(0), Row(1), Row(2)] };
 const C16X8: Fragment = Fragment { register: &[Col(0), Row(3)], lane: [Col(1), Col(2), Row(0), Row(1), Row(2)] };
 
-/// Multiply-adds of a thread: how many steps along K are written out, so that a place in a buffer is computed once for them.
+/// FMAs of a thread: the unrolled steps along K, which share one buffer address computation.
 pub struct ThreadAtom {
     pub name: &'static str,
     pub k: u32,
@@ -181,12 +181,12 @@ const FP8_WIDENED: SyncAtom = SyncAtom {
     c: &C16X8,
 };
 
-/// The upper eight rows of an instruction of sixteen.
+/// The upper eight rows of a sixteen-row instruction.
 const fn half(name: &'static str, whole: &SyncAtom, a: &'static Fragment) -> SyncAtom {
     SyncAtom { name, m: 8, a, c: &C8X8, ..*whole }
 }
 
-/// The mmas of `mma.sync`. Of two atoms for the same mma the first is better.
+/// The `mma.sync` atoms. Of two atoms for the same MMA the first is better.
 pub const SYNC_ATOMS: &[SyncAtom] = &[
     F16,
     F16_ACCUMULATOR,
@@ -262,7 +262,7 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         b: &B4,
         c: &C16X8,
     },
-    // Few rows, as decoding has them.
+    // Few rows, as in decoding.
     half("mma.m8n8k16.f32", &F16, &A16_HALF),
     half("mma.m8n8k16.f16", &F16_ACCUMULATOR, &A16_HALF),
     half("mma.m8n8k8.f32", &TF32, &A32_HALF),
@@ -272,17 +272,17 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
 ];
 
 pub struct GroupAtom {
-    /// What `.as` calls it.
+    /// The name in `.as`.
     pub name: &'static str,
     pub operands: &'static [Scalar],
     pub acc: Scalar,
     /// Depth of one instruction: 32 bytes.
     pub k: u32,
-    /// Whether an operand in shared memory may also be contiguous along its rows or columns, not along the depth alone.
+    /// Whether an operand in shared memory may also be contiguous along its rows or columns, not only along the depth.
     pub transposes: bool,
 }
 
-/// The mmas of `wgmma`, on targets that have warp groups.
+/// The `wgmma` atoms, for targets with warp groups.
 pub(super) const GROUP_ATOMS: &[GroupAtom] = &[
     GroupAtom { name: "wgmma.m64k16.f32", operands: &[Scalar::F16, Scalar::BF16], acc: Scalar::F32, k: 16, transposes: true },
     GroupAtom { name: "wgmma.m64k16.f16", operands: &[Scalar::F16], acc: Scalar::F16, k: 16, transposes: true },
@@ -297,28 +297,28 @@ pub(super) const GROUP_ATOMS: &[GroupAtom] = &[
     GroupAtom { name: "wgmma.m64k32.s32", operands: &[Scalar::I8], acc: Scalar::I32, k: 32, transposes: false },
 ];
 
-/// A mma whose accumulators are in tensor memory.
+/// An MMA with its accumulator in tensor memory.
 pub struct TensorAtom {
-    /// What `.as` calls it.
+    /// The name in `.as`.
     pub name: &'static str,
-    /// What PTX calls the kind of the instruction.
+    /// The `.kind` of the instruction in PTX.
     pub kind: &'static str,
     pub operands: &'static [Scalar],
     pub acc: Scalar,
     /// Depth of one instruction, in elements of the operands' buffers: 32 bytes.
     pub k: u32,
-    /// Whether an operand in shared memory may also be contiguous along its rows or columns, not along the depth alone.
+    /// Whether an operand in shared memory may also be contiguous along its rows or columns, not only along the depth.
     pub transposes: bool,
-    /// The scales of both operands, which are in tensor memory too.
+    /// The scales of both operands, which are also in tensor memory.
     pub scales: Option<BlockScales>,
-    /// What the target must have.
+    /// The feature that the target must have.
     pub needs: Feature,
 }
 
-/// What scales a mma in tensor memory takes: one for each run of elements along the depth.
+/// The block scales of an MMA in tensor memory: one for each run of elements along the depth.
 pub struct BlockScales {
     pub elems: &'static [Scalar],
-    /// Elements of the operands' buffers that share one.
+    /// Elements of the operands' buffers that share a scale.
     pub block: u32,
 }
 
@@ -327,7 +327,7 @@ const BYTE_FLOATS: &[Scalar] = &[Scalar::F8E4M3FN, Scalar::F8E5M2];
 /// Pairs of 4-bit floats along the depth, the lower half first.
 const PAIRS: &[Scalar] = &[Scalar::I8];
 
-/// The mmas of `tcgen05.mma`.
+/// The `tcgen05.mma` atoms.
 pub(super) const TENSOR_ATOMS: &[TensorAtom] = &[
     TensorAtom {
         name: "tcgen05.k16.f32",
@@ -421,21 +421,21 @@ pub(super) const TENSOR_ATOMS: &[TensorAtom] = &[
     },
 ];
 
-/// Where a bit of a lane's or a register's number leads in tensor memory.
+/// The bit of a tensor-memory address that a lane or register bit selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cell {
     Lane(u32),
     Column(u32),
-    /// A column that is as far away as the access says.
+    /// A column at the distance that the access gives.
     Apart,
 }
 
-/// An instruction by which a warp moves words between its registers and its lanes of tensor memory.
+/// An instruction with which a warp moves words between its registers and its lanes of tensor memory.
 pub struct LaneAtom {
-    /// What PTX and `.as` call it.
+    /// The name in PTX and `.as`.
     pub name: &'static str,
     pub lane: [Cell; 5],
-    /// The lowest bits of the number of a register, a word each; the others are of the columns that follow.
+    /// The lowest bits of the register number, a word each; the other bits select the following columns.
     pub register: &'static [Cell],
 }
 

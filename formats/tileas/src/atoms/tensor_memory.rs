@@ -1,13 +1,14 @@
-//! Tensor memory: how buffers lie there, by which instructions warps reach it, and the mmas whose accumulators are there (`tcgen05`).
+//! Tensor memory: the layouts of buffers, the load and store instructions of warps, and the MMAs with accumulators there
+//! (`tcgen05`).
 //!
-//! It has 128 lanes, each with a 32-bit word in every column. The lowest bits of an offset in such a buffer are those of the place in
-//! a word, then come those of the column, and last the seven of the lane. A bit whose basis is 0 leads where nothing of the buffer is.
-//! Sums of 128 rows have a lane for each row; 64 rows have the lower half of the 32 lanes of each warp. A warp reaches the 32 lanes
-//! that the two lowest bits of its number say.
+//! Tensor memory has 128 lanes, each with a 32-bit word in every column. An offset in a buffer consists of the bits of the position
+//! in a word (lowest), of the column, and of the lane. A bit with basis 0 selects an unused part. An accumulator of 128 rows has a
+//! lane for each row; one of 64 rows uses the lower half of each warp's 32 lanes. A warp can access the 32 lanes that the two
+//! lowest bits of its number select.
 //!
-//! Scales of a mma's operands are there four times, once for the 32 lanes of each warp: 32 rows or columns of the mma follow
-//! each other in lanes and the next in further columns, and a word has up to four scales of a row or column, of neighbouring blocks.
-//! Such a buffer has the copies as its first extent.
+//! Scales of an MMA's operands are stored four times, once for the 32 lanes of each warp. 32 rows or columns of the MMA occupy
+//! consecutive lanes, and the next 32 further columns. A word holds up to four scales of a row or column, of neighbouring blocks.
+//! The copies are the first extent of such a buffer.
 
 use super::mma_sync_atoms::Operand;
 use super::table::{LANE_ATOMS, TENSOR_ATOMS};
@@ -26,26 +27,26 @@ pub const LANES: u32 = 128;
 const ALL_LANE_BITS: usize = 7;
 /// Bytes of a word.
 pub const WORD: u32 = 4;
-/// Lanes that a warp reaches, as a number of bits.
+/// Lanes that a warp can access, as a number of bits.
 const WARP_LANE_BITS: u32 = 5;
-/// Log2 of the warps that reach all lanes together.
+/// Log2 of the warps that together access all lanes.
 pub const WARP_BITS: usize = 2;
-/// Rows and columns of an instruction at most, and rows at least.
+/// Maximum rows and columns of an instruction, and minimum rows.
 pub const MAX_ROWS: u32 = 128;
 pub const MIN_ROWS: u32 = 64;
 pub const MAX_COLUMNS: u32 = 256;
-/// Columns of an instruction with all rows at least, and of one with fewer.
+/// Minimum columns of an instruction with all rows, and of one with fewer rows.
 const MIN_TMEM_COLUMNS: u32 = 16;
 const MIN_COLUMNS_OF_FEW_ROWS: u32 = 8;
-/// Columns of a right operand at least, which are those of a group that a descriptor tells the distance of.
+/// Minimum columns of a right operand: one group of the matrix descriptor.
 const MIN_OPERAND_COLUMNS: u32 = 8;
-/// Blocks that make a mma together, and columns of one at least.
+/// CTAs that issue an MMA as a pair, and the minimum columns of such an MMA.
 pub const CTA_PAIR: u32 = 2;
 const MIN_OF_CTA_PAIR: u32 = 32;
-/// A buffer begins at a multiple of its columns, up to so many.
+/// Maximum alignment of a buffer, in columns; a smaller buffer is aligned to its size.
 const ALIGN: u32 = 32;
 
-/// Where something lies.
+/// A position in tensor memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spot {
     pub lane: u32,
@@ -60,7 +61,7 @@ impl BufferInfo {
         (WORD / self.elem.bytes().clamp(1, WORD)).ilog2() as usize
     }
 
-    /// Columns of one stage; none of shared memory.
+    /// Columns of one stage; 0 in shared memory.
     pub fn columns(&self) -> u32 {
         match self.space {
             Space::Shared => 0,
@@ -68,7 +69,7 @@ impl BufferInfo {
         }
     }
 
-    /// Where an element lies; the spot of an exclusive or of elements is that of theirs.
+    /// The position of an element. Positions are linear: XOR of elements is XOR of positions.
     pub fn spot(&self, element: u32) -> Option<Spot> {
         let offset = solve(&self.offsets, element)? as u32;
         let (parts, columns) = (self.part_bits() as u32, self.columns().ilog2());
@@ -79,7 +80,7 @@ impl BufferInfo {
         })
     }
 
-    /// The element at a bit of a spot's number; 0 where nothing of the buffer is.
+    /// The element at a bit of a position's number; 0 if the buffer has none there.
     fn element_at(&self, cell: Cell) -> u32 {
         let (parts, columns) = (self.part_bits(), self.columns().ilog2() as usize);
         match cell {
@@ -90,13 +91,13 @@ impl BufferInfo {
     }
 }
 
-/// A buffer in tensor memory: `part` are the bases of the place in a word, then those of columns and lanes.
+/// A buffer in tensor memory: `part` are the bases of the position in a word, then come those of columns and lanes.
 fn buffer(elem: Elem, shape: &[u32], part: Vec<u32>, columns: Vec<u32>, lanes: [u32; ALL_LANE_BITS]) -> BufferInfo {
     let align = (1u32 << columns.len().min(31)).min(ALIGN);
     BufferInfo { elem, shape: shape.into(), offsets: [part, columns, lanes.to_vec()].concat(), align, space: Space::Tensor }
 }
 
-/// Rows to lanes; those beyond 128 are left over.
+/// Assigns rows to lanes; rows beyond 128 are left over.
 fn rows(row_bits: u32, row: impl Fn(u32) -> u32) -> Option<([u32; ALL_LANE_BITS], Vec<u32>)> {
     let lanes = match row_bits {
         6 => [row(0), row(1), row(2), row(3), 0, row(4), row(5)],
@@ -106,20 +107,20 @@ fn rows(row_bits: u32, row: impl Fn(u32) -> u32) -> Option<([u32; ALL_LANE_BITS]
     Some((lanes, (ALL_LANE_BITS as u32..row_bits).map(row).collect()))
 }
 
-/// The two last extents, if the others are 1, as numbers of bits.
+/// The last two extents, if the others are 1, as numbers of bits.
 fn matrix(shape: &[u32]) -> Option<[u32; 2]> {
     let (outer, last) = shape.split_at(shape.len().checked_sub(2)?);
     outer.iter().all(|extent| *extent == 1).then(|| [last[0], last[1]].map(u32::trailing_zeros))
 }
 
-/// Rows and columns of the instructions for accumulators of so many: of eight columns, sixteen with each of them twice.
+/// Rows and columns of the instructions for an accumulator. An extent of eight columns becomes sixteen, each computed twice.
 pub fn instruction_extents([m, n]: [u32; 2]) -> [u32; 2] {
     let fewest = if m < MAX_ROWS { MIN_COLUMNS_OF_FEW_ROWS } else { MIN_TMEM_COLUMNS };
     [m.min(MAX_ROWS), n.clamp(fewest, MAX_COLUMNS)]
 }
 
-/// A buffer for accumulators: each column of the tile has one of tensor memory, and rows beyond the first 128 have further ones. Elements
-/// that are shorter than a word have one each. Columns that an instruction writes twice have nothing of the tile the second time.
+/// A buffer for an accumulator: one TMEM column for each column of the tile, and further columns for rows beyond the first 128.
+/// Elements shorter than a word occupy a word each. Columns that an instruction computes twice hold no element the second time.
 pub fn accumulators(elem: Elem, shape: &[u32]) -> Option<BufferInfo> {
     let [row_bits, col_bits] = matrix(shape)?;
     let (lanes, further) = rows(row_bits, |bit| 1 << (col_bits + bit))?;
@@ -130,7 +131,7 @@ pub fn accumulators(elem: Elem, shape: &[u32]) -> Option<BufferInfo> {
     Some(buffer(elem, shape, part, columns, lanes))
 }
 
-/// A buffer for a left operand, whose neighbours along the depth share words.
+/// A buffer for a left operand; neighbours along the depth share words.
 pub fn left(elem: Elem, shape: &[u32]) -> Option<BufferInfo> {
     let [row_bits, depth_bits] = matrix(shape)?;
     let (lanes, further) = rows(row_bits, |bit| 1 << (depth_bits + bit))?;
@@ -142,17 +143,17 @@ pub fn left(elem: Elem, shape: &[u32]) -> Option<BufferInfo> {
     })
 }
 
-/// Copies of scales, one for the lanes of each warp that reaches all lanes together.
+/// Copies of scales, one for the lanes of each warp of a warp group.
 pub const COPIES: u32 = 1 << WARP_BITS;
-/// Log2 of the columns that scales have at least, of which they begin at a multiple.
+/// Log2 of the minimum columns of scales, which is also their alignment.
 const MIN_SCALES: usize = 2;
-/// Log2 of the lines whose scales further words follow: those of 64 columns are known to be found two columns further on.
+/// Log2 of the lines after which further words follow. The hardware places the scales of 64 columns two columns further on.
 const LINES_BEFORE_WORDS: u32 = 6;
 
-/// A buffer for the scales of an operand: of A those of each row's blocks, of B those of each block's columns.
+/// A buffer for the scales of an operand: for A the blocks of each row, for B the columns of each block.
 pub fn scales(elem: Elem, shape: &[u32], operand: Operand) -> Option<BufferInfo> {
     let [first, second] = matrix(shape)?;
-    // Bits of lines and of blocks, and how many bits of an element's number stand below either.
+    // The bits of lines and of blocks, and how many bits of an element's number are below each.
     let ((lines, below_lines), (blocks, below_blocks)) = match operand {
         Operand::B => ((second, 0), (first, second)),
         Operand::A | Operand::C => ((first, second), (second, 0)),
@@ -171,21 +172,21 @@ pub fn scales(elem: Elem, shape: &[u32], operand: Operand) -> Option<BufferInfo>
     Some(buffer(elem, &copied, (0..part_bits).map(block).collect(), columns, lanes))
 }
 
-/// Whether a buffer is as another one in all but where it may begin.
+/// Returns whether two buffers are equal except for their alignment.
 pub fn lies_as(info: &BufferInfo, other: &BufferInfo) -> bool {
     info.space == other.space && info.offsets == other.offsets && info.shape == other.shape && info.elem == other.elem
 }
 
-// Mma.
+// MMAs.
 
-/// The atom for a mma of these types and extents; none when the mma does not divide into atoms.
+/// The atom for an MMA of these types and extents; none if the MMA does not divide into atoms.
 pub fn tensor_atom(target: Target, operand: Scalar, acc: Scalar, [m, n, k]: [u32; 3]) -> Option<&'static TensorAtom> {
     let fits = |atom: &&TensorAtom| atom.scales.is_none() && atom.acc == acc && atom.operands.contains(&operand);
     let atom = TENSOR_ATOMS.iter().find(fits)?;
     (target.has(atom.needs) && m >= MIN_ROWS && n >= MIN_OPERAND_COLUMNS && k >= atom.k).then_some(atom)
 }
 
-/// The atom for a mma whose operands have such a scale for each so many elements along the depth.
+/// The atom for an MMA whose operands have a scale of this type for each `block` elements along the depth.
 pub fn scaled_tensor_atom(
     target: Target,
     operand: Scalar,
@@ -198,8 +199,8 @@ pub fn scaled_tensor_atom(
     (target.has(atom.needs) && m >= MAX_ROWS && n >= MIN_TMEM_COLUMNS && k >= atom.k).then_some(atom)
 }
 
-/// Whether a pair of blocks can make a mma together of which each has so many rows and columns of accumulators: one instruction has all rows
-/// that a lane of either is for, and all columns, of which the operand has the upper half in the second block.
+/// Returns whether a CTA pair can compute an MMA with these accumulator extents in each CTA. One instruction covers all rows of
+/// both CTAs and all columns; the upper half of the right operand is in the second CTA.
 pub fn suits_cta_pairs([m, n]: [u32; 2]) -> bool {
     m >= MAX_ROWS && (MIN_OF_CTA_PAIR..=MAX_COLUMNS).contains(&n)
 }
@@ -209,7 +210,7 @@ pub fn named(name: &str) -> Option<&'static TensorAtom> {
 }
 
 impl TensorAtom {
-    /// The instruction descriptor for so many rows and columns.
+    /// The instruction descriptor for these extents.
     pub fn descriptor(&self, operands: [(Scalar, bool); 2], across: [bool; 2], [m, n]: [u32; 2]) -> u32 {
         const HAS_CODE: &str = "the test `every_tensor_atom_has_descriptor_codes` checks all atoms";
         let accumulator = self.accumulator_code().expect(HAS_CODE);
@@ -219,7 +220,7 @@ impl TensorAtom {
         if self.scales.is_some() { shared } else { shared | accumulator << 4 }
     }
 
-    /// The descriptor's code of the accumulator type; none of a type that `tcgen05.mma` lacks.
+    /// The descriptor's code of the accumulator type; none for a type that `tcgen05.mma` lacks.
     fn accumulator_code(&self) -> Option<u32> {
         match self.acc {
             Scalar::F16 => Some(0),
@@ -229,7 +230,7 @@ impl TensorAtom {
         }
     }
 
-    /// The descriptor's code of an operand type within the instruction's kind; none of a type that the kind lacks.
+    /// The descriptor's code of an operand type within the instruction's kind; none for a type that the kind lacks.
     fn operand_code(&self, elem: Scalar, signed: bool) -> Option<u32> {
         match (self.kind.split('.').next()?, elem) {
             ("f16", Scalar::F16) | ("f8f6f4" | "mxf8f6f4", Scalar::F8E4M3FN) => Some(0),
@@ -253,9 +254,9 @@ impl TensorAtom {
     }
 }
 
-// What warps load and store.
+// Loads and stores of warps.
 
-/// TmemSlice of a buffer: so many of its columns of elements, from the first on.
+/// A slice of a buffer: a range of its columns.
 #[derive(Clone, Copy, Debug)]
 pub struct TmemSlice {
     from: u32,
@@ -264,7 +265,7 @@ pub struct TmemSlice {
 }
 
 impl TmemSlice {
-    /// The part of a buffer of this shape that a tile of that shape is.
+    /// The slice of a buffer of shape `whole` that a tile of shape `tile` occupies.
     pub fn of(whole: &[u32], tile: &[u32], from: u32) -> Option<TmemSlice> {
         let (last, outer) = whole.split_last()?;
         let (own, own_outer) = tile.split_last()?;
@@ -272,15 +273,15 @@ impl TmemSlice {
         let (whole_bits, own_bits) = (last.trailing_zeros(), own.trailing_zeros());
         (outer == own_outer && inside).then_some(TmemSlice { from, whole_bits, own_bits })
     }
-    /// The element of the buffer, but for the first ones of its rows.
+    /// The buffer's element for an element of the tile, without the offset of the slice.
     pub fn widened(&self, element: u32) -> u32 {
         element >> self.own_bits << self.whole_bits | element & ((1 << self.own_bits) - 1)
     }
-    /// The element of the buffer that an element of the tile is.
+    /// The buffer's element for an element of the tile.
     pub fn element(&self, element: u32) -> u32 {
         self.widened(element) ^ self.from
     }
-    /// The element of the tile that one of the buffer is, as far as it is in every part.
+    /// The tile's element for an element of the buffer, or 0 if the bit selects another slice.
     fn narrowed(&self, element: u32) -> u32 {
         let column = element & ((1 << self.whole_bits) - 1);
         if column >> self.own_bits != 0 { 0 } else { element >> self.whole_bits << self.own_bits | column }
@@ -292,17 +293,17 @@ pub fn lane_atom_named(name: &str) -> Option<&'static LaneAtom> {
 }
 
 impl LaneAtom {
-    /// Lanes that one instruction reaches of the 32 of its warp.
+    /// Lanes of the 32 of its warp that one instruction accesses.
     pub fn lanes(&self) -> u32 {
         if self.lane.contains(&Cell::Lane(4)) { 32 } else { 16 }
     }
-    /// Log2 of the neighbouring columns that the lanes and the atom's own registers are in.
+    /// Log2 of the adjacent columns that the lanes and the atom's own registers cover.
     pub fn column_bits(&self) -> u32 {
         let cells = self.lane.iter().chain(self.register);
         cells.map(|cell| if let Cell::Column(bit) = cell { bit + 1 } else { 0 }).max().unwrap_or(0)
     }
 
-    /// The layout in which warps load or store part of a buffer by this atom; none where it does not fit.
+    /// The layout in which warps load or store a slice of a buffer with this atom; none if the atom does not fit.
     pub fn layout(&self, info: &BufferInfo, part: &TmemSlice, warp_bits: usize) -> Option<Layout> {
         let at = |cell: Cell| part.narrowed(info.element_at(cell));
         let mut columns: Vec<u32> = (0..info.columns().ilog2()).collect();
@@ -330,8 +331,7 @@ impl LaneAtom {
         (warp_bits >= WARP_BITS && self.fits(info, part, &layout)).then_some(layout)
     }
 
-    /// The layout in which warps load or store all of a buffer by this atom, and that of one element for each of its rows in the
-    /// threads that have something of the row then.
+    /// The layout in which warps load or store a whole buffer with this atom, and the matching layout of one element per row.
     pub fn whole_and_rows(&self, info: &BufferInfo, warp_bits: usize) -> Option<(Layout, Layout)> {
         let whole = self.layout(info, &TmemSlice::of(&info.shape, &info.shape, 0)?, warp_bits)?;
         let column_bits = info.shape.last()?.trailing_zeros();
@@ -340,7 +340,7 @@ impl LaneAtom {
         Some((whole, rows))
     }
 
-    /// Whether threads with a part of a buffer in this layout can load it by this atom.
+    /// Returns whether threads can load a slice of a buffer into this layout with this atom.
     pub fn fits(&self, info: &BufferInfo, part: &TmemSlice, layout: &Layout) -> bool {
         let spot = |basis: &u32| if *basis == 0 { None } else { info.spot(part.widened(*basis)) };
         let column = |spot: Spot| spot.lane == 0 && spot.part == 0 && spot.column.is_power_of_two();
@@ -366,7 +366,7 @@ impl LaneAtom {
     }
 }
 
-/// The entry of the table, written as its name.
+/// The table entry, serialised as its name.
 #[derive(Clone, Copy)]
 pub struct LaneMove(pub &'static LaneAtom);
 
@@ -415,7 +415,7 @@ mod tests {
         assert_eq!(half.spot(50 * 32 + 3), Some(Spot { lane: 3 * 32 + 2, column: 3, part: 0 }));
         let two = accumulators(F32, &[256, 16]).unwrap();
         assert_eq!((two.columns(), two.spot(200 * 16 + 1)), (32, Some(Spot { lane: 72, column: 17, part: 0 })));
-        // Of sixteen columns that an instruction writes the upper eight are of no element.
+        // Of the sixteen columns that an instruction writes, the upper eight hold no element.
         let few = accumulators(F32, &[256, 8]).unwrap();
         assert_eq!((few.columns(), few.spot(200 * 8 + 1)), (32, Some(Spot { lane: 72, column: 17, part: 0 })));
         assert_eq!(accumulators(F32, &[64, 8]).unwrap().columns(), 8);
@@ -426,7 +426,7 @@ mod tests {
         assert!(accumulators(F32, &[32, 32]).is_none() && left(F16, &[64]).is_none());
     }
 
-    /// 32 lines follow each other in lanes, with four blocks of one in a word; all warps' lanes have them.
+    /// 32 lines occupy consecutive lanes, four blocks of a line share a word, and the lanes of all warps have copies.
     #[test]
     fn scales_have_the_words_of_the_isa() {
         let byte = Elem::Scalar(Scalar::F8E8M0FNU);
@@ -445,7 +445,7 @@ mod tests {
         }
     }
 
-    /// Each lane holds what the ISA's figure says, in every form that fits.
+    /// Each lane holds the elements of the PTX ISA's figure, in every form that fits.
     #[test]
     fn layouts_cover_what_they_load() {
         let mut fitting = Vec::new();
@@ -482,7 +482,7 @@ mod tests {
         assert_eq!(part.element(layout.element(3, 7, 2) as u32), 71 * 32 + 8 + 3);
     }
 
-    /// As the reference describes its mmas.
+    /// The instruction descriptors that the PTX ISA gives for these MMAs.
     #[test]
     fn descriptors_are_those_of_known_products() {
         let f16 = named("tcgen05.k16.f32").unwrap();

@@ -1,8 +1,8 @@
-//! Copies by tma_tiles of a tensor map (TMA): how the tma_tiles of a tile lie in a buffer, and which map a view of memory has.
+//! TMA copies of a tensor map: the shared-memory layout of TMA tiles, and the tensor map of a view.
 //!
-//! One copy of the engine moves a box; a tile is one box or several. In the buffer a box lies row by row, the contiguous dimension
-//! first, and its 16-byte pieces change places by the number of their row as the map's swizzle says. What is longer along the
-//! contiguous dimension than a row can be goes on in further tma_tiles behind all the rows, and what has more rows than a box does before.
+//! One TMA copy moves one TMA tile (the box of the tensor map); a tile consists of one or more. In the buffer a TMA tile is
+//! row-major, the contiguous dimension first, and the map's swizzle permutes its 16-byte chunks by row number. Extents longer than
+//! a row continue in further TMA tiles after all rows; further rows continue before that.
 
 use crate::layout::Strides;
 use crate::{BufferInfo, Space};
@@ -15,15 +15,15 @@ use numerics::Scalar;
 use numerics::arith::{Convert, Signedness};
 use tensormap::{Element, Expr, Map, Swizzle};
 
-/// Bytes of a row of a swizzled box, and of the pieces that change places.
+/// Bytes of a row of a swizzled TMA tile, and of the chunks that the swizzle permutes.
 const LINE: u32 = 128;
 const PIECE: u32 = 16;
-/// Elements of a box along a dimension at most.
+/// Maximum extent of a TMA tile along a dimension.
 const MOST: u32 = 256;
-/// A box starts at a multiple of so many bytes of shared memory; a swizzle repeats after 8 rows.
+/// Minimum alignment of a TMA tile in shared memory, in bytes; a swizzle repeats after 8 rows.
 const ALIGN: u32 = 128;
 
-/// The tile's dimensions as the map orders them: the contiguous one first, then the others from the last of memory on.
+/// The tile's dimensions in the map's order: the contiguous one first, then the others from the last of memory on.
 pub fn order(view: &View) -> Option<Vec<usize>> {
     let of_memory = |dim: usize| view.dim_map.iter().position(|own| *own as usize == dim);
     let rank = view.memref.strides.len();
@@ -32,7 +32,7 @@ pub fn order(view: &View) -> Option<Vec<usize>> {
     std::iter::once(inner).chain(others).map(of_memory).collect()
 }
 
-/// The box and the swizzle with which tiles of these extents, in the map's order, are copied.
+/// The TMA tile and swizzle for tiles of these extents, in the map's order.
 pub fn tma_tile_of(elem: Scalar, tile: &[u32]) -> Option<(Vec<u32>, Swizzle)> {
     let bytes = elem.bits() / 8;
     let row = (tile.first()? * bytes).min(LINE);
@@ -47,20 +47,20 @@ pub fn tma_tile_of(elem: Scalar, tile: &[u32]) -> Option<(Vec<u32>, Swizzle)> {
     Some((std::iter::once(row / bytes).chain(rows).collect(), swizzle))
 }
 
-/// The same for the tiles of a view.
+/// The TMA tile and swizzle for the tiles of a view.
 pub fn tma_tiles_of(view: &View) -> Option<(Vec<u32>, Swizzle)> {
     let tile: Vec<u32> = order(view)?.iter().map(|t| view.tile[*t]).collect();
     tma_tile_of(view.memref.elem, &tile)
 }
 
-/// A buffer as tma_tiles of these extents fill it; none when a stage of it would not begin where a swizzle does.
+/// The buffer that TMA tiles of these extents fill; none if a stage would not start where the swizzle pattern does.
 pub fn buffer(view: &View, extent: &[u32], swizzle: Swizzle) -> Option<BufferInfo> {
     let (elem, order) = (Elem::Scalar(view.memref.elem), order(view)?);
     let strides = Strides::of(&view.tile);
     let low = |at: usize| (extent[at].trailing_zeros() as usize, strides.dim_bits(order[at]).map(|bit| 1u32 << bit));
     let inside = (0..order.len()).flat_map(|at| low(at).1.take(low(at).0));
-    let behind = (1..order.len()).chain([0]).flat_map(|at| low(at).1.skip(low(at).0));
-    let mut offsets: Vec<u32> = inside.chain(behind).collect();
+    let outside = (1..order.len()).chain([0]).flat_map(|at| low(at).1.skip(low(at).0));
+    let mut offsets: Vec<u32> = inside.chain(outside).collect();
     let bits_of = |length: u32| (length / elem.bytes()).ilog2() as usize;
     let (line, piece) = (bits_of(LINE), bits_of(PIECE));
     for bit in 0..swizzle.row().map_or(0, |row| (row / PIECE).ilog2() as usize) {
@@ -74,21 +74,21 @@ pub fn buffer(view: &View, extent: &[u32], swizzle: Swizzle) -> Option<BufferInf
     (full_tma_tiles && info.bytes().is_multiple_of(repeats)).then_some(info)
 }
 
-/// The dimension along which a buffer has half of a tile, if it has that.
+/// The dimension along which a buffer holds half of a tile, if it does.
 pub fn halved(tile: &[u32], buffer: &[u32]) -> Option<usize> {
     let mut differ = (0..tile.len()).filter(|dim| buffer.get(*dim) != Some(&tile[*dim]));
     let dim = differ.next().filter(|dim| buffer.get(*dim).is_some_and(|own| own * 2 == tile[*dim]))?;
     (differ.next().is_none() && tile.len() == buffer.len()).then_some(dim)
 }
 
-/// Whether tma_tiles of these extents are the rows of others in several parts.
+/// Returns whether TMA tiles of extents `extent` are subtiles of whole rows of those of extents `whole`.
 pub fn are_parts(extent: &[u32], whole: &[u32]) -> bool {
     let row = extent.first() == whole.first();
     row && extent.len() == whole.len() && extent.iter().zip(whole).all(|(part, whole)| *part > 0 && whole.is_multiple_of(*part))
 }
 
-/// The extents of the tma_tiles that are the halves of others, and lie one behind the other where those did; none where a half would be too
-/// small, or begin within a swizzle.
+/// The extents of TMA tiles that are halves of others and take the same place one after the other. None if a half would be too
+/// small or start inside a swizzle pattern.
 pub fn halves(extent: &[u32], bytes: u32, swizzle: Swizzle) -> Option<Vec<u32>> {
     let last = (1..extent.len()).rfind(|at| extent[*at] > 1)?;
     let half = bytes / 2;
@@ -97,7 +97,7 @@ pub fn halves(extent: &[u32], bytes: u32, swizzle: Swizzle) -> Option<Vec<u32>> 
     half.is_multiple_of(swizzle.row().map_or(ALIGN, |row| (8 * row).max(ALIGN))).then_some(extent)
 }
 
-/// The tma_tiles of a tile, in the order in which they lie: where each begins in the tile, along the map's dimensions.
+/// The origins of a tile's TMA tiles along the map's dimensions, in buffer order.
 pub fn tma_tiles(tile: &[u32], extent: &[u32]) -> Vec<Vec<u32>> {
     let mut all = vec![vec![0; tile.len()]];
     for at in (1..tile.len()).chain([0]) {
@@ -115,7 +115,7 @@ pub fn tma_tiles(tile: &[u32], extent: &[u32]) -> Vec<Vec<u32>> {
     all
 }
 
-/// Whether the copy engine combines such elements of a buffer with those in memory. To it all integers are unsigned.
+/// Returns whether TMA can reduce such elements into memory. TMA treats all integers as unsigned.
 pub fn combines(mode: AtomicMode, elem: Scalar) -> bool {
     match mode {
         AtomicMode::Add | AtomicMode::And | AtomicMode::Or | AtomicMode::Xor | AtomicMode::UMax | AtomicMode::UMin => {
@@ -142,17 +142,17 @@ fn element(scalar: Scalar) -> Option<Element> {
     })
 }
 
-/// The map of a view, as far as its type and the ops that made it tell; or why it has none. What a map needs of addresses, extents
-/// and strides when the kernel is launched is for the caller to prove.
+/// The tensor map of a view, from its type and the ops that define it, or why it has none. The caller must prove the launch-time
+/// requirements on addresses, extents and strides.
 pub fn map<O: MiddleOp, T: MiddleType>(body: &Body<O, T>, params: &[Value], value: Value) -> Result<Map, &'static str> {
-    let Seen::View(view) = body.ty(value).seen() else { return Err("it is no view") };
+    let Seen::View(view) = body.ty(value).seen() else { return Err("it is not a view") };
     if matches!(view.kind, ViewKind::Gather { .. }) {
-        return Err("its rows have an index each");
+        return Err("it gathers rows by index");
     }
-    let maker = |value: Value| body.defining_op(value).and_then(|op| body.ops[op].kind.core());
-    let Some(Core::MakeView { memref }) = maker(value) else { return Err("where it was made is not known") };
-    let Some(Core::MakeMemRef { base, sizes, strides }) = maker(*memref) else {
-        return Err("where its memory was made is not known");
+    let definition = |value: Value| body.defining_op(value).and_then(|op| body.ops[op].kind.core());
+    let Some(Core::MakeView { memref }) = definition(value) else { return Err("the op that defines it is unknown") };
+    let Some(Core::MakeMemRef { base, sizes, strides }) = definition(*memref) else {
+        return Err("the op that defines its memref is unknown");
     };
     let known = Known { body, params };
     let MemRef { elem, sizes: known_sizes, strides: known_strides, .. } = &view.memref;
@@ -160,17 +160,17 @@ pub fn map<O: MiddleOp, T: MiddleType>(body: &Body<O, T>, params: &[Value], valu
     if !(1..=5).contains(&order.len()) {
         return Err("it has more than five dimensions");
     }
-    let element = element(*elem).ok_or("its elements are no bytes")?;
+    let element = element(*elem).ok_or("its elements are smaller than a byte")?;
     let tile: Vec<u32> = order.iter().map(|t| view.tile[*t]).collect();
     let (extent, swizzle) = tma_tile_of(*elem, &tile).ok_or("its rows are shorter than 16 bytes")?;
-    let sizes = known.extents(known_sizes, sizes).ok_or("its extents are not made of parameters")?;
-    let strides = known.extents(known_strides, strides).ok_or("its strides are not made of parameters")?;
+    let sizes = known.extents(known_sizes, sizes).ok_or("its extents are not computed from parameters")?;
+    let strides = known.extents(known_strides, strides).ok_or("its strides are not computed from parameters")?;
     let of_memory = |t: &usize| view.dim_map[*t] as usize;
     let bytes = Expr::Const(element.bytes().into());
     Ok(Map {
-        base: known.address(*base).ok_or("its address is not made of parameters")?,
+        base: known.address(*base).ok_or("its address is not computed from parameters")?,
         element,
-        // A map has no extent of zero; nothing of such a view is inside, which the copy sees to.
+        // A map has no extent of zero. If a view has one, no element is inside, and the copy handles it.
         dims: order.iter().map(|t| sizes[of_memory(t)].clone().max(1)).collect(),
         strides: order[1..].iter().map(|t| strides[of_memory(t)].clone().product(bytes.clone())).collect(),
         extent,
@@ -179,13 +179,13 @@ pub fn map<O: MiddleOp, T: MiddleType>(body: &Body<O, T>, params: &[Value], valu
     })
 }
 
-/// What the values of a function are as expressions over its parameters.
+/// The values of a function as expressions over its parameters.
 struct Known<'a, O, T> {
     body: &'a Body<O, T>,
     params: &'a [Value],
 }
 
-/// How long a chain of ops between a parameter and a map may be.
+/// Limit on the chain of ops from a parameter to a map.
 const FAR: usize = 16;
 
 impl<O: MiddleOp, T: MiddleType> Known<'_, O, T> {

@@ -1,9 +1,9 @@
-//! Mma of warp groups (`wgmma`): which atoms there are, where accumulators and a left operand in registers live, and how an
-//! operand lies in shared memory so that a matrix descriptor can tell where.
+//! MMAs of warp groups (`wgmma`): the atoms, the register layouts of accumulators and left operands, and the shared-memory layouts
+//! of matrix descriptors.
 //!
-//! Four warps together make 64 rows of accumulators, sixteen each. The right operand is always in shared memory, the left one there or
-//! in registers. In memory the operands are rows of 32, 64 or 128 bytes along one dimension, whose pieces of 16 bytes are
-//! exclusive-ored with the row number; what is longer than 128 bytes goes on in another block behind all the rows.
+//! Four warps compute 64 accumulator rows, sixteen each. The right operand is in shared memory, the left one there or in registers.
+//! In memory an operand has rows of 32, 64 or 128 bytes along one dimension. The swizzle XORs the index of each 16-byte chunk with
+//! the row number. Data beyond 128 bytes continues in another block after all rows.
 
 use super::table::GROUP_ATOMS;
 use crate::layout::Strides;
@@ -16,29 +16,29 @@ use target_info::Feature;
 
 pub use super::table::GroupAtom;
 
-/// Rows of an instruction, and log2 of the warps that make them.
+/// Rows of an instruction, and log2 of the warps that compute them.
 pub const M: u32 = 64;
 const WARP_BITS: usize = 2;
-/// Columns of an instruction.
+/// Minimum columns of an instruction.
 const MIN_COLUMNS: u32 = 8;
 pub const MAX_COLUMNS: u32 = 256;
-/// Lines of which a descriptor tells the distance from one such group to the next.
+/// Rows of a group; a descriptor gives the distance between groups.
 const GROUP: u32 = 8;
-/// Swizzles repeat after so many bytes, so buffers start at a multiple of them.
+/// Bytes after which swizzles repeat: the alignment of buffers.
 const ALIGN: u32 = 1024;
 const LINE: u32 = 128;
 const PIECE: u32 = 16;
 
-/// The atom for a mma of these types and extents; none when the mma does not divide into atoms.
+/// The atom for an MMA of these types and extents; none if the MMA does not divide into atoms.
 pub fn group_atom(target: Target, operand: Scalar, acc: Scalar, [m, n, k]: [u32; 3], warp_bits: u32) -> Option<&'static GroupAtom> {
     let atom = GROUP_ATOMS.iter().find(|atom| atom.acc == acc && atom.operands.contains(&operand))?;
     let groups = warp_bits.checked_sub(WARP_BITS as u32)?;
-    // Each group has whole atoms of rows, or else columns that are whole rows of 128 bytes.
+    // Each warp group has whole atoms of rows, or columns that are whole rows of 128 bytes.
     let enough = m >= M << groups || m >= M && n >> groups >= 64;
     (target.has(Feature::Wgmma) && enough && n >= MIN_COLUMNS && k >= atom.k).then_some(atom)
 }
 
-/// Whether warp groups of a target multiply elements of a type into such accumulators, if there are enough of them.
+/// Returns whether the target has a `wgmma` for these element types, given enough warp groups.
 pub fn has_mma(target: Target, operand: Scalar, acc: Scalar) -> bool {
     let known = GROUP_ATOMS.iter().any(|atom| atom.acc == acc && atom.operands.contains(&operand));
     known && target.has(Feature::Wgmma)
@@ -48,18 +48,18 @@ pub fn named(name: &str) -> Option<&'static GroupAtom> {
     GROUP_ATOMS.iter().find(|atom| atom.name == name)
 }
 
-/// The layout of the accumulators. Groups of warps divide the rows, and the columns of what has too few.
+/// The accumulator layout. Warp groups divide the rows, or the columns if there are too few rows.
 pub fn accumulators(rows: u32, cols: u32, warp_bits: u32) -> Layout {
     registers([rows, cols], 1, warp_bits, true)
 }
 
-/// The layout of a left operand in registers, whose neighbours along the depth share words. Groups of warps divide the rows; where
-/// those are too few they hold copies.
+/// The layout of a left operand in registers; neighbours along the depth share words. Warp groups divide the rows, or hold copies
+/// if there are too few rows.
 pub fn left(elem: Scalar, rows: u32, depth: u32, warp_bits: u32) -> Layout {
     registers([rows, depth], (4 / elem.bytes()).ilog2(), warp_bits, false)
 }
 
-/// Registers of a thread for the accumulators of one instruction.
+/// Registers of a thread for the accumulator of one instruction.
 pub fn accumulator_registers(acc: Scalar, [m, n]: [u32; 2], warp_bits: u32) -> u32 {
     let groups = warp_bits.saturating_sub(WARP_BITS as u32);
     let along_columns = groups.saturating_sub((m / M).checked_ilog2().unwrap_or(0));
@@ -81,7 +81,7 @@ fn registers([rows, cols]: [u32; 2], together: u32, warp_bits: u32, divided: boo
     Layout { register, lane: vec![col(together), col(together + 1), row(0), row(1), row(2)], warp }
 }
 
-/// A buffer for an operand of which dimension `inner`, one of the two last, is contiguous; none when its rows are too short.
+/// A buffer for an operand that is contiguous along `inner`, one of the last two dimensions; none if its rows are too short.
 pub fn operand_buffer(elem: Elem, shape: &[u32], inner: usize) -> Option<BufferInfo> {
     let bytes = elem.bytes();
     let strides = Strides::of(shape);
@@ -105,7 +105,7 @@ pub fn operand_buffer(elem: Elem, shape: &[u32], inner: usize) -> Option<BufferI
     Some(BufferInfo { elem, shape: shape.into(), offsets, align: ALIGN, space: Space::Shared })
 }
 
-/// How an operand lies in a buffer.
+/// The placement of an operand in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Matrix {
     /// Whether it is contiguous along the depth, or else along its rows or columns.
@@ -115,7 +115,7 @@ pub struct Matrix {
     /// Bytes from one block of rows to the next.
     block: u32,
     bytes: u32,
-    /// Its rows or columns, whatever it is contiguous along.
+    /// Rows or columns of the operand, regardless of the contiguous dimension.
     lines: u32,
 }
 
@@ -136,14 +136,14 @@ impl Matrix {
         Some(Matrix { along_depth, width, block: rows * width, bytes, lines: if along_depth { rows } else { length } })
     }
 
-    /// Where the part of the operand starts that begins at a row or column `line` and at `depth`, in bytes.
+    /// The byte offset of the part that starts at row or column `line` and at `depth`.
     pub fn start(&self, line: u32, depth: u32) -> u32 {
         let (along, across) = if self.along_depth { (depth, line) } else { (line, depth) };
         let along = along * self.bytes;
         along / self.width * self.block + along % self.width + across * self.width
     }
 
-    /// The descriptor but for the start address.
+    /// The descriptor without the start address.
     pub fn descriptor(&self) -> u64 {
         let swizzle: u64 = match self.width {
             128 => 1,
@@ -153,7 +153,7 @@ impl Matrix {
         self.strides([self.block, GROUP * self.width]) | swizzle << 62
     }
 
-    /// The same for `tcgen05`, whose instructions read the only group of lines again where they take more.
+    /// The descriptor for `tcgen05`, whose instructions reread the only group of lines if they need more.
     pub fn tensor_descriptor(&self) -> u64 {
         let swizzle: u64 = match self.width {
             128 => 2,
@@ -169,7 +169,7 @@ impl Matrix {
     }
 
     fn strides(&self, [block, group]: [u32; 2]) -> u64 {
-        // The leading offset is that of blocks; along the depth an instruction takes no more than one.
+        // The leading offset is the distance of blocks; along the depth an instruction reads at most one.
         let leading = if self.along_depth { PIECE } else { block };
         let field = |bytes: u32| u64::from(bytes >> 4 & 0x3fff);
         field(leading) << 16 | field(group) << 32
@@ -190,7 +190,7 @@ mod tests {
         }
     }
 
-    /// A warp has sixteen rows of a left operand as `mma.sync` has them.
+    /// A warp has sixteen rows of a left operand, as in `mma.sync`.
     #[test]
     fn a_left_operand_is_spread_as_fragments_are() {
         for (elem, acc, k) in [(Scalar::I8, Scalar::I32, 32), (Scalar::F16, Scalar::F32, 16), (Scalar::TF32, Scalar::F32, 8)] {
@@ -201,7 +201,7 @@ mod tests {
         }
     }
 
-    /// As the reference describes such operands.
+    /// The values that the PTX ISA gives for these operands.
     #[test]
     fn descriptors_are_those_of_known_layouts() {
         let half = Elem::Scalar(Scalar::F16);

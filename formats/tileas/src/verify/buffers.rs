@@ -1,4 +1,4 @@
-//! Accesses to buffers: what they hold, that the atom fits the layout and the buffer's, and that they are written before they are read.
+//! Rules for accesses to buffers: element types match, the atom fits both layouts, and writes precede reads.
 
 use super::zero_init::ZeroInit;
 use super::{Check, Program, Rule, Seen, Type, Uses, Value, require};
@@ -29,7 +29,7 @@ impl Check<'_> {
         }
     }
 
-    /// A whole tile that goes to or comes from a buffer.
+    /// A load or store of a whole tile.
     fn whole<O: Program>(&self, uses: &Uses<'_, O, Type>, tile: Value, buffer: Buffer, atom: CopyAtom) -> Rule {
         let info = self.buffer(buffer)?;
         require(info.space == Space::Shared, || format!("{buffer} is not in shared memory"))?;
@@ -40,13 +40,13 @@ impl Check<'_> {
             CopyAtom::Vector { vector_bits } => vector_bits <= 4 && info.neighbours(&layout, vector_bits),
             CopyAtom::Matrix { .. } if uses.op.results.is_empty() => {
                 let target = self.target;
-                require(target.has(Feature::StMatrix), || format!("{target} stores no matrices"))?;
+                require(target.has(Feature::StMatrix), || format!("{target} has no `stmatrix`"))?;
                 info.matrix_store(&layout) == Some(atom)
             }
             CopyAtom::Matrix { .. } => info.matrix(&layout) == Some(atom),
             CopyAtom::ByteMatrix => {
                 let target = self.target;
-                require(target.has(Feature::LdMatrixTransB8), || format!("{target} loads no matrices of bytes"))?;
+                require(target.has(Feature::LdMatrixTransB8), || format!("{target} has no `ldmatrix` that transposes bytes"))?;
                 !uses.op.results.is_empty() && info.byte_matrices(&layout).is_some()
             }
             CopyAtom::Async { .. } => false,
@@ -54,18 +54,21 @@ impl Check<'_> {
         require(fits, || format!("its atom does not fit the layouts of {tile} and {buffer}"))
     }
 
-    /// Elements whose places are given by their numbers.
+    /// A gather or scatter: element numbers select the positions.
     fn indexed<O: Program>(&self, uses: &Uses<'_, O, Type>, buffer: Buffer, elements: Value, index: Value) -> Rule {
         let info = self.buffer(buffer)?;
         require(info.space == Space::Shared, || format!("{buffer} is not in shared memory"))?;
         let ((elem, shape), (number, other)) = (uses.tile(elements)?, uses.number(index)?);
         require(elem == info.elem && !shape.is_empty(), || format!("{buffer} does not hold elements like those of {elements}"))?;
-        require(number.is_int() && shape == other, || format!("{index} does not number the elements of {elements}"))?;
+        require(number.is_int() && shape == other, || {
+            format!("{index} does not give an element number for each element of {elements}")
+        })?;
         self.together(uses, &[elements, index])
     }
 }
 
-/// What one thread alone found out, of those in several warps that hold it, goes through a buffer: nothing else uses it.
+/// Single-thread results: a value that one thread alone computes for several warps may only be stored to a buffer, from which the
+/// others load it.
 pub(super) fn goes_through_a_buffer<O: Program>(
     body: &Body<O, Type>,
     is_in_several: impl Fn(Value) -> bool,
@@ -80,14 +83,16 @@ pub(super) fn goes_through_a_buffer<O: Program>(
     }
     for op in body.ops.values().filter(|op| !op.kind.takes_from_one()) {
         if let Some(value) = op.kind.operands().into_iter().find(|value| alone.contains(value)) {
-            let message = format!("{} uses {value}, which one thread alone has: others have it from a buffer", op.kind.mnemonic());
+            let message =
+                format!("{} uses {value}, which one thread computes: other threads must load it from a buffer", op.kind.mnemonic());
             return Err((op.loc, message));
         }
     }
     Ok(())
 }
 
-/// In program order, every buffer is written before it is read; accumulators that may be zero_init are so at first.
+/// In program order, every buffer is written before it is read. An accumulator that may be zero-initialised must be so at its first
+/// MMA.
 pub(super) fn written_before_read<O: Program>(
     body: &Body<O, Type>,
     root: Region,

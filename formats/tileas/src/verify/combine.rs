@@ -1,4 +1,4 @@
-//! Ops that combine elements: reductions, scans and mmas.
+//! Rules for ops that combine elements: reductions, scans and MMAs.
 
 use super::{Check, Program, Rule, Seen, Type, Uses, Value, require};
 use crate::layout::{Layout, Strides};
@@ -15,11 +15,11 @@ impl Check<'_> {
             Op::ReduceLanes { operands, dim, .. } => self.reduction(uses, operands, *dim as usize, OperandPart::Lanes),
             Op::Scan { operands, dim, .. } => self.scan(uses, operands, *dim as usize),
             Op::Mma { .. } => self.mma(uses, kind),
-            _ => unreachable!("only what combines comes here"),
+            _ => unreachable!("only reductions, scans and MMAs come here"),
         }
     }
 
-    /// The operands are numbers of one shape and layout with the dimension, of which there are as many results.
+    /// The operands are numbers of one shape and layout that has the dimension; there are as many results.
     fn alike<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: &[Value], dim: usize) -> Rule {
         let results = &uses.op.results;
         require(!operands.is_empty() && operands.len() == results.len(), || "operands and results differ in number".into())?;
@@ -36,16 +36,16 @@ impl Check<'_> {
         self.alike(uses, operands, dim)?;
         let shape = uses.tile(operands[0])?.1;
         let left = part.combined(self.layout(uses, operands[0]), shape, dim);
-        let (left, layout) = left.ok_or("what a thread holds along the dimension is mixed with another dimension")?;
+        let (left, layout) = left.ok_or("the registers of a thread along the dimension also vary along another dimension")?;
         for (operand, result) in operands.iter().zip(&uses.op.results) {
             let elem = uses.tile(*operand)?.0;
             require(uses.seen(*result) == Seen::Tile { elem, shape: &left }, || format!("{result} does not fit its operand"))?;
-            require(self.layout(uses, *result) == layout, || format!("{result} is not in the layout of what is left"))?;
+            require(self.layout(uses, *result) == layout, || format!("{result} does not have the layout of the reduced operand"))?;
         }
         Ok(())
     }
 
-    /// The dimension lies in registers, and above those in neighbouring lanes.
+    /// The dimension occupies registers, and above them neighbouring lanes.
     fn scan<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: &[Value], dim: usize) -> Rule {
         self.alike(uses, operands, dim)?;
         for (operand, result) in operands.iter().zip(&uses.op.results) {
@@ -63,7 +63,7 @@ impl Check<'_> {
         require(in_order && plain, || "the dimension does not lie in registers and lanes in order".into())
     }
 
-    /// The operands are where the atom finds them, and the accumulators in the registers of its threads.
+    /// The operands are where the atom reads them, and a register accumulator is in the atom's threads.
     fn mma<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
         let Op::Mma { in_flight, lhs, rhs, acc, zero_init, lhs_scale, rhs_scale, atom, .. } = kind else {
             unreachable!("called for MMA ops only")
@@ -87,33 +87,31 @@ impl Check<'_> {
         if let MmaAtom::Tensor(atom) = atom {
             return self.tcgen05_mma(uses, kind, atom);
         }
-        let MmaOperand::Registers(acc) = acc else { return Err(format!("'{}' has its accumulators in registers", atom.name())) };
+        let MmaOperand::Registers(acc) = acc else { return Err(format!("'{}' needs its accumulator in registers", atom.name())) };
         let can_zero_init = matches!(atom, MmaAtom::Group(_));
-        require(zero_init.is_none() || can_zero_init, || {
-            format!("'{}' cannot be told that its accumulators are zero_init", atom.name())
-        })?;
+        require(zero_init.is_none() || can_zero_init, || format!("'{}' cannot zero-initialise its accumulator", atom.name()))?;
         zero_init.map_or(Ok(()), |zero_init| self.is_i1(uses, zero_init))?;
         self.together(uses, &[*acc, uses.result()?])?;
         match (atom, lhs, rhs) {
             (MmaAtom::Sync(atom), MmaOperand::Registers(lhs), MmaOperand::Registers(rhs)) => {
                 self.fragments(uses, [*lhs, *rhs, *acc], scales, atom)
             }
-            (MmaAtom::Sync(atom), ..) => Err(format!("'{}' has_mma registers", atom.name)),
+            (MmaAtom::Sync(atom), ..) => Err(format!("'{}' reads its operands from registers", atom.name)),
             (MmaAtom::Group(atom), lhs, MmaOperand::Memory { buffer, transposed, .. }) => {
                 self.wgmma(uses, lhs, (*buffer, *transposed), *acc, atom)
             }
-            (MmaAtom::Group(_), _, MmaOperand::Registers(_)) => Err("its right operand is in shared memory".into()),
+            (MmaAtom::Group(_), _, MmaOperand::Registers(_)) => Err("its right operand must be in shared memory".into()),
             (
                 MmaAtom::MultiplyAdd(atom),
                 MmaOperand::Memory { buffer: lhs, transposed: false, .. },
                 MmaOperand::Memory { buffer: rhs, transposed: false, .. },
             ) => self.smem_mma(uses, [*lhs, *rhs], *acc, atom.k),
             (MmaAtom::Tensor(_), ..) => unreachable!("held above"),
-            (MmaAtom::MultiplyAdd(_), ..) => Err("threads multiply what buffers hold as it is".into()),
+            (MmaAtom::MultiplyAdd(_), ..) => Err("FMAs read untransposed operands from buffers".into()),
         }
     }
 
-    /// The operands' layouts are those of the atom's fragments, for one way to cover the mma.
+    /// The operands have the layouts of the atom's fragments, for some assignment of warps to the MMA.
     fn fragments<O: Program>(
         &self,
         uses: &Uses<'_, O, Type>,
@@ -133,7 +131,7 @@ impl Check<'_> {
         let target = self.target;
         require(atom.is_on(target), || format!("{target} has no atom '{name}'"))?;
         let (acc, out) = uses.number(values[2])?;
-        require(atom.operands.contains(&a) && atom.acc == acc, || format!("'{name}' does not multiply {a} into {acc}"))?;
+        require(atom.operands.contains(&a) && atom.acc == acc, || format!("'{name}' has no MMA of {a} into {acc}"))?;
         let rank = out.len();
         let [m, n, k] = [out[rank - 2], out[rank - 1], left[rank - 1]];
         let batch = if rank == 3 { out[0] } else { 1 };
@@ -156,7 +154,7 @@ impl Check<'_> {
         require(some, || format!("the layouts are not those of the fragments of '{name}'"))
     }
 
-    /// The operands are in buffers that a matrix descriptor can tell, or the left one in the registers of the atom's warps.
+    /// The operands are in buffers that a matrix descriptor can describe, or the left one is in the registers of the atom's warps.
     fn wgmma<O: Program>(
         &self,
         uses: &Uses<'_, O, Type>,
@@ -171,7 +169,7 @@ impl Check<'_> {
         let in_buffer = |buffer: Buffer, operand: Operand, transposed: bool| -> Result<(Scalar, Vec<u32>), String> {
             let info = self.buffer(buffer)?;
             let matrix = if info.shape.len() >= 2 { Matrix::of(info, operand, transposed) } else { None };
-            let matrix = matrix.ok_or_else(|| format!("{buffer} does not lie as a matrix descriptor has it"))?;
+            let matrix = matrix.ok_or_else(|| format!("no matrix descriptor can describe {buffer}"))?;
             require(matrix.along_depth || atom.transposes, || {
                 format!("'{name}' takes operands that are contiguous along the depth")
             })?;
@@ -193,7 +191,7 @@ impl Check<'_> {
         let [m, n, k] = [out[rank - 2], out[rank - 1], left[rank - 1]];
         let warp_bits = self.warps.checked_ilog2().unwrap_or(0);
         let takes = |elem: Scalar| atom.operands.contains(&elem) && elem == a && sum == atom.acc;
-        require(takes(a) && takes(b), || format!("'{name}' does not multiply {a} and {b} into {sum}"))?;
+        require(takes(a) && takes(b), || format!("'{name}' has no MMA of {a} and {b} into {sum}"))?;
         let whole = out[..rank - 2].iter().all(|extent| *extent == 1)
             && wgmma_atoms::group_atom(self.target, a, sum, [m, n, k], warp_bits).is_some();
         require(whole, || format!("the MMA does not divide into '{name}' on {}", self.target))?;
@@ -205,16 +203,16 @@ impl Check<'_> {
     fn smem_mma<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: [Buffer; 2], acc: Value, k: u32) -> Rule {
         let [lhs, rhs] = [self.buffer(operands[0])?, self.buffer(operands[1])?];
         let shared = [lhs, rhs].iter().all(|info| info.space == Space::Shared);
-        require(shared, || "threads multiply what is in shared memory".into())?;
+        require(shared, || "FMAs read their operands from shared memory".into())?;
         uses.mma(&lhs.shape, &rhs.shape, acc)?;
         let whole = lhs.shape.last().is_some_and(|extent| extent.is_multiple_of(k));
-        require(whole, || format!("its steps along K are not made {k} at a time"))?;
-        require(!is_ptr(lhs.elem) && !is_ptr(rhs.elem), || "pointers are not multiplied".into())?;
+        require(whole, || format!("its extent along K is not a multiple of {k} unrolled steps"))?;
+        require(!is_ptr(lhs.elem) && !is_ptr(rhs.elem), || "pointers cannot be operands of an MMA".into())?;
         has_mma(lhs.elem.carrier(), rhs.elem.carrier(), uses.number(acc)?.0)
     }
 }
 
-/// The ways in which atoms and warps can cover a mma.
+/// All assignments of warps to an MMA.
 fn covers(atom: &'static SyncAtom, [batch, m, n]: [u32; 3], warp_bits: u32) -> impl Iterator<Item = Cover> {
     let most = [batch, m / atom.m, n / atom.n].map(|count| count.max(1).ilog2().min(warp_bits));
     let warps = (0..=most[0]).flat_map(move |batch_bits| {
@@ -227,14 +225,14 @@ fn covers(atom: &'static SyncAtom, [batch, m, n]: [u32; 3], warp_bits: u32) -> i
     warps.flat_map(move |cover| choices.map(|(rows, columns)| atom.interleave(cover, [m, n], rows, columns)))
 }
 
-/// What a reduction combines: the registers of a thread, or its lanes.
+/// The part of a tile that a reduction combines: the registers of a thread, or its lanes.
 enum OperandPart {
     Registers,
     Lanes,
 }
 
 impl OperandPart {
-    /// What is left of a tile: its extents and layout. The numbers along the dimension close ranks.
+    /// The extents and layout of the reduced tile. Positions along the dimension are renumbered without gaps.
     fn combined(&self, mut layout: Layout, shape: &[u32], dim: usize) -> Option<(Vec<u32>, Layout)> {
         let strides = Strides::of(shape);
         let mask = strides.mask(dim);

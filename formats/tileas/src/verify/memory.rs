@@ -1,4 +1,4 @@
-//! Accesses to global memory: what is accessed, and that the atom fits the layout.
+//! Rules for accesses to global memory: the accessed object, and whether the atom fits the layout.
 
 use super::{Check, Program, Rule, Seen, Type, Uses, Value, require};
 use crate::layout::{Layout, Strides};
@@ -10,7 +10,7 @@ use core_dialect::tile::{Elem, View, ViewKind};
 use target_info::Feature;
 use tensormap::Map;
 
-/// Bytes that one access of a thread moves at most.
+/// Maximum bytes of one access of a thread.
 const WIDEST: u32 = 16;
 
 impl Check<'_> {
@@ -34,7 +34,7 @@ impl Check<'_> {
             | Op::TmaLoad { latency: Some(latency), .. }
                 if !(1..=MAX_LATENCY).contains(latency) =>
             {
-                Err(format!("a hint about latency is from 1 to {MAX_LATENCY}"))
+                Err(format!("a latency hint is from 1 to {MAX_LATENCY}"))
             }
             Op::CopyView { .. } => self.copy_view(uses, kind),
             Op::TmaLoad { .. } | Op::TmaStore { .. } => self.by_tma(uses, kind),
@@ -85,18 +85,18 @@ impl Check<'_> {
         self.all_together(uses, values)?;
         let ptr = values[0].expect("the pointers come first");
         let Seen::Tile { elem, .. } = uses.pointed(ptr)? else { unreachable!("pointers point to elements") };
-        let CopyAtom::Vector { vector_bits } = atom else { return Err("tiles of pointers are accessed by vectors".into()) };
+        let CopyAtom::Vector { vector_bits } = atom else { return Err("accesses through pointers need a vector atom".into()) };
         let registers = self.layout(uses, ptr).register.len();
         require(vector_bits as usize <= registers && width(elem, vector_bits) <= u64::from(WIDEST), || {
             format!("a thread has no vectors of {} elements", 1u64 << vector_bits.min(63))
         })
     }
 
-    /// An access to multicast memory moves one word at a time: an element, or two of 16 bits.
+    /// An access to multicast memory moves one word at a time: one element, or two 16-bit elements.
     fn words<O: Program>(&self, uses: &Uses<'_, O, Type>, view: Value, index: &[Value], tile: Value, atom: CopyAtom) -> Rule {
         let ty = uses.view(view, index, &[])?;
         let vector_bits = u32::from(ty.memref.elem.bits() == 16);
-        require(atom == CopyAtom::Vector { vector_bits }, || "multicast memory is accessed by words".into())?;
+        require(atom == CopyAtom::Vector { vector_bits }, || "multicast accesses move whole words".into())?;
         self.view_atom(uses, ty, index, &self.layout(uses, tile), atom)
     }
 
@@ -112,12 +112,12 @@ impl Check<'_> {
         match atom {
             CopyAtom::Vector { vector_bits } => neighbours(view, layout, vector_bits),
             CopyAtom::Matrix { .. } | CopyAtom::ByteMatrix | CopyAtom::Async { .. } => {
-                Err("its atom is none of global memory and registers".into())
+                Err("its atom does not move data between global memory and registers".into())
             }
         }
     }
 
-    /// The indices of gathered rows are in the threads that need them.
+    /// The indices of gathered rows must be in the threads that need them.
     fn rows<O: Program>(&self, uses: &Uses<'_, O, Type>, view: &View, index: &[Value], layout: &Layout) -> Rule {
         let ViewKind::Gather { sparse_dim } = view.kind else { return Ok(()) };
         let (dim, strides) = (sparse_dim as usize, Strides::of(&view.tile));
@@ -138,12 +138,13 @@ impl Check<'_> {
         neighbours(view, layout, bits)
     }
 
-    /// The map is the view's, and the buffer is as its tma_tiles fill it. What is stored so is there for other kernels only.
+    /// The map must describe the view, and the buffer must have the layout that its TMA tiles produce. Only other kernels may read
+    /// a TMA store's data.
     fn by_tma<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op) -> Rule {
         let (Op::TmaLoad { view, index, token, order, in_bounds, buffer, map, .. }
         | Op::TmaStore { view, index, token, order, in_bounds, buffer, map, .. }) = kind
         else {
-            unreachable!("only copies by tma_tiles come here")
+            unreachable!("only TMA copies come here")
         };
         let loads = matches!(kind, Op::TmaLoad { .. });
         let ty = uses.view(*view, index, in_bounds)?;
@@ -153,52 +154,52 @@ impl Check<'_> {
                 uses.results(&[Seen::Token])?;
                 let elem = ty.memref.elem;
                 let combines = tma_tiles::combines(*mode, elem) && order.scope != Some(MemoryScope::System);
-                require(combines, || format!("the copy engine does not combine {elem} in memory so"))?;
+                require(combines, || format!("TMA does not reduce {elem} into memory with this mode"))?;
             }
             _ => unordered(uses, *order, *token)?,
         }
-        require(self.target.has(Feature::Tma), || format!("{} has no copy engine for tma_tiles", self.target))?;
+        require(self.target.has(Feature::Tma), || format!("{} has no TMA", self.target))?;
         require(!loads || matches!(ty.padding, None | Some(Padding::Zero)), || "elements outside become zero".into())?;
         let stated = self.attrs.maps.get(*map).ok_or_else(|| format!("{map} is not in the table"))?;
         let params = &uses.body.blocks[uses.body.block_of(Region(0))].args;
-        let mut made = tma_tiles::map(uses.body, params, *view).map_err(|why| format!("{view} has no tensor map: {why}"))?;
+        let mut derived = tma_tiles::map(uses.body, params, *view).map_err(|why| format!("{view} has no tensor map: {why}"))?;
         let info = self.buffer(*buffer)?;
-        // Each block of a pair brings the half that it has, as a tile of its own.
+        // Each CTA of a pair copies its half as a tile of its own.
         let half = self.attrs.cta_pair && loads && tma_tiles::halved(&ty.tile, &info.shape).is_some();
         let ty = &View { tile: if half { info.shape.clone() } else { ty.tile.clone() }, ..ty.clone() };
         if half {
-            (made.extent, made.swizzle) = tma_tiles::tma_tiles_of(ty).ok_or("half of its rows is shorter than 16 bytes")?;
+            (derived.extent, derived.swizzle) = tma_tiles::tma_tiles_of(ty).ok_or("half of its rows is shorter than 16 bytes")?;
         }
-        let whole = Map { extent: made.extent.clone(), ..stated.clone() };
-        require(whole == made, || format!("{map} is not the tensor map of {view}"))?;
-        require(tma_tiles::are_parts(&stated.extent, &made.extent), || {
-            format!("the tma_tiles of {map} are no parts of those of {view}")
+        let whole = Map { extent: derived.extent.clone(), ..stated.clone() };
+        require(whole == derived, || format!("{map} is not the tensor map of {view}"))?;
+        require(tma_tiles::are_parts(&stated.extent, &derived.extent), || {
+            format!("the TMA tiles of {map} do not divide those of {view}")
         })?;
-        let filled = tma_tiles::buffer(ty, &stated.extent, made.swizzle).ok_or("its tma_tiles are too small")?;
+        let filled = tma_tiles::buffer(ty, &stated.extent, derived.swizzle).ok_or("its TMA tiles are too small")?;
         let same = (info.elem, &info.shape, &info.offsets) == (filled.elem, &filled.shape, &filled.offsets);
         let fits = same && info.space == filled.space;
-        require(fits && info.align >= filled.align, || format!("{buffer} is not as the tma_tiles of {map} fill it"))
+        require(fits && info.align >= filled.align, || format!("{buffer} does not have the layout of the TMA tiles of {map}"))
     }
 
-    /// The buffer holds such tiles, and pieces of the atom's size are whole registers of the layout and whole in the buffer. Gives
-    /// log2 of a piece's elements.
+    /// The buffer must hold such tiles, and vectors of the atom's size must be contiguous in the layout's registers and in the
+    /// buffer. Returns log2 of the elements of a vector.
     fn copied(&self, tile: Seen<'_>, layout: &Layout, buffer: Buffer, atom: CopyAtom) -> Result<u32, String> {
-        let CopyAtom::Async { bytes } = atom else { return Err("a copy is made by an asynchronous atom".into()) };
+        let CopyAtom::Async { bytes } = atom else { return Err("a copy needs an asynchronous atom".into()) };
         let info = self.buffer(buffer)?;
         require(info.space == Space::Shared, || format!("{buffer} is not in shared memory"))?;
         let holds = tile == Seen::Tile { elem: info.elem, shape: &info.shape };
-        require(holds, || format!("{buffer} does not hold what is copied"))?;
+        require(holds, || format!("{buffer} does not have the type of the copied tile"))?;
         layout.covers(info.offsets.len() as u32)?;
         let pieces = matches!(bytes, 4 | 8 | 16) && info.elem.bits() >= 8 && info.elem.bytes() <= bytes;
         require(pieces, || format!("there are no copies of {bytes} bytes"))?;
         let bits = (bytes / info.elem.bytes()).ilog2();
         let whole = info.neighbours(layout, bits);
-        require(whole, || format!("pieces of {bytes} bytes are not whole in {buffer} or in the copy's layout"))?;
+        require(whole, || format!("vectors of {bytes} bytes are not contiguous in {buffer} or in the copy's layout"))?;
         Ok(bits)
     }
 }
 
-/// A copy is ordered by tokens alone.
+/// Tokens alone order a copy.
 fn unordered<O: Program>(uses: &Uses<'_, O, Type>, order: Order, token: Option<Value>) -> Rule {
     uses.ordered(order, token, &[MemoryOrdering::Weak])?;
     uses.results(&[Seen::Token])
@@ -209,7 +210,7 @@ fn width(elem: Elem, vector_bits: u32) -> u64 {
     (u64::from(elem.bits()).max(1) << vector_bits.min(32)).div_ceil(8)
 }
 
-/// The lowest `1 << bits` registers are neighbours in memory, and begin at a multiple of their number in the tile.
+/// The lowest `1 << bits` registers are neighbours in memory and start at a multiple of their number in the tile.
 fn neighbours(view: &View, layout: &Layout, bits: u32) -> Rule {
     if bits == 0 {
         return Ok(());

@@ -1,21 +1,22 @@
-//! The rules of `.as` files (V-AS), which hold for the program in `.sched` files too. A reader may index freely in what passes them.
+//! Verifier rules of `.as` files (V-AS), which also apply to the program in `.sched` files. A reader may index a verified module
+//! without checks.
 //!
 //! | code | rule |
 //! |---|---|
 //! | AS001 | structure: ids exist, each op in one place, definitions before uses, terminators last |
 //! | AS002 | every location is in the table |
-//! | AS003 | a block has a power of two of warps, as many as there can be, an occupancy that exists, and a rank where there is a cluster |
+//! | AS003 | the warps of a CTA are a power of two up to the limit, the occupancy exists, and only clusters have ranks |
 //! | AS004 | layouts are in the table, which has each once, for five lane bits and all warps |
 //! | AS005 | every value has a well-formed type, and its layout holds every element of its tile |
 //! | AS006 | buffers give every element one offset, and are in memory that the target has |
 //! | AS007 | operands and results of every op have types and layouts that fit it and its atom |
 //! | AS008 | ids are in program order and nothing is unreachable |
 //! | AS009 | names of functions and globals are unique; a global's data has its type |
-//! | AS010 | every region is one block that ends in a terminator its op allows, with the values the op expects; nesting has a limit |
-//! | AS011 | a buffer is written before it is read: in program order, and in `.as` on every way there |
+//! | AS010 | every region is one block with a terminator that its op allows and the expected values; nesting is limited |
+//! | AS011 | a buffer is written before it is read: in program order, and in `.as` on every path |
 //! | AS012 | in `.as` every op is complete when the next one starts, and every buffer has one stage |
-//! | AS013 | tensor maps are over the parameters of their function, and in the table once |
-//! | AS014 | what one thread found out for several warps goes to them through a buffer |
+//! | AS013 | tensor maps refer to the parameters of their function, and are in the table once |
+//! | AS014 | a value that one thread computes for several warps reaches them through a buffer |
 
 mod buffers;
 mod combine;
@@ -42,7 +43,7 @@ pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
     program(&module.layouts, &module.globals, &module.functions, |_| Vec::new(), envelope)?;
     module.functions.iter().try_for_each(|function| {
         if function.attrs.cta_pair {
-            let message = format!("in '{}': that blocks are a pair is for `.sched` to say", function.name);
+            let message = format!("in '{}': only `.sched` can mark a CTA pair", function.name);
             return Err(Diagnostic::invalid("AS012", message).at_loc(&envelope.debug, function.loc));
         }
         written_before_read::on_every_path(&function.body, function.region, &function.attrs).map_err(|(loc, message)| {
@@ -51,7 +52,7 @@ pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
         let mut ops = function.body.ops.values();
         ops.try_for_each(|op| {
             let whole = !matches!(op.kind, Op::SharedLoad { per_k_step: true, .. } | Op::SharedLoad { prefetch_next: true, .. });
-            let whole = require(whole, || "which loads are made in pieces is for `.sched` to say".into());
+            let whole = require(whole, || "only `.sched` can mark a per-K-step load".into());
             let versioned = matches!(
                 op.kind,
                 Op::LoadView { versioned: true, .. }
@@ -59,9 +60,9 @@ pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
                     | Op::ReduceView { versioned: true, .. }
                     | Op::CopyView { versioned: true, .. }
             );
-            let once = require(!versioned, || "which accesses have two ways is for `.sched` to say".into());
+            let once = require(!versioned, || "only `.sched` can mark a versioned access".into());
             let waits = matches!(op.kind, Op::TmaStore { waits: true, .. });
-            let in_order = require(!waits, || "which stores by tma_tiles wait is for `.sched` to say".into());
+            let in_order = require(!waits, || "only `.sched` can make a TMA store wait".into());
             whole.and(once).and(in_order).and_then(|()| alone(&op.kind.effects())).map_err(|message| {
                 let message = format!("in '{}': {}: {message}", function.name, op.kind.mnemonic());
                 Diagnostic::invalid("AS012", message).at_loc(&envelope.debug, op.loc)
@@ -70,21 +71,21 @@ pub(crate) fn module(module: &Module, envelope: &Envelope) -> Result<()> {
     })
 }
 
-/// What only `.sched` can say: that something is still in flight, and that a buffer has several stages.
+/// Rejects states that exist only in `.sched`: operations in flight, and buffers with several stages.
 fn alone(effects: &Effects<'_>) -> Rule {
-    require(effects.completes != Completes::WithMmaGroup, || "it stays in flight, and nothing waits for it here".into())?;
+    require(effects.completes != Completes::WithMmaGroup, || "it stays in flight, but `.as` has no waits".into())?;
     let stages = effects.buffers.iter().all(|access| access.stage.is_none());
-    require(stages, || "buffers have one stage here".into())
+    require(stages, || "buffers have one stage in `.as`".into())
 }
 
-/// An op of this format, or of one that extends it.
+/// An op of this format, or of a format that extends it.
 pub trait Program: MiddleOp {
-    /// The op of this format; none for another one's.
+    /// The op of this format; none for an op of the extending format.
     fn program(&self) -> Option<&Op>;
     fn effects(&self) -> Option<Effects<'_>> {
         self.program().map(Op::effects)
     }
-    /// Whether it takes a value from the one thread that speaks for it, and needs it from no other.
+    /// Returns whether the op reads a value only from the one thread that computes it, not from all threads that hold the tile.
     fn takes_from_one(&self) -> bool {
         matches!(self.program(), Some(Op::SharedStore { .. }))
     }
@@ -102,10 +103,11 @@ impl AsRef<FunctionAttrs> for FunctionAttrs {
     }
 }
 
-/// A region that only some warps of the block execute, and how many; its layouts are over these.
+/// A region that only some warps of the CTA execute, and their number; its layouts cover these warps.
 pub type ExecutedRegion = (Region, u32);
 
-/// Holds the rules for a program of this format or of one that extends it. `parts` are those of a function, if its warps are divided.
+/// Checks the rules for a program of this format or of one that extends it. `parts` returns the warp-role regions of a function, if
+/// it has any.
 pub fn program<O: Program, A: AsRef<FunctionAttrs>>(
     layouts: &Arena<LayoutId, Layout>,
     globals: &[Global],
@@ -120,7 +122,7 @@ pub fn program<O: Program, A: AsRef<FunctionAttrs>>(
     let everywhere = globals.iter().map(|global| global.loc).chain(functions.iter().map(|function| function.loc));
     let ops = functions.iter().flat_map(|function| function.body.ops.values().map(|op| op.loc));
     if let Some(loc) = everywhere.chain(ops).find(|loc| locs.get(*loc).is_none()) {
-        return Err(invalid("AS002", format!("something has location {loc}, which is not in the table")));
+        return Err(invalid("AS002", format!("an op, function or global has location {loc}, which is not in the table")));
     }
     tables::layouts(layouts).map_err(|message| invalid("AS004", message))?;
     functions.iter().try_for_each(|function| {
@@ -132,25 +134,25 @@ pub fn program<O: Program, A: AsRef<FunctionAttrs>>(
     })
 }
 
-/// A broken rule: its code, where, and what it says.
+/// A violated rule: its code, location and message.
 struct Breach {
     code: &'static str,
     loc: Loc,
     message: String,
 }
 
-/// What the rules of one function are checked against.
+/// The inputs for the rules of one function.
 #[derive(Clone, Copy)]
 struct Check<'a> {
     layouts: &'a Arena<LayoutId, Layout>,
     globals: &'a [Global],
     attrs: &'a FunctionAttrs,
-    /// Those that execute what is being checked; 0 where no tile can be.
+    /// The warps that execute the code under check; 0 where no tile may be.
     warps: u32,
     target: Target,
 }
 
-/// How many warps execute each block of a body: all of them, unless it is parted. Then nothing outside the parts is about tiles.
+/// The warps that execute each block of a body: all warps, unless it has warp roles. Then no op outside the roles uses tiles.
 fn executors<O: Operation>(body: &Body<O, Type>, all: u32, parts: &[ExecutedRegion]) -> Vec<u32> {
     let mut warps = vec![if parts.is_empty() { all } else { 0 }; body.blocks.len()];
     for (region, own) in parts {
@@ -179,7 +181,7 @@ impl Check<'_> {
         require(has_clusters, || "the target has no clusters".into()).map_err(breach("AS003", here))?;
         rules::cluster(body, cluster).map_err(breach("AS003", here))?;
         let can_be_cta_pair = cluster == Some(crate::tensor_memory::CTA_PAIR) && self.target.has(Feature::TensorMemory);
-        require(can_be_cta_pair || !self.attrs.cta_pair, || "there is no pair of blocks with tensor memory".into())
+        require(can_be_cta_pair || !self.attrs.cta_pair, || "the cluster or the target has no CTA pair with tensor memory".into())
             .map_err(breach("AS003", here))?;
         let executors = executors(body, self.warps, parts);
         let by_warps_of = |block: Block| Check { warps: executors[block.0 as usize], ..*self };
@@ -198,7 +200,7 @@ impl Check<'_> {
         tables::maps(self.attrs, params.len()).map_err(breach("AS013", here))?;
         rules::regions(body, function.region, here).map_err(|(loc, message)| breach("AS010", loc)(message))?;
         let can_take = !rules::uses_clc(body) || self.target.has(Feature::ClusterLaunchControl);
-        require(can_take, || "no block of the target takes over others".into()).map_err(breach("AS003", here))?;
+        require(can_take, || "the target has no cluster launch control".into()).map_err(breach("AS003", here))?;
         let outermost = parts.iter().map(|(region, _)| body.block_of(*region)).chain([function.entry()]);
         rules::clc_loops(body, &outermost.collect::<Vec<_>>()).map_err(breach("AS010", here))?;
         for (id, op) in body.ops.iter() {
@@ -216,7 +218,7 @@ impl Check<'_> {
         };
         buffers::goes_through_a_buffer(body, is_in_several).map_err(|(loc, message)| breach("AS014", loc)(message))?;
         if !parts.is_empty() {
-            // Parts run at the same time: what is there when it is read is not seen from their order.
+            // Warp roles run concurrently, so program order does not prove that a write precedes a read.
             return Ok(());
         }
         buffers::written_before_read(body, function.region, self.attrs).map_err(|(loc, message)| breach("AS011", loc)(message))
@@ -225,9 +227,9 @@ impl Check<'_> {
     fn value(&self, ty: &Type) -> Rule {
         rules::well_formed(ty.seen())?;
         let Type::Tile { shape, layout, .. } = ty else { return Ok(()) };
-        require(!shape.is_empty(), || "a tile has a dimension".into())?;
+        require(!shape.is_empty(), || "a tile needs at least one dimension".into())?;
         let layout = self.layouts.get(*layout).ok_or("its layout is not in the table")?;
-        require(self.warps > 0, || "it is a tile, and no agent's".into())?;
+        require(self.warps > 0, || "it is a tile outside all warp roles".into())?;
         require(1 << layout.warp.len() == self.warps, || {
             format!("its layout is for {} warps, not {}", layout.warps(), self.warps)
         })?;
@@ -244,7 +246,9 @@ impl Check<'_> {
                 let (elem, shape) = uses.result_tile()?;
                 let extent = shape.get(*dim as usize).ok_or("there is no such dimension")?;
                 let counts = |scalar: numerics::Scalar| scalar.is_int() && u64::from(extent - 1) <= scalar.mask();
-                require(elem.scalar().is_some_and(counts), || "it counts in integers that suffice".into())
+                require(elem.scalar().is_some_and(counts), || {
+                    "the element type must be an integer that holds every coordinate".into()
+                })
             }
             Op::ConvertLayout { x, route } => {
                 uses.results(&[uses.seen(*x)])?;
@@ -277,7 +281,7 @@ impl Check<'_> {
         uses.body.ty(value).layout().map_or_else(scalar, |id| self.layouts[id].clone())
     }
 
-    /// All the values are in one layout. Those that are no tiles are everywhere.
+    /// All values have one layout. Values that are not tiles are in every thread.
     fn together<O: Program>(&self, uses: &Uses<'_, O, Type>, values: &[Value]) -> Rule {
         let mut layouts = values.iter().filter_map(|value| uses.body.ty(*value).layout().map(|layout| (*value, layout)));
         let Some((first, layout)) = layouts.next() else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! How the layouts of a shared op's operands and results go together: its threads hold what they compute with.
+//! Layout rules between operands and results of core ops: each thread holds the elements that it computes with.
 
 use super::{Check, Core, Program, Rule, Type, Uses, Value, require};
 use crate::layout::{Strides, solve};
@@ -38,9 +38,9 @@ impl Check<'_> {
                 self.together(uses, &[*into, uses.result()?])?;
                 self.slice(uses, [*x, *into])
             }
-            // Made in any layout.
+            // Any layout can be generated.
             Core::Constant { .. } | Core::Iota {} => Ok(()),
-            // Without tiles, or with tiles that only pass.
+            // No tiles, or tiles that are only forwarded.
             Core::BlockId { .. }
             | Core::BlockCount { .. }
             | Core::ClusterRank {}
@@ -70,7 +70,7 @@ impl Check<'_> {
         }
     }
 
-    /// Every thread of `to` has the elements that it needs of `from`, and in the same registers as the others.
+    /// Every thread of `to` has the elements of `from` that it needs, in the same registers as all other threads.
     fn renames<O: Program>(&self, uses: &Uses<'_, O, Type>, from: Value, to: Value, source: impl Fn(u32) -> u32) -> Rule {
         let renaming = self.layout(uses, to).renaming(&self.layout(uses, from), source);
         require(renaming.is_some(), || format!("it would move elements between threads, from {from} to {to}"))
@@ -80,15 +80,15 @@ impl Check<'_> {
         let result = uses.result()?;
         let Route::Shuffle = route else { return self.renames(uses, x, result, |element| element) };
         let (from, to) = (self.layout(uses, x), self.layout(uses, result));
-        // What a warp holds is an affine space, which must be the same before and after.
+        // The elements of a warp are an affine space, which must stay the same.
         let held: Vec<u32> = from.register.iter().chain(&from.lane).copied().collect();
-        let wanted = to.register.iter().chain(&to.lane).copied();
+        let needed = to.register.iter().chain(&to.lane).copied();
         let moved = from.warp.iter().zip(&to.warp).map(|(from, to)| from ^ to);
-        let inside = wanted.chain(moved).all(|basis| solve(&held, basis).is_some());
+        let inside = needed.chain(moved).all(|basis| solve(&held, basis).is_some());
         require(inside, || format!("it would move elements between warps, from {x} to {result}"))
     }
 
-    /// Which operand of a concatenation an element is of is decided by one register bit.
+    /// One register bit decides which operand of a concatenation an element comes from.
     fn halves<O: Program>(&self, uses: &Uses<'_, O, Type>, lhs: Value, dim: usize) -> Rule {
         let result = uses.result()?;
         let strides = Strides::of(uses.tile(result)?.1);
@@ -102,7 +102,7 @@ impl Check<'_> {
         require(alone && half == self.layout(uses, lhs), || "its operands' layout is not that of the result's halves".into())
     }
 
-    /// The pieces of a wide element are in neighbouring registers of the thread that has the element.
+    /// The parts of a wide element are in neighbouring registers of the thread that holds the element.
     fn pieces<O: Program>(&self, uses: &Uses<'_, O, Type>, x: Value) -> Rule {
         let result = uses.result()?;
         let [(from, operand), (to, made)] = [x, result].map(|value| (self.elem_bits(uses, value), self.layout(uses, value)));
@@ -111,14 +111,14 @@ impl Check<'_> {
         let bits = (wide / narrow).ilog2();
         let mut expected = whole.map(|basis| basis << bits);
         expected.register.splice(0..0, (0..bits).map(|bit| 1 << bit));
-        require(expected == pieces, || "the pieces of an element are not in neighbouring registers of its thread".into())
+        require(expected == pieces, || "the parts of an element are not in neighbouring registers of its thread".into())
     }
 
     fn elem_bits<O: Program>(&self, uses: &Uses<'_, O, Type>, value: Value) -> u32 {
         uses.body.ty(value).elem().map_or(1, Elem::bits)
     }
 
-    /// A slice is some of the registers of its tile.
+    /// A slice is a subset of the registers of its tile.
     fn slice<O: Program>(&self, uses: &Uses<'_, O, Type>, [part, whole]: [Value; 2]) -> Rule {
         let (inner_shape, outer_shape) = (uses.tile(part)?.1, uses.tile(whole)?.1);
         let (inner, outer) = (Strides::of(inner_shape), Strides::of(outer_shape));
@@ -127,6 +127,6 @@ impl Check<'_> {
         let layout = self.layout(uses, whole);
         let chosen = (0..outer_shape.len()).flat_map(|dim| outer.shift[dim] + inner.bits[dim]..outer.dim_bits(dim).end);
         let in_registers = chosen.into_iter().all(|bit| solve(&layout.register, 1 << bit).is_some());
-        require(in_registers, || "which slice it is is not decided by registers".into())
+        require(in_registers, || "register bits alone must select the slice".into())
     }
 }

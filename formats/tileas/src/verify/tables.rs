@@ -1,4 +1,4 @@
-//! The tables of a module and its functions: layouts, the block, buffers, tensor maps.
+//! Rules for the tables of a module and its functions: layouts, CTA shape, buffers, tensor maps.
 
 use crate::layout::{LANE_BITS, Layout, LayoutId, rank};
 use crate::{BufferInfo, FunctionAttrs, Space};
@@ -6,10 +6,10 @@ use base::Arena;
 use core_dialect::rules::{self, Rule, require};
 use std::collections::{BTreeSet, HashSet};
 
-/// Threads of a block, in warps.
+/// Maximum warps of a CTA.
 const MAX_WARPS: u32 = 32;
 const MAX_BITS: usize = 24;
-/// What shared memory of a block can be aligned to: the widest pattern of swizzles, eight rows of 128 bytes.
+/// Maximum alignment of shared memory: the widest swizzle pattern, eight rows of 128 bytes.
 const MAX_ALIGNED: u32 = 1024;
 
 pub(super) fn layouts(layouts: &Arena<LayoutId, Layout>) -> Rule {
@@ -18,7 +18,7 @@ pub(super) fn layouts(layouts: &Arena<LayoutId, Layout>) -> Rule {
         require(layout.lane.len() == LANE_BITS, || format!("{id} has {} lane bits", layout.lane.len()))?;
         let bits = layout.register.len().max(layout.warp.len());
         require(bits <= MAX_BITS, || format!("{id} has more registers or warps than a tile can have elements"))?;
-        // So that equal layouts have equal ids.
+        // Equal layouts have equal ids.
         require(seen.insert(layout), || format!("{id} is in the table twice"))?;
     }
     Ok(())
@@ -27,19 +27,19 @@ pub(super) fn layouts(layouts: &Arena<LayoutId, Layout>) -> Rule {
 /// Columns of tensor memory.
 const MAX_COLUMNS: u32 = 512;
 
-/// Whether the offsets of a buffer in tensor memory have the bits of a place in a word and of a lane at least.
+/// Returns whether the offsets of a tensor-memory buffer have at least the bits of a position in a word and of a lane.
 fn has_lanes(info: &BufferInfo) -> bool {
     let parts = (crate::tensor_memory::WORD / info.elem.bytes()).ilog2();
     info.offsets.len() >= (parts + crate::tensor_memory::LANES.ilog2()) as usize
 }
 
-/// A block whose warps are divided may have any number of them.
+/// A CTA with warp roles may have any number of warps.
 pub(super) fn block(attrs: &FunctionAttrs, divided: bool) -> Rule {
     let warps = attrs.warps;
     let known = (1..=MAX_WARPS).contains(&warps) && (divided || warps.is_power_of_two());
-    require(known, || format!("a block of {warps} warps is none of a power of two up to {MAX_WARPS}"))?;
+    require(known, || format!("a CTA has a power of two of up to {MAX_WARPS} warps, not {warps}"))?;
     let occupancy = attrs.occupancy.is_none_or(|blocks| (1..=MAX_WARPS).contains(&blocks));
-    require(occupancy, || "no multiprocessor runs so many blocks at once".into())
+    require(occupancy, || "no SM can hold so many resident CTAs".into())
 }
 
 pub(super) fn buffers(attrs: &FunctionAttrs) -> Rule {
@@ -51,7 +51,7 @@ pub(super) fn buffers(attrs: &FunctionAttrs) -> Rule {
             Space::Shared => info.offsets.len(),
             Space::Tensor => {
                 let lies = matches!(info.elem.bytes(), 1 | 2 | 4) && info.columns() <= MAX_COLUMNS && has_lanes(info);
-                require(lies, || format!("{buffer} does not lie in the lanes and columns of tensor memory"))?;
+                require(lies, || format!("{buffer} does not fit the lanes and columns of tensor memory"))?;
                 info.offsets.iter().filter(|basis| **basis != 0).count()
             }
         };
@@ -66,7 +66,7 @@ pub(super) fn buffers(attrs: &FunctionAttrs) -> Rule {
     Ok(())
 }
 
-/// Maps are over the function's parameters; equal ones have one place.
+/// Maps refer to the function's parameters; equal maps share one entry.
 pub(super) fn maps(attrs: &FunctionAttrs, params: usize) -> Rule {
     let mut seen = HashSet::new();
     for (id, map) in attrs.maps.iter() {

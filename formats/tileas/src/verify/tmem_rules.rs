@@ -1,4 +1,4 @@
-//! Tensor memory: mmas that have their accumulators there, and what warps load and store.
+//! Rules for tensor memory: MMAs with accumulators there, and the loads and stores of warps.
 
 use super::{Check, Program, Rule, Type, Uses, Value, require};
 use crate::mma_sync_atoms::Operand;
@@ -26,14 +26,14 @@ impl Check<'_> {
                 let (info, (elem, shape)) = (self.buffer(*buffer)?, uses.tile(*by)?);
                 let accumulators =
                     tensor_memory::accumulators(info.elem, &info.shape).is_some_and(|good| tensor_memory::lies_as(info, &good));
-                require(accumulators, || format!("{buffer} does not lie as accumulators do"))?;
+                require(accumulators, || format!("{buffer} does not have an accumulator layout"))?;
                 let same = info.shape.split_last().zip(shape.split_last()).is_some_and(|(all, own)| all.1 == own.1 && *own.0 == 1);
                 let float = elem == info.elem && elem.carrier() == Scalar::F32;
-                require(same && float, || format!("{by} has no factor of 32 bits for each row of {buffer}"))?;
+                require(same && float, || format!("{by} does not have one 32-bit factor for each row of {buffer}"))?;
                 let warp_bits = self.layout(uses, *by).warp.len();
                 let rows = atom.0.whole_and_rows(info, warp_bits).map(|(_, rows)| rows);
                 require(rows.is_some_and(|rows| rows == self.layout(uses, *by)), || {
-                    format!("{by} does not lie as '{}' has the rows of {buffer}", atom.0.name)
+                    format!("{by} does not have the row layout of '{}' for {buffer}", atom.0.name)
                 })
             }
             _ => unreachable!("only accesses to tensor memory come here"),
@@ -42,43 +42,43 @@ impl Check<'_> {
 
     pub(super) fn is_i1<O: Program>(&self, uses: &Uses<'_, O, Type>, value: Value) -> Rule {
         let written_if = *uses.body.ty(value) == Type::Scalar(Elem::Scalar(Scalar::I1));
-        require(written_if, || "whether the accumulators are zero_init is a scalar written_if".into())
+        require(written_if, || "`zero_init` must be a scalar i1".into())
     }
 
-    /// TmemSlice of a buffer that goes to or comes from the registers of the warps that reach it.
+    /// A slice of a buffer that the warps load or store, each in the lanes that it can access.
     fn by_lanes<O: Program>(&self, uses: &Uses<'_, O, Type>, tile: Value, buffer: Buffer, from: u32, atom: &LaneAtom) -> Rule {
         let (info, (elem, shape)) = (self.buffer(buffer)?, uses.tile(tile)?);
         require(info.space == Space::Tensor, || format!("{buffer} is not in tensor memory"))?;
         let part = TmemSlice::of(&info.shape, shape, from).filter(|_| elem == info.elem);
-        let part = part.ok_or_else(|| format!("{buffer} has no part like {tile} from {from} on"))?;
+        let part = part.ok_or_else(|| format!("{buffer} has no slice with the shape of {tile} from column {from} on"))?;
         let fits = atom.fits(info, &part, &self.layout(uses, tile));
         require(fits, || format!("'{}' does not fit the layouts of {tile} and {buffer}", atom.name))
     }
 
-    /// Sums in tensor memory, the left operand there or in shared memory, the right one in shared memory.
+    /// The accumulator is in tensor memory, the left operand there or in shared memory, the right operand in shared memory.
     pub(super) fn tcgen05_mma<O: Program>(&self, uses: &Uses<'_, O, Type>, kind: &Op, atom: &'static TensorAtom) -> Rule {
         let Op::Mma { lhs, rhs, acc, zero_init, lhs_scale, rhs_scale, .. } = kind else { unreachable!("called for MMA ops only") };
         let name = atom.name;
         uses.results(&[])?;
         zero_init.map_or(Ok(()), |zero_init| self.is_i1(uses, zero_init))?;
         let MmaOperand::Memory { buffer: accumulators, transposed: false, .. } = acc else {
-            return Err(format!("'{name}' has its accumulators in tensor memory, as they are"));
+            return Err(format!("'{name}' needs its accumulator in tensor memory, untransposed"));
         };
         let out = self.buffer(*accumulators)?;
         let lies = tensor_memory::accumulators(out.elem, &out.shape).is_some_and(|good| tensor_memory::lies_as(out, &good));
-        require(lies, || format!("{accumulators} does not lie as accumulators do"))?;
+        require(lies, || format!("{accumulators} does not have an accumulator layout"))?;
         let MmaOperand::Memory { buffer: right, transposed, .. } = rhs else {
-            return Err(format!("'{name}' has its right operand in shared memory"));
+            return Err(format!("'{name}' needs its right operand in shared memory"));
         };
         let (b, [depth, own]) = self.in_shared(*right, Operand::B, *transposed, atom)?;
-        // Each block of a pair has the columns that its rank says.
+        // Each CTA of a pair has the columns of its rank.
         let n = if self.attrs.cta_pair { own * tensor_memory::CTA_PAIR } else { own };
         let (a, [m, k]) = match lhs {
             MmaOperand::Registers(_) => return Err(format!("'{name}' has no operands in registers")),
             MmaOperand::Memory { buffer, transposed, .. } if self.buffer(*buffer)?.space == Space::Tensor => {
                 let info = self.buffer(*buffer)?;
                 let lies = tensor_memory::left(info.elem, &info.shape).is_some_and(|good| tensor_memory::lies_as(info, &good));
-                require(lies && !transposed, || format!("{buffer} does not lie as a left operand does"))?;
+                require(lies && !transposed, || format!("{buffer} does not have a left-operand layout"))?;
                 (info.elem.carrier(), last(info)?)
             }
             MmaOperand::Memory { buffer, transposed, .. } => self.in_shared(*buffer, Operand::A, *transposed, atom)?,
@@ -88,7 +88,7 @@ impl Check<'_> {
         if lhs_scale.is_none() {
             has_mma(a, b, sum)?;
         }
-        require(a == b && atom.operands.contains(&a) && atom.acc == sum, || format!("'{name}' does not multiply {a} into {sum}"))?;
+        require(a == b && atom.operands.contains(&a) && atom.acc == sum, || format!("'{name}' has no MMA of {a} into {sum}"))?;
         let found = match (lhs_scale, rhs_scale) {
             (Some(lhs), Some(rhs)) => {
                 let scale = self.scales(lhs, Operand::A, [m, k], atom)?;
@@ -106,17 +106,17 @@ impl Check<'_> {
         require(of_cta_pair || !self.attrs.cta_pair, || "a CTA pair has no such MMA".into())
     }
 
-    /// The type of an operand's scales, of which the buffer has one for each line and block.
+    /// The type of an operand's scales. The buffer has one scale for each row or column and block.
     fn scales(&self, place: &MmaOperand, operand: Operand, [lines, depth]: [u32; 2], atom: &TensorAtom) -> Result<Scalar, String> {
         let (Some(scales), MmaOperand::Memory { buffer, transposed: false, .. }) = (&atom.scales, place) else {
-            return Err(format!("'{}' has its scales in tensor memory, as they are", atom.name));
+            return Err(format!("'{}' needs its scales in tensor memory, untransposed", atom.name));
         };
         let info = self.buffer(*buffer)?;
         let elem = info.elem.carrier();
         let blocks = depth / scales.block;
         let shape = if operand == Operand::B { [blocks, lines] } else { [lines, blocks] };
         let lies = tensor_memory::scales(info.elem, &shape, operand).is_some_and(|good| tensor_memory::lies_as(info, &good));
-        require(lies, || format!("{buffer} does not lie as scales do"))?;
+        require(lies, || format!("{buffer} does not have a scale layout"))?;
         require(scales.elems.contains(&elem), || format!("'{}' takes no scales of {elem}", atom.name))?;
         Ok(elem)
     }
@@ -136,7 +136,7 @@ impl Check<'_> {
         let info = self.buffer(buffer)?;
         let mut extents = last(info)?;
         let matrix = Matrix::of(info, operand, transposed);
-        let matrix = matrix.ok_or_else(|| format!("{buffer} does not lie as a matrix descriptor has it"))?;
+        let matrix = matrix.ok_or_else(|| format!("no matrix descriptor can describe {buffer}"))?;
         require(matrix.along_depth || atom.transposes, || {
             format!("'{}' takes operands that are contiguous along the depth", atom.name)
         })?;
@@ -146,7 +146,7 @@ impl Check<'_> {
         Ok((info.elem.carrier(), extents))
     }
 
-    /// Buffers in tensor memory are for targets that have any.
+    /// Only targets with tensor memory may have buffers there.
     pub(super) fn has_tensor_memory(&self) -> Rule {
         let some = self.attrs.buffers.iter().find(|(_, info)| info.space == Space::Tensor);
         match some.filter(|_| !self.target.has(Feature::TensorMemory)) {
@@ -156,7 +156,7 @@ impl Check<'_> {
     }
 }
 
-/// The two last extents.
+/// The last two extents.
 fn last(info: &BufferInfo) -> Result<[u32; 2], String> {
     info.shape.last_chunk::<2>().copied().ok_or_else(|| "an operand is a matrix".into())
 }

@@ -1,21 +1,20 @@
-//! In `.as` a buffer is written on every way to where it is read.
+//! In `.as`, every path to a read of a buffer contains a write to it (rule AS011).
 //!
-//! What is known at a place is which buffers have been written whenever it is reached; that stays so from there on. Where paths
-//! meet, what all of them know is known. A branch of an `if` knows more by its condition:
-//! - one that compares the bounds of a `for` before it says that this had a iteration;
-//! - what is forwarded on to it may say of each buffer that it was written if the written_if is false ("still zero_init"), or if it is true. A
-//!   constant says so of all buffers for what it is not; whatever is forwarded on says so of what has been written there, and what
-//!   can be one of several values says what all of them say.
+//! A data-flow analysis computes, for each program point, the buffers written on all paths to it; a merge takes the intersection. A
+//! branch of an `if` learns more from its condition:
+//! - A comparison of the bounds of an earlier `for` proves that the loop ran an iteration.
+//! - The lattice value of an i1 is, for each polarity, the set of buffers known to be written. A constant maps its impossible
+//!   polarity to all buffers. A forwarded value adds the buffers written at the point of forwarding. A merge intersects.
 //!
-//! What a loop's iteration hands on to the next one is taken to say everything at first. The function is walked again with what came of
-//! it, until that is what was taken; from walk to walk less is said, so what one refuses stays refused. The work is linear in the
-//! function: the walks are limited, and so are the buffers that are not simply written before all else.
+//! Loop-carried states start at the top of the lattice (everything written). The function is walked again with the states of the
+//! last walk until they no longer change. States only shrink from walk to walk, so a read that one walk refuses stays refused. The
+//! work is linear in the function: the walks are limited, and so are the buffers that need the analysis.
 //!
-//! Behind an `if` both branches count, also one that leaves, and behind a `loop` what stands behind a `break` too: the judge of
-//! `.sched` plays on there.
+//! After an `if` both branches count, even one that leaves. Code after a `break` counts after its `loop`. The hazard checker of
+//! `.sched` executes both, too.
 //!
-//! That comes on top of `written_before_read`, which goes by program order and is all that is asked of `.sched`: there loops were
-//! split, and the judge plays the program.
+//! The analysis complements `written_before_read`, which follows program order and is the only rule for `.sched`. Loops are split
+//! there, and the hazard checker executes the program.
 
 use crate::effects::AccessKind;
 use crate::{Buffer, FunctionAttrs, Op, Type};
@@ -28,24 +27,24 @@ use numerics::arith::{Compare, Predicate, Signedness};
 use std::collections::BTreeMap;
 
 type Rule<T = ()> = Result<T, (Loc, String)>;
-/// Some of the buffers that are looked at together.
+/// A subset of the buffers of one analysis, as a bit set.
 type Set = u64;
 const ALL: Set = Set::MAX;
 
-/// Walks until what loops hand on to their next iteration is as it was taken to be. Each written_if that loops pass on to another may take
-/// one.
+/// Limit on the walks until loop-carried states reach a fixed point. Each predicate that one loop forwards to another may need one
+/// walk.
 const MAX_WALKS: usize = 16;
-/// Buffers of a function that one write does not settle.
+/// Limit on the buffers of a function that need the analysis.
 const MAX_UNCLEAR: usize = 1024;
 
-/// A place in the program: what has been written when it is reached, and whether it can be.
+/// The state at a program point: the buffers written so far, and whether the point is reachable.
 #[derive(Clone, Copy)]
 struct Here {
     written: Set,
     reached: bool,
 }
 
-/// What has been written if a value is true, and if it is false; nothing is said by one that is no written_if.
+/// The buffers written if a predicate is true, and if it is false. Both sets are empty for other values.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct WrittenIf {
     if_true: Set,
@@ -58,14 +57,14 @@ impl WrittenIf {
     }
 }
 
-/// Ways that have come to one place, with what they hand on there.
+/// Paths that meet at one point, with the values that they forward.
 struct Meeting {
     here: Here,
     written_ifs: Vec<WrittenIf>,
 }
 
 impl Meeting {
-    /// A way on which nothing comes does not count beside one on which something does.
+    /// An unreachable path does not weaken a reachable one.
     fn add(&mut self, other: Meeting) {
         match (self.here.reached, other.here.reached) {
             (false, true) => *self = other,
@@ -82,14 +81,14 @@ fn meet(own: &mut [WrittenIf], other: &[WrittenIf]) {
     own.iter_mut().zip(other).for_each(|(own, other)| *own = own.meet(*other));
 }
 
-/// What a loop's iteration leaves to the next one.
+/// The state at the end of a loop's iteration.
 #[derive(Clone, PartialEq, Eq)]
 struct IterationState {
     written: Set,
     written_ifs: Vec<WrittenIf>,
 }
 
-/// How often a `for` goes iteration: its lower and upper bound, and whether they are unsigned.
+/// What determines the trip count of a `for`: lower and upper bound, and whether they are unsigned.
 type Bounds = (Bound, Bound, bool);
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -110,29 +109,30 @@ struct For<'a> {
 struct Walk<'a> {
     body: &'a Body<Op, Type>,
     nesting: &'a OpParents,
-    /// By buffer, its place in the sets; none for one that is not looked at.
+    /// By buffer, its bit in the sets; 0 for a buffer outside this analysis.
     sets: Vec<Set>,
     /// By value.
     written_ifs: Vec<WrittenIf>,
-    /// What iterations are taken to leave, what others are, and what they left in this walk.
+    /// The assumed states at the ends of iterations, the assumption for other loops, and the computed states of this walk.
     taken: BTreeMap<OpId, IterationState>,
     others: Set,
     left: BTreeMap<OpId, IterationState>,
-    /// Ways that go on with the next iteration of a loop, and that leave an op.
+    /// Paths that continue a loop, and paths that leave an op.
     iterations: BTreeMap<OpId, Meeting>,
     exits: BTreeMap<OpId, Meeting>,
-    /// The loop that each counter counts.
+    /// The loop of each loop counter.
     counters: BTreeMap<Value, OpId>,
-    /// What was written by loops before here, if they had a iteration, and what that was before each change.
+    /// The buffers that earlier loops wrote if they ran an iteration, and the previous entry before each change.
     ran: BTreeMap<Bounds, Set>,
     changes: Vec<(Bounds, Option<Set>)>,
 }
 
-/// On every way a buffer is written before it is read. Regions and terminators must be sound.
+/// Checks that every path writes a buffer before it reads it. Regions and terminators must be valid.
 pub(super) fn on_every_path(body: &Body<Op, Type>, root: Region, attrs: &FunctionAttrs) -> Rule {
     let unclear = unclear(body, root, attrs);
     if let Some((buffer, loc)) = unclear.get(MAX_UNCLEAR) {
-        let message = format!("{buffer} is one of more than {MAX_UNCLEAR} for which one write does not come before all else");
+        let message =
+            format!("{buffer} is one of more than {MAX_UNCLEAR} buffers whose first write does not dominate all other accesses");
         return Err((*loc, message));
     }
     if unclear.is_empty() {
@@ -146,13 +146,14 @@ pub(super) fn on_every_path(body: &Body<Op, Type>, root: Region, attrs: &Functio
     })
 }
 
-/// The buffers that are read, unless the first access writes them and the others are behind it in its block; and where that is.
+/// The buffers that need the analysis, with the location of a read: not the ones whose first access writes them and dominates the
+/// others.
 fn unclear(body: &Body<Op, Type>, root: Region, attrs: &FunctionAttrs) -> Vec<(Buffer, Loc)> {
     let order = body.walk(root);
     let blocks = body.op_blocks();
     let mut at = vec![0; body.ops.len()];
     order.iter().enumerate().for_each(|(position, op)| at[op.0 as usize] = position);
-    // Up to where each buffer is written, once there was an access.
+    // For each accessed buffer, the end of the range of positions that its first write dominates.
     let mut settled: Vec<Option<usize>> = vec![None; attrs.buffers.len()];
     let mut unclear = BTreeMap::new();
     for (position, op) in order.iter().enumerate() {
@@ -196,13 +197,13 @@ impl<'a> Walk<'a> {
             }
             self.taken = left;
         }
-        // Nothing that iterations leave is relied on.
+        // No fixed point: assume nothing about earlier iterations.
         self.taken.clear();
         self.others = 0;
         self.region(root, start).map(drop)
     }
 
-    /// Goes through a region; gives its end, which nothing reaches behind the terminator.
+    /// Walks a region and returns the state at its end, which is unreachable after the terminator.
     fn region(&mut self, region: Region, mut here: Here) -> Rule<Here> {
         let (body, outside) = (self.body, self.changes.len());
         for &op in &body.blocks[body.block_of(region)].ops {
@@ -221,7 +222,7 @@ impl<'a> Walk<'a> {
                     self.leave(op, core, here);
                     here.reached = false;
                 }
-                Some(core) => self.define(&node.results, &[self.said_by(core)]),
+                Some(core) => self.define(&node.results, &[self.computed_predicate(core)]),
                 None => {}
             }
         }
@@ -238,13 +239,13 @@ impl<'a> Walk<'a> {
     fn access(&self, buffer: Buffer, access_kind: AccessKind, here: &mut Here) -> Result<(), String> {
         let own = self.sets[buffer.0 as usize];
         let known = match access_kind {
-            // Sums that are not zero_init have been written.
+            // An accumulator that is not zero-initialised has been written.
             AccessKind::WritesIf(zero_init) => here.written | self.written_if(zero_init).if_false,
             _ => here.written,
         };
         if access_kind.needs_content() && own & !known != 0 {
-            let why = "there is a path on which nothing writes it, and no condition here selects another one was taken";
-            return Err(format!("{buffer} is read where it may be that nothing was written to it: {why}"));
+            let why = "no op writes it on some path, and no condition here excludes that path";
+            return Err(format!("{buffer} may be read before it is written: {why}"));
         }
         here.written |= if access_kind.writes() { own } else { 0 };
         Ok(())
@@ -296,7 +297,7 @@ impl<'a> Walk<'a> {
         Ok(Here { written: met.written & end.written, ..met })
     }
 
-    /// The values that a loop carries, in any of its iterations.
+    /// Defines the loop-carried values for any iteration.
     fn enter(&mut self, op: OpId, args: &[Value], first: &[WrittenIf]) {
         let mut carried = first.to_vec();
         match self.taken.get(&op) {
@@ -306,7 +307,7 @@ impl<'a> Walk<'a> {
         self.define(args, &carried);
     }
 
-    /// What a loop's iteration leaves to the next one, or hands on behind the last one.
+    /// Records the state at the end of an iteration, and returns the state after the last one.
     fn go_on(&mut self, op: OpId, end: Here, count: usize) -> (Here, Vec<WrittenIf>) {
         let nowhere = || Meeting { here: Here { reached: false, ..end }, written_ifs: vec![WrittenIf::default(); count] };
         let Meeting { here, written_ifs } = self.iterations.remove(&op).unwrap_or_else(nowhere);
@@ -314,7 +315,7 @@ impl<'a> Walk<'a> {
         (here, written_ifs)
     }
 
-    /// Where those paths meet that leave an op; if there is none, what is behind it is not reached.
+    /// Merges the paths that leave an op; without any, the code after the op is unreachable.
     fn exit(&mut self, op: OpId, otherwise: Set) -> Here {
         let results = &self.body.ops[op].results;
         let nowhere = || Meeting {
@@ -337,7 +338,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whatever a value is, what has been written where it is forwarded on has been written.
+    /// Forwarded values learn the buffers written at the point where they are forwarded, for both polarities.
     fn forwarded_values(&self, values: &[Value], here: Here) -> Vec<WrittenIf> {
         let with =
             |WrittenIf { if_true, if_false }| WrittenIf { if_true: if_true | here.written, if_false: if_false | here.written };
@@ -352,7 +353,7 @@ impl<'a> Walk<'a> {
         values.iter().zip(written_ifs).for_each(|(value, written_if)| self.written_ifs[value.0 as usize] = *written_if);
     }
 
-    fn said_by(&self, core: &Core) -> WrittenIf {
+    fn computed_predicate(&self, core: &Core) -> WrittenIf {
         match core {
             Core::Constant { value: Dense::Splat(0) } => WrittenIf { if_true: ALL, if_false: 0 },
             Core::Constant { value: Dense::Splat(_) } => WrittenIf { if_true: 0, if_false: ALL },
@@ -376,7 +377,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What has been written in a iteration that is not the first one, if a value counts the iterations of a loop from another one on.
+    /// The buffers written in every iteration but the first, if `counter` counts the iterations of a loop from `from` on.
     fn before_later_iterations(&self, counter: Value, from: Value) -> Set {
         let Some(op) = self.counters.get(&counter) else { return 0 };
         let Some(Core::For { lower, .. }) = self.body.ops[*op].kind.core() else { return 0 };
@@ -386,7 +387,7 @@ impl<'a> Walk<'a> {
         self.taken.get(op).map_or(self.others, |iteration| iteration.written)
     }
 
-    /// The bounds of which a written_if says that one is below the other, and whether it does so where it is true.
+    /// The bounds that a predicate compares, and the polarity that means lower < upper.
     fn compared(&self, written_if: Value) -> Option<(Bounds, bool)> {
         let core = self.body.ops[self.body.defining_op(written_if)?].kind.core()?;
         let Core::Compare { kind: Compare::Int { predicate, signedness }, lhs, rhs } = core else { return None };
@@ -400,7 +401,7 @@ impl<'a> Walk<'a> {
         Some(((self.bound(*lower), self.bound(*upper), *signedness == Signedness::Unsigned), when))
     }
 
-    /// Whether a loop has a iteration, if that is known.
+    /// Returns whether a loop runs an iteration, if the bounds are known.
     fn has_iteration(&self, own: &For<'_>) -> Option<bool> {
         let (Bound::Constant(lower), Bound::Constant(upper)) = (self.bound(own.lower), self.bound(own.upper)) else { return None };
         let scalar = self.body.ty(own.lower).elem()?.scalar()?;

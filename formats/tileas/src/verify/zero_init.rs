@@ -1,4 +1,4 @@
-//! Whether accumulators in memory are zero_init where a mma adds to them first: then nothing need have written them before.
+//! Proves that an accumulator in memory is zero-initialised at its first MMA: then no earlier write is needed.
 
 use super::{Program, Type, Value};
 use base::ir::{Block, Def, Op as OpId};
@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) struct ZeroInit<'a, O> {
     body: &'a Body<O, Type>,
-    /// The op in whose region each block is.
+    /// The op whose region contains each block.
     parents: BTreeMap<Block, OpId>,
-    /// The values that each `loop` is left with.
+    /// The values that each `break` passes out of its `loop`.
     breaks: BTreeMap<OpId, Vec<&'a [Value]>>,
 }
 
@@ -35,8 +35,8 @@ impl<'a, O: Program> ZeroInit<'a, O> {
         zero_init
     }
 
-    /// Whether a written_if holds wherever what uses it comes first: it is one, or says that a loop is in its first round, or is forwarded
-    /// on to there from what does. Nothing else is taken for granted.
+    /// Returns whether a predicate is true the first time its user executes. It is the constant true, a test for a loop's first
+    /// iteration, or forwarded from such a value. Everything else counts as unknown.
     pub(super) fn holds_at_first(&self, value: Value) -> bool {
         let (mut seen, mut work) = (BTreeSet::new(), vec![value]);
         while let Some(value) = work.pop() {
@@ -49,7 +49,7 @@ impl<'a, O: Program> ZeroInit<'a, O> {
         true
     }
 
-    /// What must hold at first so that a value does; none: it does not, or not for all that is known.
+    /// The values that must be true at first for a value to be true; none if it is false or unknown.
     fn sources(&self, value: Value) -> Option<Vec<Value>> {
         let body = self.body;
         match body.values[value].def {
@@ -84,13 +84,13 @@ impl<'a, O: Program> ZeroInit<'a, O> {
         }
     }
 
-    /// What a region of an `if` yields, unless it leaves.
+    /// The value that a region of an `if` yields, unless it leaves.
     fn yields(&self, region: Region, index: usize) -> Option<Value> {
         let Core::Yield { values } = self.core(self.body.terminator(self.body.block_of(region))?)? else { return None };
         values.get(index).copied()
     }
 
-    /// Whether a value counts the rounds of a loop from a number on.
+    /// Returns whether a value counts the iterations of a loop from `number` on.
     fn begins_as(&self, counter: Value, number: Value) -> bool {
         let Def::Argument { block, index: 0 } = self.body.values[counter].def else { return false };
         let Some(Core::For { lower, .. }) = self.parents.get(&block).and_then(|op| self.core(*op)) else { return false };
