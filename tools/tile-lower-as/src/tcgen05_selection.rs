@@ -1,7 +1,8 @@
-//! Decides which mmas are made in tensor memory (`tcgen05`); for the others of a target that has it, says why not.
-//!
-//! One thread asks for such a mma, which reads its operands where the copy engine put them, and adds up in columns of tensor memory,
-//! which nothing but mmas touches until threads take the accumulators up into registers.
+//! Purpose: select `tcgen05.mma` for MMA chains, or record why a chain of a target with tensor memory does not use it.
+//! Requires: TMEM accumulator chains; one thread can issue each MMA, with operands in shared or tensor memory.
+//! Establishes: the chains with TMEM accumulators fit the columns; only MMAs access an accumulator until `tcgen05.ld` loads it.
+//! Preserves: the program; this is an analysis.
+//! See also: Triton's `PromoteLHSToTMem` and `TMEMAlloc`; CUTLASS `SM100_MMA_*` atoms.
 
 use crate::async_copies::{By, Copies};
 use crate::counted_loops;
@@ -21,16 +22,16 @@ use tileas::mma_sync_atoms::{Operand, sync_atom};
 use tileas::tensor_memory::{self, LaneAtom, TensorAtom, TmemSlice};
 use tileas::{BufferInfo, Layout};
 
-/// For each mma either how it is made in tensor memory, or why it is not.
+/// For each MMA, its `tcgen05` selection or the reason against it.
 pub(crate) type Decided = BTreeMap<OpId, Result<MmaSelection, &'static str>>;
 
 impl MmaPlanner<'_> {
-    /// Whether an operand is loaded to shared memory; what threads load they store to tensor memory like what they compute.
+    /// Whether an operand is copied to shared memory. Threads store operands that they load or compute to tensor memory.
     fn is_loaded(&self, value: Value) -> bool {
         operands::loaded_by(self.function, value).is_some_and(|load| !self.by_threads.contains(&load))
     }
 
-    /// The mmas that add up in tensor memory; none of those in `refused`, for the reason there.
+    /// Selects the MMAs that accumulate in tensor memory. Those in `refused` are declined for the given reason.
     pub(crate) fn in_tensor_memory(&self, columns: u32, refused: &BTreeMap<OpId, &'static str>) -> (Vec<Chain>, Decided) {
         if !self.target.has(Feature::TensorMemory) {
             return Default::default();
@@ -44,7 +45,7 @@ impl MmaPlanner<'_> {
                 Err(reason) => decided.extend(chain.mmas.iter().map(|op| (*op, Err(reason)))),
             }
         }
-        // Who comes first is there; without one that has no capacity others may have less than was thought, or more.
+        // Earlier chains win. Dropping a chain changes the columns of others, so dropped chains are tried again.
         let mut chains: Vec<Chain> = possible.iter().map(|(chain, _)| chain.clone()).collect();
         let mut dropped = Vec::new();
         while let Some(at) = self.first_exceeding_tmem(&chains, columns) {
@@ -64,7 +65,7 @@ impl MmaPlanner<'_> {
         (chains, decided)
     }
 
-    /// How the mmas of a chain are made in tensor memory, or why they are not.
+    /// The `tcgen05` selections of a chain, or the reason against them.
     fn planned(
         &self,
         chain: &Chain,
@@ -77,7 +78,7 @@ impl MmaPlanner<'_> {
         let mmas = chain.mmas.iter().map(|op| match refused.get(op) {
             Some(reason) => Err(*reason),
             None => self.tcgen05_mma(*op, chain.result, all, lanes).and_then(|mma| match too_short {
-                true => Err("its accumulators are taken up at once, and waiting for tensor memory takes longer than it saves"),
+                true => Err("its accumulator is loaded at once, and the latency of tensor memory exceeds the saving"),
                 false if !chain.scales.is_empty() && elem != Some(Scalar::F32) => Err("threads scale accumulators of 32 bits only"),
                 false => Ok(mma),
             }),
@@ -85,10 +86,10 @@ impl MmaPlanner<'_> {
         mmas.collect()
     }
 
-    /// Whether mmas are faster in tensor memory although threads wait for them and load what they give; for mmas of which none
-    /// needs the other's accumulators they wait but once.
+    /// Whether `tcgen05` is faster although threads wait for the MMA and `tcgen05.ld`. Independent chains of a block share one
+    /// wait.
     fn pays_at_once(&self, chain: &Chain, all: &[Chain]) -> bool {
-        /// Cycles until a mma that was requested for begins, and until what it gave is in registers.
+        /// Cycles from the issue of an MMA to its start, plus the cycles of `tcgen05.ld` after it.
         const THERE_AND_BACK: u64 = 400;
         let (rates, body) = (perf_model::rates(self.target), &self.function.body);
         let blocks = body.op_blocks();
@@ -98,19 +99,19 @@ impl MmaPlanner<'_> {
             let ((elem, left), (_, right), (sum, _)) = (tile(lhs), tile(rhs), tile(acc));
             let [batch, m, n, k] = extents(left, right);
             let rate = rates.tcgen05.expect("a target with tensor memory has tcgen05.mma").of(elem.bits());
-            // Half of the lanes have nothing of 64 rows.
+            // With 64 rows, half of the TMEM lanes are idle.
             let idle = if m < tensor_memory::MAX_ROWS { 2 } else { 1 };
             let multiplied = u64::from(batch * m * n) * u64::from(k) / u64::from(rate) * idle;
-            // Each instruction reads what it has_mma: with few columns that takes longer.
+            // Each instruction reads its operands from shared memory, which dominates with few columns.
             let [rows, columns] = tensor_memory::instruction_extents([m, n]);
             let left_lines = if self.is_loaded(lhs) { m * n.div_ceil(columns) } else { 0 };
             let lines = u64::from(left_lines) + u64::from(columns.max(n) * m.div_ceil(rows));
             let there = multiplied.max(lines * u64::from(k) * u64::from(elem.bytes()) / u64::from(rates.shared));
-            // Warps multiply what was scaled before.
+            // `mma.sync` takes operands into which the scales were multiplied.
             let scaled = matches!(body.ops[*op].kind, Op::MmaScaled { .. });
             let by_warps = if scaled { Scalar::BF16 } else { elem.carrier() };
             let Some(atom) = sync_atom(self.target, by_warps, sum.carrier(), [m, n, k]) else { return (there, u64::MAX) };
-            // Fragments are in registers where another mma left them, and where they were read for another iteration.
+            // Fragments are in registers already if another MMA or another block of ops produced them.
             let read = |operand: Value| {
                 let made = body.defining_op(operands::rearranged(self.function, operand));
                 let here = made.is_some_and(|made| blocks[made.0 as usize] == blocks[op.0 as usize]);
@@ -148,7 +149,7 @@ impl MmaPlanner<'_> {
             Some(scaled) => scaled.atom(self.target, elem.carrier(), [m, n, k]).ok_or(NOT_SCALED)?,
             None => {
                 let atom = tensor_memory::tensor_atom(self.target, elem.carrier(), sum.carrier(), [m, n, k]);
-                atom.ok_or("tcgen05 has 64 rows or more, 8 columns, and not all types of elements and accumulators")?
+                atom.ok_or("tcgen05 needs 64 rows, 8 columns and a supported pair of element and accumulator types")?
             }
         };
         let scales = match scaled {
@@ -158,7 +159,7 @@ impl MmaPlanner<'_> {
         let across = |operand, side| !atom.transposes && self.lies_across(operand, side);
         let loaded_across = |operand, side| self.is_loaded(operand) && across(operand, side);
         if loaded_across(lhs, Operand::A) || loaded_across(rhs, Operand::B) {
-            return Err("tcgen05 takes such elements along K, and memory has them the other way iteration");
+            return Err("tcgen05 takes such elements along K, and memory has them M- or N-major");
         }
         let right = match across(rhs, Operand::B) {
             false => Some(OperandSource::Memory),
@@ -168,16 +169,16 @@ impl MmaPlanner<'_> {
             }
         };
         let rhs_place = right.ok_or("tcgen05 takes such elements along K, and nothing transposes them")?;
-        let info = tensor_memory::accumulators(sum, shape).ok_or("its accumulators do not lie in lanes of tensor memory")?;
+        let info = tensor_memory::accumulators(sum, shape).ok_or("its accumulator does not fit the lanes of tensor memory")?;
         let c = tmem_loaded(lanes.atoms(accumulators), &info, self.warp_bits as usize)
             .ok_or("its warps do not reach all lanes of tensor memory")?;
-        // The steps of the MMA's pipelines must agree between all threads, whoever fills its operands.
+        // All roles must advance the pipelines of the MMA by the same number of stages.
         if counted_loops::outermost(self.function, &self.function.body.op_blocks(), op).is_none() {
-            return Err("not all agents know how often it is made: it is in a condition, or in a loop without bounds");
+            return Err("not all warp roles can compute how often it executes: it is in a condition or an unbounded loop");
         }
         let lhs = match self.is_loaded(lhs) {
             true => OperandSource::Memory,
-            // What is computed, or loaded to registers, goes from there to tensor memory.
+            // Operands that threads compute, or load to registers, are stored to tensor memory from there.
             false => {
                 let info = tensor_memory::left(elem, left)
                     .filter(|_| elem.bits() >= 8)
@@ -192,7 +193,7 @@ impl MmaPlanner<'_> {
         Ok(MmaSelection::Tensor { atom, c, lhs, rhs: rhs_place, scales })
     }
 
-    /// Takes up slices of the accumulators by themselves only if each can be.
+    /// Loads slices of the accumulator separately only if each slice has a layout.
     fn with_slices(&self, mut chain: Chain) -> Chain {
         if chain.slices.iter().any(|slice| slice_layout(self.function, &chain, *slice, self.warp_bits as usize).is_none()) {
             chain.slices.clear();
@@ -242,8 +243,8 @@ impl MmaPlanner<'_> {
         chain.mmas.iter().filter_map(left).collect()
     }
 
-    /// The operands that lie in the place of accumulators from which they are computed. Those have been taken up then, and no mma stands
-    /// between the store of an operand and the one for which it is. A place has one such guest, the first that can be there.
+    /// The operands that lie in the place of accumulators from which they are computed. Those have been taken up then, and no mma
+    /// stands between the store of an operand and the one for which it is. A place has one such guest, the first that can be there.
     fn hosted(&self, chains: &[Chain]) -> Vec<(usize, BufferInfo)> {
         /// Of more the places are not compared, which takes the cube of their number.
         const MOST: usize = 32;
@@ -313,7 +314,8 @@ impl MmaPlanner<'_> {
 }
 
 /// Why a scaled mma is made of operands that were scaled before.
-const NOT_SCALED: &str = "tcgen05 scales 8-bit floats by blocks of 32 and bytes that are pairs of 4-bit floats along the depth by blocks of 32 or 16, in 128 rows or more and 16 columns";
+const NOT_SCALED: &str =
+    "tcgen05 needs 8-bit floats with a scale per 32, or packed 4-bit floats with a scale per 16 or 32, in 128 rows and 16 columns";
 const NO_LANES_OF_SCALES: &str = "its warps do not fill all lanes of tensor memory with scales";
 
 /// The scales of a mma.
@@ -432,7 +434,8 @@ fn read_otherwise(function: &Function, made: &BTreeSet<OpId>) -> BTreeSet<Value>
     others.flat_map(|op| body.ops[op].kind.operands()).map(|value| operands::rearranged(function, value)).collect()
 }
 
-/// An operand that is loaded again in each iteration is copied by tma_copies; what is loaded once, or computed, is stored by threads.
+/// An operand that is loaded again in each iteration is copied by tma_copies; what is loaded once, or computed, is stored by
+/// threads.
 fn not_by_tma(function: &Function, copies: &Copies, operand: Value, once: bool, blocks: &[Option<Block>]) -> Option<&'static str> {
     let body = &function.body;
     let tile = operands::rearranged(function, operand);
