@@ -317,13 +317,13 @@ impl MmaPlanner<'_> {
 const NOT_SCALED: &str =
     "tcgen05 needs 8-bit floats with a scale per 32, or packed 4-bit floats with a scale per 16 or 32, in 128 rows and 16 columns";
 const NO_LANES_OF_SCALES: &str = "its warps do not fill all lanes of tensor memory with scales";
+
 /// The scales of a scaled MMA.
-/// The scales of a mma.
 pub(crate) struct Scaled {
+    elem: Scalar,
     /// Elements along K that share one scale.
-    /// Elements that share one.
+    block: u32,
     /// The TMEM buffers of the scales of A and B, if these types and shapes have one.
-    /// Where those of both operands lie in tensor memory, if there is such a place.
     buffers: [Option<BufferInfo>; 2],
 }
 
@@ -341,8 +341,8 @@ impl Scaled {
     fn atom(&self, target: Target, operand: Scalar, extents: [u32; 3]) -> Option<&'static TensorAtom> {
         tensor_memory::scaled_tensor_atom(target, operand, (self.elem, self.block), extents)
     }
-/// The layouts in which threads store both scales, with all copies that the instruction needs.
-    /// The layouts in which threads store both, all copies of them.
+
+    /// The layouts in which threads store both scales, with all copies that the instruction needs.
     fn layouts(&self, warp_bits: usize) -> Option<Box<[Layout; 2]>> {
         let [a, b] = self.buffers.each_ref().map(|info| {
             let layout = tmem_loaded(BY_ROWS, info.as_ref()?, warp_bits)?;
@@ -351,32 +351,32 @@ impl Scaled {
         Some(Box::new([a?, b?]))
     }
 }
+
 /// The layout of one copy in a layout of replicated scales.
-/// The part of a layout of copied scales that one copy of them is.
 pub(crate) fn one_copy(layout: &Layout, shape: &[u32]) -> Layout {
     let elements = element_count(shape) as u32;
     layout.map(|basis| basis & (elements - 1))
 }
+
 /// The TMEM buffer of a chain's accumulator.
-/// The place of a chain's accumulators.
 pub(crate) fn accumulators(function: &Function, chain: &Chain) -> Option<BufferInfo> {
     let (elem, shape) = function.body.ty(chain.result).tile()?;
     tensor_memory::accumulators(elem, shape)
 }
+
 /// The register layout in which threads load a TMEM buffer or store it (`tcgen05.ld`, `tcgen05.st`).
-/// The layout in which threads take up all of a buffer, or store it.
 pub(crate) fn tmem_loaded(atoms: &[&str], info: &BufferInfo, warp_bits: usize) -> Option<Layout> {
     part_tmem_loaded(atoms, info, &TmemSlice::of(&info.shape, &info.shape, 0)?, warp_bits)
 }
+
 /// The register layout in which threads load a slice of a chain's accumulator.
-/// The layout in which threads take up a slice of a chain's accumulators.
 pub(crate) fn slice_layout(function: &Function, chain: &Chain, slice: OpId, warp_bits: usize) -> Option<Layout> {
     let shape = function.body.ty(function.body.result(slice)).tile()?.1;
     let part = TmemSlice::of(&accumulators(function, chain)?.shape, shape, slice_start(function, slice))?;
     part_tmem_loaded(BY_ROWS, &accumulators(function, chain)?, &part, warp_bits)
 }
+
 /// The first TMEM column of a slice with constant indices.
-/// The column of accumulators at which a slice at a constant place begins.
 pub(crate) fn slice_start(function: &Function, slice: OpId) -> u32 {
     let body = &function.body;
     let Op::Core(Core::Extract { indices, .. }) = &body.ops[slice].kind else { unreachable!("slices are extracted") };
@@ -391,22 +391,22 @@ pub(crate) fn slice_start(function: &Function, slice: OpId) -> u32 {
 fn part_tmem_loaded(atoms: &[&str], info: &BufferInfo, whole: &TmemSlice, warp_bits: usize) -> Option<Layout> {
     atoms.iter().filter_map(|name| tensor_memory::lane_atom_named(name)).find_map(|atom| atom.layout(info, whole, warp_bits))
 }
+
 /// The `tcgen05.ld` atom that reaches the full buffer, and the matching layout of a tile with one element per row.
-/// The atom by which threads reach all of a buffer, and the layout in which they then have a tile of one element for each row.
 pub(crate) fn rows(info: &BufferInfo, warp_bits: usize) -> Option<(&'static LaneAtom, Layout)> {
     let rows = |atom: &'static LaneAtom| Some((atom, atom.whole_and_rows(info, warp_bits)?.1));
     BY_ROWS.iter().filter_map(|name| tensor_memory::lane_atom_named(name)).find_map(rows)
 }
+
 /// The atom with which threads load a part of a buffer in this layout, or store it.
-/// The atom by which threads take up part of a buffer in a layout, or store it.
 pub(crate) fn lane_atom(info: &BufferInfo, part: &TmemSlice, layout: &Layout) -> Option<&'static LaneAtom> {
     ALL.iter().filter_map(|name| tensor_memory::lane_atom_named(name)).find(|atom| atom.fits(info, part, layout))
 }
+
 /// Why an MMA does not use tensor memory.
-/// Why a mma is not made in tensor memory.
-pub(crate) const NO_TMA: &str = "an operand is not copied by tma_copies of a tensor map";
+pub(crate) const NO_TMA: &str = "an operand is not copied by TMA";
+
 /// The `tcgen05` MMAs whose operands are not in the memory that the instruction reads, and why.
-/// The mmas in tensor memory whose operands are not where they must be, and why not.
 pub(crate) fn without_tma(function: &Function, mmas: &MmaSelections, copies: &Copies) -> BTreeMap<OpId, &'static str> {
     let blocks = function.body.op_blocks();
     let made: BTreeSet<OpId> = mmas.in_tensor_memory().collect();
@@ -419,28 +419,27 @@ pub(crate) fn without_tma(function: &Function, mmas: &MmaSelections, copies: &Co
         let shared = |operand: &Value| {
             let is_copied = operands::loaded_by(function, *operand).is_some();
             let is_shared = is_copied && others.contains(&operands::rearranged(function, *operand));
-            is_shared.then_some("an operand is read by threads, too")
+            is_shared.then_some("an operand is also read by threads")
         };
         in_shared.filter_map(|operand| wanting(operand).or_else(|| shared(&operand))).next().map(|why| (op, why))
     };
     mmas.in_tensor_memory().filter_map(why).collect()
 }
+
 /// The tiles that other ops than `tcgen05` MMAs read, possibly through permutes or reshapes.
-/// The tiles of which something else than mmas in tensor memory reads a rearrangement.
 fn read_otherwise(function: &Function, made: &BTreeSet<OpId>) -> BTreeSet<Value> {
     let body = &function.body;
     let rearranges = |op: &OpId| matches!(body.ops[*op].kind, Op::Core(Core::Permute { .. } | Core::Reshape { .. }));
     let others = body.walk(function.region).into_iter().filter(|op| !made.contains(op) && !rearranges(op));
     others.flat_map(|op| body.ops[op].kind.operands()).map(|value| operands::rearranged(function, value)).collect()
 }
+
 /// The reason against an operand. TMA must copy an operand that every iteration loads; threads may store one that is computed or
 /// loaded once.
-/// An operand that is loaded again in each iteration is copied by tma_copies; what is loaded once, or computed, is stored by
-/// threads.
 fn not_by_tma(function: &Function, copies: &Copies, operand: Value, once: bool, blocks: &[Option<Block>]) -> Option<&'static str> {
     let body = &function.body;
     let tile = operands::rearranged(function, operand);
-    let Some(op) = body.defining_op(tile) else { return Some("an operand comes from the iteration before") };
+    let Some(op) = body.defining_op(tile) else { return Some("an operand is carried from the previous iteration") };
     operands::loaded_by(function, tile)?;
     match copies.get(op).map(|copy| &copy.by) {
         Some(By::Tma(_)) => None,
