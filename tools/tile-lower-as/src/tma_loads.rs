@@ -1,9 +1,10 @@
-//! Decides which loads the copy engine makes, in loops and before them, by tma_copies of a tensor map; for the others it says why not.
+//! Decides which loads the copy engine makes, in loops and before them, by tma_copies of a tensor map; for the others it says why
+//! not.
 //!
-//! A map is filled when the kernel is launched, so what it needs must follow from the types and facts: an address and strides that are
-//! multiples of 16 bytes, extents and strides that are parameters and fit its fields. One thread asks for a tile, and a barrier in
-//! memory counts the bytes that come, by turns, which go on from iteration to iteration of the loops around: so the loop is in no condition
-//! that is itself in a loop, and all iterations run to their end.
+//! A map is filled when the kernel is launched, so what it needs must follow from the types and facts: an address and strides that
+//! are multiples of 16 bytes, extents and strides that are parameters and fit its fields. One thread asks for a tile, and a barrier
+//! in memory counts the bytes that come, by turns, which go on from iteration to iteration of the loops around: so the loop is in
+//! no condition that is itself in a loop, and all iterations run to their end.
 
 use crate::async_copies::{By, Copy, CopyPlanner, Readers, Reads, TmaChoice};
 use crate::counted_loops;
@@ -55,8 +56,8 @@ impl CopyPlanner<'_> {
         }
     }
 
-    /// From a load of the function's block to the last op of it in which what it gives is read nothing is written, and nothing returns:
-    /// threads could do that before the copy engine has read, or while it writes.
+    /// From a load of the function's block to the last op of it in which what it gives is read nothing is written, and nothing
+    /// returns: threads could do that before the copy engine has read, or while it writes.
     fn stays_until_read(&self, load: OpId, readers: &[OpId]) -> Result<(), &'static str> {
         let body = &self.function.body;
         let with_inner = |op: OpId| self.inside(op).into_iter().chain([op]).collect::<Vec<_>>();
