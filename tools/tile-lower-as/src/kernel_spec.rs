@@ -73,11 +73,9 @@ fn requested_warps(
     let warps = requested_value.min(MAX_WARPS);
     match warps == requested_value {
         true => (warps, Outcome::Passed, format!("{warps} warps, from num_worker_warps_per_cta")),
-        false => (
-            warps,
-            Outcome::Missed,
-            format!("num_worker_warps_per_cta = {requested_value} exceeds the CTA limit: {warps} warps"),
-        ),
+        false => {
+            (warps, Outcome::Missed, format!("num_worker_warps_per_cta = {requested_value} exceeds the CTA limit: {warps} warps"))
+        }
     }
 }
 

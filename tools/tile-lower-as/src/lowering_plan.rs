@@ -283,9 +283,7 @@ impl LoweringPlan {
             format!("copied to shared memory {}, {readers}", copy.by)
         }));
         said.extend(self.stores.get(op).map(|store| format!("stored by TMA tiles of {} bytes", store.map.tile_bytes())));
-        said.extend(
-            self.stores.declined.iter().filter(|(store, _)| *store == op).map(|(_, why)| format!("not by TMA: {why}")),
-        );
+        said.extend(self.stores.declined.iter().filter(|(store, _)| *store == op).map(|(_, why)| format!("not by TMA: {why}")));
         said.extend(self.copies.no_tma.iter().filter(|(load, _)| *load == op).map(|(_, why)| format!("not by TMA: {why}")));
         said.extend(self.copies.declined.iter().filter(|(load, _)| *load == op).map(|(_, why)| format!("not copied: {why}")));
         said

@@ -74,9 +74,10 @@ pub(crate) fn log_halves(function: &Function, why_not: Option<&str>, envelope: &
             Outcome::Passed,
             "rows run as two M subtiles, one after the other, which halves the live operands and accumulators between MMAs".into(),
         ),
-        Some(why) => {
-            (Outcome::Missed, format!("operands and accumulators between MMAs do not fit, and rows cannot be split into M subtiles: {why}"))
-        }
+        Some(why) => (
+            Outcome::Missed,
+            format!("operands and accumulators between MMAs do not fit, and rows cannot be split into M subtiles: {why}"),
+        ),
     };
     envelope.log.push(LogEntry {
         pass: "split-m".into(),
@@ -96,8 +97,7 @@ pub(crate) fn log_single_role(function: &Function, envelope: &mut Envelope) {
         outcome: Outcome::Missed,
         name: "IndependentSubgraphs".into(),
         category: Category::Other,
-        message: "one warp role computes independent rows: shared memory does not fit the buffers of two"
-            .into(),
+        message: "one warp role computes independent rows: shared memory does not fit the buffers of two".into(),
         function: function.name.clone(),
         loc: function.loc,
     });
@@ -132,9 +132,10 @@ pub(crate) fn log_copies(function: &Function, copies: &Copies, stores: &Stores, 
             format!("the tile is stored from shared memory in TMA tiles of {} bytes", store.map.tile_bytes()),
         )
     });
-    let by_threads = stores.declined.iter().map(|(op, reason)| {
-        boxed(*op, Outcome::Declined, format!("the tile is stored by threads, not by TMA: {reason}"))
-    });
+    let by_threads = stores
+        .declined
+        .iter()
+        .map(|(op, reason)| boxed(*op, Outcome::Declined, format!("the tile is stored by threads, not by TMA: {reason}")));
     envelope.log.extend(made.chain(no_tma).chain(declined).chain(stored).chain(by_threads));
 }
 

@@ -177,8 +177,9 @@ impl CopyPlanner<'_> {
     /// early.
     fn runs_alternately(&self, for_op: OpId) -> Result<(), &'static str> {
         let body = &self.function.body;
-        let outermost = counted_loops::outermost(self.function, &self.blocks, for_op)
-            .ok_or("its loop is inside a condition in a loop, a condition that not all warp roles can compute, or an unbounded loop")?;
+        let outermost = counted_loops::outermost(self.function, &self.blocks, for_op).ok_or(
+            "its loop is inside a condition in a loop, a condition that not all warp roles can compute, or an unbounded loop",
+        )?;
         for op in self.inside(outermost) {
             let ends = |region: &Region| {
                 let last = body.terminator(body.block_of(*region)).map(|op| &body.ops[op].kind);
