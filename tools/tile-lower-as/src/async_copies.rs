@@ -492,14 +492,14 @@ impl CopyPlanner<'_> {
                     }
                     // For FMA, each thread reads its operand elements from the buffer.
                     Some(MmaSelection::Shared { c }) if *acc != value && between == 0 => {
-                        let shape = |value: Value| body.ty(value).tile().expect("mmas are of tiles").1;
+                        let shape = |value: Value| body.ty(value).tile().expect("operands of MMAs are tiles").1;
                         let operand = shape(value);
                         let sides = [(*lhs, operand.len() - 2), (*rhs, operand.len() - 1)];
                         let reads = sides.into_iter().filter(|(side, _)| *side == value);
                         fragments.extend(reads.map(|(_, dim)| mma_selection::shared_reads(c, shape(*acc), operand, dim)));
                     }
                     Some(MmaSelection::Tensor { scales: Some(scales), .. }) if kind.operands()[3..].contains(&value) => {
-                        let shape = body.ty(value).tile().expect("mmas are of tiles").1;
+                        let shape = body.ty(value).tile().expect("operands of MMAs are tiles").1;
                         let sides: Vec<Value> = kind.operands()[3..].to_vec();
                         let read = sides.into_iter().zip(scales.iter()).filter(|(side, _)| *side == value);
                         fragments.extend(read.map(|(_, layout)| tcgen05_selection::one_copy(layout, shape)));

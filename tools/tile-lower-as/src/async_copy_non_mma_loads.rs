@@ -1,6 +1,6 @@
 //! Purpose: select loads of a loop that become asynchronous copies although no MMA reads them, so that `tile-sched` can prefetch
 //! them.
-//! Requires: [`Accesses`]; by default a persistent loop, in which no co-resident CTA hides the load latency.
+//! Requires: [`crate::access_layouts::Accesses`]; by default a persistent loop, in which no co-resident CTA hides the load latency.
 //! Establishes: copies with two stages that fit the CTA's share of shared memory. Other loops have co-resident CTAs that hide
 //! latency,
 //! and multi-stage buffers would lower their number.

@@ -11,7 +11,7 @@ use numerics::Scalar;
 use std::collections::BTreeSet;
 use tileaa::{Function, Op};
 
-/// The most dots that move to one: each makes an accumulator live longer.
+/// The most dots that move to one: each extends the live range of an accumulator.
 const MOST: usize = 3;
 /// The most ops that a dot moves across.
 const WINDOW: usize = 64;

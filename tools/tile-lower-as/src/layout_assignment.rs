@@ -398,7 +398,7 @@ fn reinterpret_result(operand: &Layout, from: Elem, to: Elem) -> Option<Layout> 
 /// in [`reinterpret_result`].
 pub(crate) fn reinterpret_operand(result: &Layout, from: Elem, to: Elem) -> Layout {
     match from.bits().cmp(&to.bits()) {
-        std::cmp::Ordering::Greater => whole(result, times_wider(from, to)).expect("the result is made of pieces"),
+        std::cmp::Ordering::Greater => whole(result, times_wider(from, to)).expect("the result consists of pieces"),
         _ => pieces(result, times_wider(to, from)),
     }
 }

@@ -122,9 +122,9 @@ impl Legalizer<'_> {
         self.function.body.result(op)
     }
     fn shape(&self, value: Value) -> Shape {
-        self.function.body.ty(value).tile().expect("mmas are of tiles").1.clone()
+        self.function.body.ty(value).tile().expect("operands of MMAs are tiles").1.clone()
     }
     fn scalar(&self, value: Value) -> Scalar {
-        self.function.body.ty(value).tile().expect("mmas are of tiles").0.carrier()
+        self.function.body.ty(value).tile().expect("operands of MMAs are tiles").0.carrier()
     }
 }

@@ -250,7 +250,7 @@ impl LoweringPlan {
             }
             for result in &node.results {
                 if let Some(assigned_layout) = self.assigned_layouts.get(*result) {
-                    let _ = writeln!(out, "  assigned_layout of {result}: {}", to_text(assigned_layout));
+                    let _ = writeln!(out, "  assigned layout of {result}: {}", to_text(assigned_layout));
                 }
             }
         }

@@ -268,7 +268,7 @@ impl MmaPlanner<'_> {
         rows: bool,
         (why, refused): (Option<&'static str>, Option<&'static str>),
     ) -> MmaSelection {
-        let tile = |value: Value| self.function.body.ty(value).tile().expect("mmas are of tiles");
+        let tile = |value: Value| self.function.body.ty(value).tile().expect("operands of MMAs are tiles");
         let ((a, left), (_, right), (sum, _)) = (tile(lhs), tile(rhs), tile(acc));
         let [batch, m, n, k] = extents(left, right);
         let scaled = lhs_scale.map(tile).map(|(scale, shape)| (scale, shape.last().copied().unwrap_or(1).max(1)));
@@ -385,7 +385,7 @@ impl MmaPlanner<'_> {
 
     /// Whether 8-bit elements of an operand are contiguous along M or N instead of K, so that pairs of rows must be transposed.
     fn crosses(&self, operand: Value, lines: usize) -> bool {
-        let (elem, shape) = self.function.body.ty(operand).tile().expect("mmas are of tiles");
+        let (elem, shape) = self.function.body.ty(operand).tile().expect("operands of MMAs are tiles");
         let neighbours = || operands::neighbours(self.function, self.accesses, operand);
         let along = |basis: u32| Strides::of(shape).mask(shape.len() - 2 + lines) & basis != 0;
         elem.bits() == 8 && !self.target.has(Feature::LdMatrixTransB8) && neighbours().is_some_and(along)
@@ -393,7 +393,7 @@ impl MmaPlanner<'_> {
 
     /// Whether an operand is contiguous along M or N instead of K, in memory or in the layout that computes it.
     pub(crate) fn lies_across(&self, operand: Value, side: Operand) -> bool {
-        let shape = self.function.body.ty(operand).tile().expect("mmas are of tiles").1;
+        let shape = self.function.body.ty(operand).tile().expect("operands of MMAs are tiles").1;
         let basis = operands::neighbours(self.function, self.accesses, operand).unwrap_or(1);
         let lines = if side == Operand::A { shape.len() - 2 } else { shape.len() - 1 };
         Strides::of(shape).mask(lines) & basis != 0
@@ -556,7 +556,7 @@ pub(crate) fn alive_together(function: &Function, accumulators: impl Fn(OpId) ->
 /// Whether all MMAs fit `wgmma` or `tcgen05` with this number of warps.
 fn are_asynchronous(function: &Function, target: Target, warps: u32) -> bool {
     let body = &function.body;
-    let tile = |value: Value| body.ty(value).tile().expect("mmas are of tiles");
+    let tile = |value: Value| body.ty(value).tile().expect("operands of MMAs are tiles");
     body.ops.values().all(|node| {
         let Op::Mma { lhs, rhs, acc, .. } = node.kind else { return true };
         let ((elem, left), (_, right), (sum, _)) = (tile(lhs), tile(rhs), tile(acc));

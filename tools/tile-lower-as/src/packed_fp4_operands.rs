@@ -91,7 +91,7 @@ fn rewrite(function: &mut Function, block: Block, mma: OpId, operands: [Packed; 
             make(Core::Permute { x, order }, &shape)
         })
     });
-    let Op::MmaScaled { lhs, rhs, .. } = &mut body.ops[mma].kind else { unreachable!("only scaled mmas are packed") };
+    let Op::MmaScaled { lhs, rhs, .. } = &mut body.ops[mma].kind else { unreachable!("only scaled MMAs are packed") };
     [std::mem::replace(lhs, left), std::mem::replace(rhs, right)]
 }
 

@@ -227,7 +227,7 @@ impl SplitRewriter<'_> {
     fn run(mut self) {
         let Split { mma, block, parts, lhs, rhs } = self.split;
         let Op::Mma { lhs: a, rhs: b, acc, signed_lhs, signed_rhs, fast_acc } = self.parts.function.body.ops[*mma].kind else {
-            unreachable!("only mmas are split")
+            unreachable!("only MMAs are split")
         };
         let views: BTreeMap<OpId, Value> = [lhs, rhs].into_iter().filter_map(|side| self.smaller_view(side)).collect();
         let mut tokens: BTreeMap<OpId, Vec<Value>> = BTreeMap::new();
@@ -367,7 +367,7 @@ func \"k\"(%p: ptr<f16>, %n: i32, %i: {index}) () {{
     }
 
     #[test]
-    fn an_index_without_room_for_the_parts_numbers_is_left_alone() {
+    fn an_index_type_too_narrow_for_part_indices_prevents_the_split() {
         assert_eq!(mmas("i16"), 1);
     }
 }

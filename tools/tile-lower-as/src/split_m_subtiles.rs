@@ -81,7 +81,7 @@ fn m_subtiles_fit_tmem(function: &Function, target: Target) -> bool {
     let body = &function.body;
     let chained = operands::chained(function);
     let columns = |value: Value| {
-        let (elem, shape) = body.ty(value).tile().expect("mmas are of tiles");
+        let (elem, shape) = body.ty(value).tile().expect("operands of MMAs are tiles");
         let [rows, width] = [2, 1].map(|back| shape[shape.len().saturating_sub(back)]);
         rows.div_ceil(LANES).saturating_mul(width).saturating_mul(elem.bits()) / WORD
     };

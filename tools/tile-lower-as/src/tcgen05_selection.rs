@@ -95,7 +95,7 @@ impl MmaPlanner<'_> {
         let blocks = body.op_blocks();
         let cycles = |op: &OpId| {
             let [lhs, rhs, acc] = operands::of_mma(self.function, *op);
-            let tile = |value: Value| body.ty(value).tile().expect("mmas are of tiles");
+            let tile = |value: Value| body.ty(value).tile().expect("operands of MMAs are tiles");
             let ((elem, left), (_, right), (sum, _)) = (tile(lhs), tile(rhs), tile(acc));
             let [batch, m, n, k] = extents(left, right);
             let rate = rates.tcgen05.expect("a target with tensor memory has tcgen05.mma").of(elem.bits());
@@ -135,7 +135,7 @@ impl MmaPlanner<'_> {
 
     fn tcgen05_mma(&self, op: OpId, accumulators: Value, all: &[Chain], lanes: &Lanes) -> Result<MmaSelection, &'static str> {
         let [lhs, rhs, acc] = operands::of_mma(self.function, op);
-        let tile = |value: Value| self.function.body.ty(value).tile().expect("mmas are of tiles");
+        let tile = |value: Value| self.function.body.ty(value).tile().expect("operands of MMAs are tiles");
         let ((elem, left), (_, right), (sum, shape)) = (tile(lhs), tile(rhs), tile(acc));
         let [batch, m, n, k] = extents(left, right);
         if let Some(why) = self.unasked(Family::TensorMemory) {
@@ -171,7 +171,7 @@ impl MmaPlanner<'_> {
         let rhs_place = right.ok_or("tcgen05 takes such elements along K, and nothing transposes them")?;
         let info = tensor_memory::accumulators(sum, shape).ok_or("its accumulator does not fit the lanes of tensor memory")?;
         let c = tmem_loaded(lanes.atoms(accumulators), &info, self.warp_bits as usize)
-            .ok_or("its warps do not reach all lanes of tensor memory")?;
+            .ok_or("its warps do not access all lanes of tensor memory")?;
         // All roles must advance the pipelines of the MMA by the same number of stages.
         if counted_loops::outermost(self.function, &self.function.body.op_blocks(), op).is_none() {
             return Err("not all warp roles can compute how often it executes: it is in a condition or an unbounded loop");
@@ -186,7 +186,7 @@ impl MmaPlanner<'_> {
                 OperandSource::Tensor(
                     lanes
                         .stored(self.function, lhs, &info, all, self.warp_bits as usize)
-                        .ok_or("its warps do not reach all lanes of tensor memory")?,
+                        .ok_or("its warps do not access all lanes of tensor memory")?,
                 )
             }
         };
@@ -237,7 +237,7 @@ impl MmaPlanner<'_> {
     fn lefts(&self, chain: &Chain) -> Vec<(OpId, BufferInfo)> {
         let left = |op: &OpId| {
             let [lhs, ..] = operands::of_mma(self.function, *op);
-            let (elem, shape) = self.function.body.ty(lhs).tile().expect("mmas are of tiles");
+            let (elem, shape) = self.function.body.ty(lhs).tile().expect("operands of MMAs are tiles");
             (!self.is_loaded(lhs)).then(|| Some((*op, tensor_memory::left(elem, shape)?))).flatten()
         };
         chain.mmas.iter().filter_map(left).collect()
@@ -316,7 +316,7 @@ impl MmaPlanner<'_> {
 /// Why scales are multiplied into the operands of a scaled MMA instead.
 const NOT_SCALED: &str =
     "tcgen05 needs 8-bit floats with a scale per 32, or packed 4-bit floats with a scale per 16 or 32, in 128 rows and 16 columns";
-const NO_LANES_OF_SCALES: &str = "its warps do not fill all lanes of tensor memory with scales";
+const NO_LANES_OF_SCALES: &str = "its warps do not store scales to all lanes of tensor memory";
 
 /// The scales of a scaled MMA.
 pub(crate) struct Scaled {
@@ -331,7 +331,7 @@ impl Scaled {
     fn of(function: &Function, op: OpId) -> Option<Scaled> {
         let body = &function.body;
         let Op::MmaScaled { lhs, lhs_scale, rhs_scale, .. } = body.ops[op].kind else { return None };
-        let tile = |value: Value| body.ty(value).tile().expect("mmas are of tiles");
+        let tile = |value: Value| body.ty(value).tile().expect("operands of MMAs are tiles");
         let ((_, operand), (elem, shape), (_, right)) = (tile(lhs), tile(lhs_scale), tile(rhs_scale));
         let block = operand.last()? / shape.last()?.max(&1);
         let buffers = [tensor_memory::scales(elem, shape, Operand::A), tensor_memory::scales(elem, right, Operand::B)];
@@ -413,7 +413,7 @@ pub(crate) fn without_tma(function: &Function, mmas: &MmaSelections, copies: &Co
     let others = read_otherwise(function, &made);
     let why = |op: OpId| {
         let [lhs, rhs, _] = operands::of_mma(function, op);
-        let Some(MmaSelection::Tensor { lhs: left, .. }) = mmas.get(op) else { unreachable!("chains are of such mmas") };
+        let Some(MmaSelection::Tensor { lhs: left, .. }) = mmas.get(op) else { unreachable!("chains consist of `tcgen05` MMAs") };
         let in_shared = [lhs, rhs].into_iter().skip(usize::from(matches!(left, OperandSource::Tensor(_))));
         let wanting = |operand| not_by_tma(function, copies, operand, blocks[op.0 as usize] == Some(function.entry()), &blocks);
         let shared = |operand: &Value| {

@@ -66,8 +66,8 @@ impl CopyPlanner<'_> {
         let last = meanwhile.iter().rposition(|ops| readers.iter().any(|reader| ops.contains(reader))).unwrap_or(0);
         for op in meanwhile.into_iter().take(last + 1).flatten() {
             match &body.ops[op].kind {
-                kind if writes(kind) => return Err("memory is written before mmas have read it"),
-                Op::Core(Core::Return {}) => return Err("the function may end before mmas read it"),
+                kind if writes(kind) => return Err("memory is written before MMAs have read it"),
+                Op::Core(Core::Return {}) => return Err("the function may end before MMAs read it"),
                 _ => {}
             }
         }
@@ -80,7 +80,7 @@ impl CopyPlanner<'_> {
         counted_loops::follow(self.function, indices.iter().copied(), |value, op| match op {
             _ if *body.ty(value) == Type::Token => Ok(false),
             Some(op) if !is_pure(&body.ops[op].kind) && !self.is_lookup(op) => {
-                Err("its index is not computed from arguments and block numbers")
+                Err("its index does not depend on arguments and block indices alone")
             }
             op => Ok(op.is_some()),
         })
