@@ -1,4 +1,4 @@
-//! What the conversion finds out: where pointers point, which object a memref is part of, and that it drops no location.
+//! Tests of the conversion: address spaces, alias scopes of memrefs, and complete locations.
 
 use base::ir::Op as OpId;
 use base::{Arena, Body, Envelope, Loc, Value};

@@ -1,4 +1,4 @@
-//! Small functions before and after all passes.
+//! Unit tests: small functions before and after all passes.
 
 use super::PASSES;
 use base::{File, Payload};
@@ -260,7 +260,7 @@ fn numbers_of_a_tile_that_a_loop_moves_come_from_its_counter() {
          return",
     );
     assert!(lines.iter().any(|line| line.starts_with("for(") && !line.contains("init")), "nothing is carried: {lines:#?}");
-    // In the wider type, so that no round wraps that did not.
+    // In the wider type, so that no iteration wraps that did not before.
     assert!(lines.iter().any(|line| line.contains("ext_i(signedness: unsigned)") && line.ends_with(": i64")), "{lines:#?}");
 }
 
