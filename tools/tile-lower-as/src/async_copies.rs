@@ -1,6 +1,5 @@
 //! Purpose: select the loads in `for` loops that become asynchronous copies to shared memory (`cp.async` or TMA), and the operands
-//! that
-//! TMA copies once before a loop.
+//! that TMA copies once before a loop.
 //! Requires: [`Accesses`] and [`MmaSelections`]; a load leads to an MMA, and its pieces have a size and alignment that `cp.async`
 //! takes.
 //! Establishes: a buffer for each copy, and its readers: MMA fragments, possibly converted ([`crate::operand_load_layouts`]), or a
@@ -216,8 +215,8 @@ impl Copies {
         }
     }
 
-    /// Whether two stages fit. The multi-stage buffers of TMA share memory with no other buffer of the loop, and pay off only if
-    /// one stage is filled while another one is read.
+    /// Whether two stages fit. Multi-stage TMA buffers share memory with no other buffer of the loop. They pay off only if one
+    /// stage is filled while another one is read.
     fn has_capacity(&self, planner: &CopyPlanner<'_>, ops: &[OpId], tma_copies: &[OpId], capacity: u32) -> bool {
         self.have_capacity(planner, ops, tma_copies, (2, capacity))
     }
@@ -277,8 +276,9 @@ impl Copies {
             && operands::loaded_by(planner.function, operand.value).is_some_and(|load| self.copies.contains_key(&load))
     }
 
-    /// Drops copies of a loop until one stage of each live copy fits, besides the largest tile that a dropped copy passes through
-    /// shared memory for a layout conversion. Drops the largest copy at the point of the highest demand first.
+    /// Drops copies of a loop until one stage of each live copy fits. A dropped copy may still pass its tile through shared memory
+    /// for a layout conversion, so the largest such tile must fit too. Drops the largest copy at the point of the highest demand
+    /// first.
     fn fit(&mut self, planner: &CopyPlanner<'_>, ops: &[OpId], capacity: u32) {
         let place: BTreeMap<OpId, usize> = ops.iter().enumerate().map(|(at, op)| (*op, at)).collect();
         let last_use = |op: OpId| {

@@ -2,8 +2,7 @@
 //! them.
 //! Requires: [`crate::access_layouts::Accesses`]; by default a persistent loop, in which no co-resident CTA hides the load latency.
 //! Establishes: copies with two stages that fit the CTA's share of shared memory. Other loops have co-resident CTAs that hide
-//! latency,
-//! and multi-stage buffers would lower their number.
+//! latency, and multi-stage buffers would lower their number.
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's `num_stages` pipelining of non-dot loads; CUTLASS epilogue load warp.
 

@@ -1,6 +1,5 @@
 //! Invariant *uniform trip count*: every warp role computes the same number of executions of an op. Only counted loops enclose it,
-//! and
-//! outside them only conditions on arguments. Producers and consumers of a pipeline then advance its stages in step.
+//! and outside them only conditions on arguments. Producers and consumers of a pipeline then advance its stages in step.
 
 use base::Value;
 use base::ir::{Block, Op as OpId, Operation};

@@ -1,7 +1,6 @@
 //! Purpose: split the epilogue of a TMEM accumulator along N, so that fewer registers and less shared memory hold it at a time.
 //! Requires: only elementwise ops with constants between the accumulator and one store to a view. If the TMEM allocation is reused,
-//! no
-//! MMA may stand before the store, because `tcgen05.ld` moves down to it.
+//! no MMA may stand before the store, because `tcgen05.ld` moves down to it.
 //! Establishes: one slice, elementwise chain and store for each part.
 //! Preserves: stored values; the tokens of the parts are joined.
 //! See also: Triton's `EPILOGUE_SUBTILE`; CUTLASS `EpilogueTile`.

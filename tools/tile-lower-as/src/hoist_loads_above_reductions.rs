@@ -1,6 +1,5 @@
 //! Purpose: hoist loads above preceding reductions, to the first use of a loaded tile. A reduction has a CTA barrier, so a load
-//! issued
-//! after it pays its full latency again.
+//! issued after it pays its full latency again.
 //! Requires: `.aa`; only outside loops, which prefetch by other means, and in functions without MMAs, which need the registers.
 //! Establishes: a load and its address computation precede the reductions that they do not depend on.
 //! Preserves: token order; loads move only across loads, reductions, pure ops, and stores that their tokens do not order first.

@@ -1,8 +1,7 @@
 //! Purpose: assign a layout to every tile value.
 //! Requires: layouts of accesses, MMAs and copies.
 //! Establishes: a load has the layout of its widest access, and values computed from it keep this layout. Constants, iotas,
-//! broadcasts
-//! and values computed only from them have no assigned layout; each use rematerializes them in the layout it needs.
+//! broadcasts and values computed only from them have no assigned layout; each use rematerializes them in the layout it needs.
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's `Coalesce` plus `RemoveLayoutConversions` (forward propagation from anchors, backward rematerialization).
 

@@ -6,7 +6,7 @@
 //! | `clc` | if `--clc` requests it, a CTA loops over tile blocks: its own, then those that it steals from the launch |
 //! | `split-m` | MMA chains whose accumulators or operands exceed registers or TMEM run in two M subtiles, one after the other |
 //! | `legalize` | an atom of the target or FMA executes every MMA; TMEM accumulators start at zero; M, N and K are the last dims |
-//! | `split` | operands of MMAs are tiles that fit shared memory (split-K inside the tile) |
+//! | `split` | operands of MMAs are tiles that fit shared memory (split along K) |
 //! | `hoist-loads` | loads after a reduction are issued before it |
 //! | `cluster-fma` | FMA dots that share an operand are adjacent |
 //! | `accesses` | the number of warps; the vector width and layout of each access |
@@ -15,9 +15,8 @@
 //! | `layouts` | the layout of every other tile, and the stores that TMA executes |
 //! | `convert` | `.as` |
 //!
-//! The passes up to `cluster-fma` rewrite `.aa`. The four analysis passes after them only fill a `LoweringPlan`.
-//! `convert` rewrites the program as planned; if shared memory turns out too small, it plans again without the offending copy or
-//! MMA.
+//! The passes up to `cluster-fma` rewrite `.aa`. The four analysis passes after them only fill a `LoweringPlan`. `convert` rewrites
+//! the program as planned; if shared memory turns out too small, it plans again without the offending copy or MMA.
 //! Invariant *restartable*: a file that was written before `convert` is valid `.aa`, and lowering it again gives the same result.
 
 mod access_layouts;

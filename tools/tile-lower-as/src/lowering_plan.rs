@@ -244,9 +244,9 @@ impl LoweringPlan {
         for op in function.body.walk(function.region) {
             let node = &function.body.ops[op];
             let results: Vec<String> = node.results.iter().map(|value| value.to_string()).collect();
-            let said = self.of_op(op);
-            if !said.is_empty() {
-                let _ = writeln!(out, "  {} {}: {}", node.kind.mnemonic(), results.join(", "), said.join("; "));
+            let notes = self.of_op(op);
+            if !notes.is_empty() {
+                let _ = writeln!(out, "  {} {}: {}", node.kind.mnemonic(), results.join(", "), notes.join("; "));
             }
             for result in &node.results {
                 if let Some(assigned_layout) = self.assigned_layouts.get(*result) {
@@ -258,11 +258,11 @@ impl LoweringPlan {
     }
 
     fn of_op(&self, op: Op) -> Vec<String> {
-        let mut said = Vec::new();
+        let mut notes = Vec::new();
         if let Some(access) = self.accesses.get(op) {
-            said.push(format!("{} elements at a time in {}", 1u64 << access.vector_bits, to_text(&access.layout)));
+            notes.push(format!("{} elements at a time in {}", 1u64 << access.vector_bits, to_text(&access.layout)));
         }
-        said.extend(self.mmas.get(op).map(|mma| match mma {
+        notes.extend(self.mmas.get(op).map(|mma| match mma {
             MmaSelection::Sync { atom, a, b, c, why, .. } => {
                 let why = why.map_or(String::new(), |reason| format!("; {reason}"));
                 format!("{}, a {}, b {}, accumulators {}{why}", atom.name, to_text(a), to_text(b), to_text(c))
@@ -274,7 +274,7 @@ impl LoweringPlan {
             }
             MmaSelection::Shared { c } => format!("FMA from buffers, accumulators {}", to_text(c)),
         }));
-        said.extend(self.copies.get(op).map(|copy| {
+        notes.extend(self.copies.get(op).map(|copy| {
             let readers = match copy.readers {
                 Readers::MmaSelections if self.by_threads.contains(&op) => "loaded into registers, then stored to tensor memory",
                 Readers::MmaSelections => "MMAs read it there",
@@ -282,11 +282,11 @@ impl LoweringPlan {
             };
             format!("copied to shared memory {}, {readers}", copy.by)
         }));
-        said.extend(self.stores.get(op).map(|store| format!("stored by TMA tiles of {} bytes", store.map.tile_bytes())));
-        said.extend(self.stores.declined.iter().filter(|(store, _)| *store == op).map(|(_, why)| format!("not by TMA: {why}")));
-        said.extend(self.copies.no_tma.iter().filter(|(load, _)| *load == op).map(|(_, why)| format!("not by TMA: {why}")));
-        said.extend(self.copies.declined.iter().filter(|(load, _)| *load == op).map(|(_, why)| format!("not copied: {why}")));
-        said
+        notes.extend(self.stores.get(op).map(|store| format!("stored by TMA tiles of {} bytes", store.map.tile_bytes())));
+        notes.extend(self.stores.declined.iter().filter(|(store, _)| *store == op).map(|(_, why)| format!("not by TMA: {why}")));
+        notes.extend(self.copies.no_tma.iter().filter(|(load, _)| *load == op).map(|(_, why)| format!("not by TMA: {why}")));
+        notes.extend(self.copies.declined.iter().filter(|(load, _)| *load == op).map(|(_, why)| format!("not copied: {why}")));
+        notes
     }
 
     /// Checks that every MMA uses the family that `--mma` requests.

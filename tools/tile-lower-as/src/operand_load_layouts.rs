@@ -1,6 +1,5 @@
 //! Purpose: choose copied tiles that threads read from shared memory directly in the layouts of their MMAs. Other tiles are read in
-//! their
-//! assigned layout, and values computed from them are converted through shared memory once more.
+//! their assigned layout, and values computed from them are converted through shared memory once more.
 //! Requires: every use leads through rearranging or elementwise ops to an MMA operand or to the layout of an accumulator.
 //! Establishes: the read layouts of a buffer, at most [`MAX_LAYOUTS`], if that takes fewer shared-memory wavefronts.
 //! Preserves: the program; this is an analysis.
@@ -29,8 +28,8 @@ struct End {
 }
 
 impl CopyPlanner<'_> {
-    /// The layouts in which MMAs need the values computed from a loaded tile, if reads in these layouts take fewer wavefronts than
-    /// a read in the assigned layout plus conversions.
+    /// The layouts in which MMAs need the values that are computed from a loaded tile. None if reads in these layouts take at least
+    /// as many wavefronts as a read in the assigned layout plus conversions.
     pub(crate) fn read_directly(
         &self,
         value: Value,

@@ -124,9 +124,9 @@ pub(crate) fn log_copies(function: &Function, copies: &Copies, stores: &Stores, 
         let message = format!("the tile is loaded through registers: {reason}");
         entry(*op, Outcome::Declined, message)
     });
-    let boxed = |op, outcome, message| LogEntry { name: "TmaStore".into(), ..entry(op, outcome, message) };
+    let tma_store = |op, outcome, message| LogEntry { name: "TmaStore".into(), ..entry(op, outcome, message) };
     let stored = stores.iter().map(|(op, store)| {
-        boxed(
+        tma_store(
             op,
             Outcome::Passed,
             format!("the tile is stored from shared memory in TMA tiles of {} bytes", store.map.tile_bytes()),
@@ -135,7 +135,7 @@ pub(crate) fn log_copies(function: &Function, copies: &Copies, stores: &Stores, 
     let by_threads = stores
         .declined
         .iter()
-        .map(|(op, reason)| boxed(*op, Outcome::Declined, format!("the tile is stored by threads, not by TMA: {reason}")));
+        .map(|(op, reason)| tma_store(*op, Outcome::Declined, format!("the tile is stored by threads, not by TMA: {reason}")));
     envelope.log.extend(made.chain(no_tma).chain(declined).chain(stored).chain(by_threads));
 }
 

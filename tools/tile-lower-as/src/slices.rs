@@ -49,8 +49,8 @@ fn chosen_bits(whole: &[u32], slice: &[u32]) -> u32 {
     (0..whole.len()).map(|dim| outer.mask(dim) & !(((1 << inner.bits[dim]) - 1) << outer.shift[dim])).sum()
 }
 
-/// The assigned layout of a slice with constant indices. None if its tile has none, or if it needs a conversion and all its uses
-/// are MMA `operands`: then each use extracts it from a tile in the layout that it needs.
+/// The assigned layout of a slice with constant indices. None if its tile has none. None also if it needs a conversion and all its
+/// uses are MMA `operands`: each use then extracts it from a suitably converted tile.
 pub(crate) fn extract_layout(
     assigned_layouts: &AssignedLayouts,
     function: &Function,
@@ -63,8 +63,8 @@ pub(crate) fn extract_layout(
     of_full(assigned_layout, whole, part).or_else(|| (!operands).then(|| assigned_layouts.or_default(function, slice)))
 }
 
-/// The layout of a tile into which a slice is inserted at constant indices: the tile's own, even if lanes select the slice and the
-/// tile passes through shared memory once. A tile without layout takes one from its slices.
+/// The layout of a tile into which a slice is inserted at constant indices. The tile keeps its own layout, even if lanes select the
+/// slice and the tile passes through shared memory once. A tile without layout takes one from its slices.
 pub(crate) fn insert_layout(assigned_layouts: &AssignedLayouts, function: &Function, x: Value, into: Value) -> Layout {
     let [(_, part), (_, whole)] = [x, into].map(|value| function.body.ty(value).tile().expect("slices are of tiles"));
     assigned_layouts.get(into).cloned().unwrap_or_else(|| in_whole(&assigned_layouts.or_default(function, x), whole, part))

@@ -2,7 +2,7 @@
 //! Requires: `.aa`; MMAs that no accumulator chain contains.
 //! Establishes: each of these MMAs starts at zero; threads add `c` after `tcgen05.ld`.
 //! Preserves: op ids. Float results may differ in rounding, because `c` is added last.
-//! See also: Triton's `AccelerateMatmul` does the same for chained dots.
+//! See also: CUTLASS `LinearCombination`, which adds `beta * C` in the epilogue.
 
 use base::Loc;
 use base::ir::Op as OpId;

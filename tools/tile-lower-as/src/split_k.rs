@@ -1,8 +1,7 @@
 //! Purpose: split an MMA along K if an operand takes too much of the shared memory that it passes through.
 //! Requires: `.aa`.
 //! Establishes: each K part of such an operand is its own load. Parts are loaded one MMA ahead, so two share the memory at a time;
-//! TMA
-//! parts are loaded right before their MMA, so that they can share one multi-stage buffer.
+//! TMA parts are loaded right before their MMA, so that they can share one multi-stage buffer.
 //! Preserves: the order of additions into the accumulator.
 //! See also: a smaller `BLOCK_K` in Triton; `K_BLOCK_MAX` in CUTLASS main loops.
 

@@ -75,8 +75,8 @@ fn exceeds_registers(function: &Function, target: Target) -> bool {
     together.into_values().any(|all| all >= target.registers)
 }
 
-/// Whether tensor memory fits the accumulators of chained MMAs but not the operands that threads compute from them as well, while M
-/// subtiles, which share one allocation for each, fit.
+/// Whether TMEM fits the accumulators of chained MMAs, but not together with the operands that threads compute from them. M
+/// subtiles must fit; they share one allocation for accumulators and one for operands.
 fn m_subtiles_fit_tmem(function: &Function, target: Target) -> bool {
     let body = &function.body;
     let chained = operands::chained(function);

@@ -2,7 +2,7 @@
 //! Requires: TMEM accumulator chains; one thread can issue each MMA, with operands in shared or tensor memory.
 //! Establishes: the chains with TMEM accumulators fit the columns; only MMAs access an accumulator until `tcgen05.ld` loads it.
 //! Preserves: the program; this is an analysis.
-//! See also: Triton's `PromoteLHSToTMem` and `TMEMAlloc`; CUTLASS `SM100_MMA_*` atoms.
+//! See also: Triton's `PromoteLHSToTMem` and `ttng.tmem_alloc`; CUTLASS `SM100_MMA_*` atoms.
 
 use crate::async_copies::{By, Copies};
 use crate::counted_loops;

@@ -1,8 +1,7 @@
 //! Purpose: select the loads that TMA executes, in `for` loops and before them, or record why not.
 //! Requires: facts: an address and strides that are multiples of 16 bytes; extents and strides that are parameters and fit the map.
 //! Establishes: *uniform phases*: the loop is not in a condition inside another loop, and no iteration ends early. An mbarrier
-//! counts the
-//! bytes of each copy, and its phase advances once per iteration across all enclosing loops.
+//! counts the bytes of each copy, and its phase advances once per iteration across all enclosing loops.
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's `TMALowering`; CUTLASS `SM90_TMA_LOAD`; PTX `cp.async.bulk.tensor`.
 

@@ -1,7 +1,6 @@
 //! Purpose: find the MMAs whose accumulator can stay in tensor memory from the first MMA of a chain to the last.
 //! Requires: an accumulator that starts at zero, passes through MMAs and loops with one use each, and is loaded at the end. Between
-//! MMAs
-//! each row may be scaled, as attention does when a row maximum changes; threads do that in tensor memory.
+//! MMAs each row may be scaled, as attention does when a row maximum changes; threads do that in tensor memory.
 //! Establishes: chains, and a reason for each other MMA. Before the first MMA an i1 `zero_init` replaces the accumulator (`scale-d
 //! = 0`).
 //! Preserves: the program; this is an analysis.

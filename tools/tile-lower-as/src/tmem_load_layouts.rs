@@ -1,8 +1,7 @@
 //! Purpose: choose the `tcgen05.ld` and `tcgen05.st` shapes for accumulators and operands.
 //! Requires: elementwise related tiles share one layout.
 //! Establishes: tiles that meet a per-row vector or are reduced to one use 32x32b, with one row per thread. Tiles that meet only
-//! per-column
-//! vectors use 16x256b, because with 32x32b that vector would go through shared memory to every thread.
+//! per-column vectors use 16x256b, because with 32x32b that vector would go through shared memory to every thread.
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's `getTmemCompatibleLayout` and `OptimizeTMemLayouts`; CUTLASS `SM100_TMEM_LOAD_*` atoms.
 

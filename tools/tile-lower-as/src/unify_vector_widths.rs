@@ -1,8 +1,7 @@
 //! Purpose: choose one vector width for accesses whose tiles are elementwise functions of each other.
 //! Requires: the widest legal width of each access.
 //! Establishes: accesses of a group are narrowed to one width if that costs less than a layout conversion through shared memory.
-//! Lanes of
-//! a narrowed access still cover full sectors.
+//! Lanes of a narrowed access still cover full sectors.
 //! Preserves: legality: no access becomes wider.
 //! See also: Triton's `Coalesce`, which also picks the largest `perThread` among related accesses.
 

@@ -1,8 +1,7 @@
 //! Purpose: `--check-bounds`: assert before an access that it stays inside its array.
 //! Requires: `.aa` before optimisation.
-//! Establishes: checks of view accesses along dimensions that the program promises to be in bounds (other dimensions are masked),
-//! and of
-//! pointer accesses against the array of their parameter, if [`super::extents`] knows its extent. The log names unchecked accesses.
+//! Establishes: checks of view accesses along dimensions with an in-bounds promise (other dimensions are masked). Pointer accesses
+//! are checked against the array of their parameter if [`super::extents`] knows its extent. The log names unchecked accesses.
 //! Preserves: the behaviour of accesses that stay in bounds.
 //! See also: LLVM's `BoundsChecking` pass and `-fsanitize=bounds`.
 

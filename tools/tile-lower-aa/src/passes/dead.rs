@@ -1,8 +1,7 @@
 //! Purpose: remove dead ops, and dead operands and results of branches and loops.
 //! Requires: `.aa`.
 //! Establishes: every op has an effect or a live result. Liveness propagates backwards from effects; a loop-carried value is live
-//! only
-//! if its result or a live op in the body uses it, not because the next iteration receives it.
+//! only if its result or a live op in the body uses it, not because the next iteration receives it.
 //! Preserves: effects.
 //! See also: LLVM's `ADCE` and MLIR's `RemoveDeadValues`.
 

@@ -1,7 +1,7 @@
 //! Finds the parameter from which each pointer is derived, and the extents of parameter arrays.
 //!
-//! Extents come from views of a parameter itself whose extents are parameters or constants, and from kernel names in cuTile
-//! Python's calling convention, in which an array is an address, extents and strides.
+//! One source is views of a parameter whose extents are parameters or constants. The other one is kernel names in cuTile Python's
+//! calling convention, in which an array is an address, extents and strides.
 
 use super::edit::Edit;
 use base::Value;

@@ -1,8 +1,7 @@
 //! Purpose: hoist loop-invariant scalars, memrefs and views out of loops.
 //! Requires: `.aa`.
 //! Establishes: invariant scalars precede their loops. Tiles stay, because their registers may cost more than hoisting saves; later
-//! stages
-//! decide about them.
+//! stages decide about them.
 //! Preserves: traps: a division is hoisted only if the divisor is known not to be zero.
 //! See also: LLVM's `LICM`.
 

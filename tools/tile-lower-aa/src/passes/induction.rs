@@ -1,6 +1,5 @@
 //! Purpose: express secondary induction variables by the loop's own one, which removes loop-carried dependences: loads can be
-//! prefetched,
-//! and value ranges are known.
+//! prefetched, and value ranges are known.
 //! Requires: `.aa`; a loop-carried integer or pointer, unused after the loop, to which every iteration adds the same number.
 //! Establishes: such values are affine functions of the loop's induction variable.
 //! Preserves: values, including wrapping.

@@ -1,7 +1,7 @@
 //! Checks that no token orders an access of one CTA after an access of another CTA: CTAs of a cluster do not wait for each other.
 //!
-//! An ordered pair with a write is allowed if each rank accesses only its own part of memory: through views with equal tile extents
-//! of one object, divided along the same dimension, or through the same pointers.
+//! An ordered pair with a write is allowed if each rank accesses only its own part of memory. Either both accesses use the same
+//! pointers, or views of one object with equal tile extents that are divided along the same dimension.
 
 use super::value_forms::{Flow, Form, Forms};
 use base::Value;

@@ -1,8 +1,7 @@
 //! Purpose: divide a tile block among the 2 or 4 CTAs of a cluster (`num_cta_in_cga`, `--cluster`).
 //! Requires: `.aa`; no op that must execute once, and no token that orders accesses of different CTAs.
 //! Establishes: the function of one CTA, which computes the part of each store that its rank selects, and what this part depends
-//! on.
-//! Scalars and shared operands are computed by every CTA. Each store is divided along the dimension that leaves a CTA the least
+//! on. Scalars and shared operands are computed by every CTA. Each store is divided along the dimension that leaves a CTA the least
 //! work: MMAs count first, then loads, then other ops.
 //! Preserves: results; a function that clusters would slow down stays unchanged, with a remark.
 //! See also: Triton's `PlanCTA` (`CTASplitNum`); CUTLASS `ClusterShape`.

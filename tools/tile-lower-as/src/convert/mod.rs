@@ -1,8 +1,7 @@
 //! Purpose: rewrite a function from `.aa` to `.as` as its [`LoweringPlan`] specifies.
 //! Requires: a complete plan.
 //! Establishes: a value with an assigned layout is emitted once, at its op. Other values are rematerialized at each use in the
-//! layout that
-//! the use needs ([`Converter::tile`]). Layout conversions of a value are cached until their region ends.
+//! layout that the use needs ([`Converter::tile`]). Layout conversions of a value are cached until their region ends.
 //! Preserves: the order of effects.
 //! See also: Triton's `ConvertTritonToTritonGPU` and `ConvertLayoutOp`.
 

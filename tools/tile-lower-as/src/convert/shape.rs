@@ -1,5 +1,5 @@
-//! Converts concatenation, reinterpretation and slices: by registers if the layouts and constant indices allow it, else through
-//! shared memory.
+//! Converts concatenation, reinterpretation and slices. If layouts and constant indices allow it, they only select registers;
+//! otherwise the tile passes through shared memory.
 
 use super::Converter;
 use super::relayout::Reads;

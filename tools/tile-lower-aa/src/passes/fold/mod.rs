@@ -1,8 +1,7 @@
 //! Purpose: fold constants and bring ops into canonical form, up to a fixed point (`instcombine`).
 //! Requires: `.aa`.
 //! Establishes: constants are right operands of commutative ops and comparisons; scalars are broadcast in one step; a negated
-//! comparison
-//! is the opposite comparison. ARCHITECTURE.md lists the folds in "Folds of tile-lower-aa".
+//! comparison is the opposite comparison. ARCHITECTURE.md lists the folds in "Folds of tile-lower-aa".
 //! Preserves: float results bit for bit, token order and memory orderings.
 //! See also: LLVM's `InstCombine`; MLIR's canonicaliser.
 
