@@ -72,7 +72,7 @@ fn repeated(function: &Function) -> Function {
     let block = function.body.new_block(region);
     let iteration = function.body.add_argument(block, index());
     function.body.blocks[block].ops = repeated;
-    request_per_iteration(&mut function, block, iteration);
+    replace_block_ids(&mut function, block, iteration);
     function.body.append(block, Op::Core(Core::Continue { values: Vec::new() }), [], function.loc);
     let kind = Core::For { lower, upper, step, init: Vec::new(), unsigned: false, body: region };
     function.body.append(entry, Op::Core(kind), [], function.loc);
@@ -105,7 +105,7 @@ fn divided(function: &Function, ops: &[OpId]) -> (Vec<OpId>, Vec<OpId>) {
 }
 
 /// Replaces the tile block index by the one of the current iteration.
-fn request_per_iteration(function: &mut Function, block: Block, iteration: Value) {
+fn replace_block_ids(function: &mut Function, block: Block, iteration: Value) {
     let inside: Vec<OpId> = function.body.blocks[block].ops.clone();
     let nested = inside.iter().flat_map(|op| function.body.ops[*op].kind.regions()).collect::<Vec<_>>();
     let nested = nested.into_iter().flat_map(|region| function.body.walk(region)).collect::<Vec<_>>();

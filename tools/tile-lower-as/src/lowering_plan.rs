@@ -229,7 +229,7 @@ impl LoweringPlan {
         self.assign_layouts(function, target, options);
     }
 
-    /// Whether a scaled MMA was given an instruction that takes no scales.
+    /// Whether the selected instruction of a scaled MMA takes no scales.
     pub(crate) fn loses_scales(&self, function: &Function) -> bool {
         let takes = |op: &Op| {
             let found = self.mmas.get(*op);

@@ -1,4 +1,4 @@
-//! `tile-lower-as`: gives every tile a layout and every data movement an atom.
+//! `tile-lower-as`: assigns a layout to every tile and an atom to every MMA and data movement.
 
 use common::{About, options};
 use tile_lower_as::{Lowering, PASSES};

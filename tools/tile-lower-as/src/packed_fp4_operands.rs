@@ -36,7 +36,7 @@ pub(crate) fn run(function: &Function, target: Target) -> Function {
             function.body.blocks[block].ops.push(op);
         }
     }
-    take_out(&mut function, before);
+    remove_unused(&mut function, before);
     function
 }
 
@@ -96,7 +96,7 @@ fn rewrite(function: &mut Function, block: Block, mma: OpId, operands: [Packed; 
 }
 
 /// Removes unused ops that define these values, and the ops that feed them.
-fn take_out(function: &mut Function, values: Vec<Value>) {
+fn remove_unused(function: &mut Function, values: Vec<Value>) {
     let body = &mut function.body;
     let mut uses = vec![0u32; body.values.len()];
     for op in body.walk(function.region) {

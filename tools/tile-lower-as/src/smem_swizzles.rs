@@ -254,7 +254,7 @@ mod tests {
 
     /// Threads store parts of a row that are lines apart, and read rows in order.
     #[test]
-    fn lines_of_a_row_are_apart() {
+    fn lines_of_a_row_use_different_banks() {
         let layout = |register: &[u32], lane: &[u32]| Layout { register: register.into(), lane: lane.into(), ..Layout::default() };
         let stored = layout(&[1, 2, 4, 8, 2048], &[16, 32, 64, 128, 256]);
         let read = layout(&[1, 2, 128, 256, 512, 1024, 2048], &[4, 8, 16, 32, 64]);

@@ -360,7 +360,7 @@ func \"k\"(%p: ptr<f16>, %n: i32, %i: {index}) () {{
     }
 
     #[test]
-    fn large_operands_come_in_parts() {
+    fn large_operands_are_split() {
         assert_eq!(mmas("i32"), 4);
         assert_eq!(mmas("i64"), 4);
     }

@@ -42,7 +42,7 @@ pub(crate) fn run(function: &Function, target: Target) -> Result<Function, Strin
     let flow = Flow::of(function);
     let forms = cluster::parted(function, target, &flow, 2)?;
     by_rows(&forms)?;
-    is_requested_forever(&forms)?;
+    splits_no_ordered_access(&forms)?;
     Ok(cluster::rewrite(&forms, &flow, Makers::Alternating))
 }
 
@@ -55,7 +55,8 @@ fn m_subtiles_fit(function: &Function, target: Target) -> bool {
     };
     let sum = |value| registers(function, value, 32);
     let all = mma_selection::alive_together(function, |op| acc(op).map_or(0, sum));
-    let passing = mma_selection::alive_together(function, |op| acc(op).filter(|acc| begins_again(function, *acc)).map_or(0, sum));
+    let passing =
+        mma_selection::alive_together(function, |op| acc(op).filter(|acc| starts_at_constant(function, *acc)).map_or(0, sum));
     let capacity = budget::mma_registers(target, WARPS) * 32 * WARPS;
     all > capacity && all - passing / 2 <= capacity
 }
@@ -94,7 +95,7 @@ fn m_subtiles_fit_tmem(function: &Function, target: Target) -> bool {
         _ => 0,
     };
     let passes = |op: OpId| match body.ops[op].kind {
-        Op::Mma { acc, .. } if begins_again(function, acc) => columns(acc),
+        Op::Mma { acc, .. } if starts_at_constant(function, acc) => columns(acc),
         _ => 0,
     };
     let computed = |op: OpId| match body.ops[op].kind {
@@ -112,7 +113,7 @@ fn m_subtiles_fit_tmem(function: &Function, target: Target) -> bool {
 }
 
 /// Whether an accumulator starts with a constant in each iteration, so that it is not loop-carried.
-fn begins_again(function: &Function, acc: Value) -> bool {
+fn starts_at_constant(function: &Function, acc: Value) -> bool {
     let made = function.body.defining_op(acc).map(|op| &function.body.ops[op].kind);
     matches!(made, Some(Op::Core(Core::Constant { .. })))
 }
@@ -132,7 +133,7 @@ fn by_rows(forms: &Forms<'_>) -> Result<(), String> {
 }
 
 /// Checks that no token orders an access that both subtiles would execute.
-fn is_requested_forever(forms: &Forms<'_>) -> Result<(), String> {
+fn splits_no_ordered_access(forms: &Forms<'_>) -> Result<(), String> {
     let body = &forms.function.body;
     for op in body.walk(forms.function.region) {
         let node = &body.ops[op];

@@ -198,7 +198,7 @@ pub(crate) fn taken(function: &Function, op: OpId, form: Form, parts: u32) -> Op
     let Form::Part(dim) = form else { return Some(all(Form::Whole)) };
     let shape = |value: Value| body.ty(value).tile().map(|(_, shape)| shape);
     match &node.kind {
-        Op::Core(core) => core_clc(function, core, (node.results[0], parts), dim, all),
+        Op::Core(core) => core_operand_forms(function, core, (node.results[0], parts), dim, all),
         Op::LoadView { view, index, token, order, .. } => {
             let given = addressed(function, *view, index, (dim, parts)).filter(|_| order.semantics == MemoryOrdering::Weak)?;
             Some(given.into_iter().chain(token.map(|_| Form::Whole)).collect())
@@ -253,7 +253,7 @@ fn addressed(function: &Function, view: Value, index: &[Value], (dim, parts): (u
     fits.then(|| [Form::Part(dim)].into_iter().chain(index).collect())
 }
 
-fn core_clc(
+fn core_operand_forms(
     function: &Function,
     core: &Core,
     (result, parts): (Value, u32),
