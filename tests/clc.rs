@@ -161,7 +161,7 @@ fn stolen_blocks_are_requested_per_iteration() {
 #[test]
 fn side_effects_that_happen_once_are_not_stolen() {
     for (kernel, target, message) in [
-        ("run/cluster_matmul/kernel.tile", "sm_90", "sm_90 has no launch control"),
+        ("run/cluster_matmul/kernel.tile", "sm_90", "sm_90 has no cluster launch control"),
         ("fault-injection/atomics.tileir", "sm_100", "must happen once"),
     ] {
         let (folder, source) = (temporary(), root().join("tests").join(kernel).display().to_string());

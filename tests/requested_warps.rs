@@ -114,10 +114,8 @@ fn every_request_from_0_to_64() {
         let folder = temporary();
         let (warps, remark) = compiled(Some(*requested), target, folder.path())?;
         let (expected_warps, reported) = match requested {
-            64 => (32, "missed]: num_worker_warps_per_cta = 64 is more than a block has: 32 warps".to_string()),
-            _ if requested.is_power_of_two() => {
-                (*requested, format!("passed]: {requested} warps, as num_worker_warps_per_cta says"))
-            }
+            64 => (32, "missed]: num_worker_warps_per_cta = 64 exceeds the CTA limit: 32 warps".to_string()),
+            _ if requested.is_power_of_two() => (*requested, format!("passed]: {requested} warps, from num_worker_warps_per_cta")),
             _ => (4, format!("missed]: num_worker_warps_per_cta = {requested} is not used: it is not a power of two")),
         };
         match warps == expected_warps && remark.starts_with(&reported) {

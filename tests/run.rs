@@ -240,7 +240,7 @@ fn shared_out(case: &Path, target: &str, blocks: u32) -> Result<bool, String> {
     let ran = run("tileiras", &[&code, "--gpu-name", target, &asked, "--emit=ptx", &kept, "-o", &ptx], b"");
     let what = format!("{} {target} {asked}", label(case));
     if ran.code != Some(0) {
-        let refused = ran.stderr.contains("is not shared out");
+        let refused = ran.stderr.contains("cannot be divided");
         return if refused { Ok(false) } else { Err(format!("{what}: {}", ran.stderr.trim())) };
     }
     let text = std::fs::read_to_string(&ptx).map_err(|error| error.to_string())?;
@@ -310,7 +310,7 @@ fn halves_of_rows_one_after_the_other_are_the_same() {
     let runs: Vec<(PathBuf, &str)> =
         cases.flat_map(|case| ["sm_80", "sm_90", "sm_120"].map(|target| (case.clone(), target))).collect();
     assert_eq!(runs.len(), 3 * made.len());
-    for_each(&runs, |(case, target)| as_reported(case, target, "--split-m=on", "rows are made in two halves"));
+    for_each(&runs, |(case, target)| as_reported(case, target, "--split-m=on", "rows run as two M subtiles"));
 }
 
 /// Programs whose blocks take over others: with products and without, with loops of their own over tiles, for clusters.
@@ -320,7 +320,7 @@ fn stolen_tile_blocks_compute_the_same() {
     let cases = cases().into_iter().filter(|case| taken.contains(&label(case).as_str()));
     let runs: Vec<(PathBuf, &str)> = cases.flat_map(|case| ["sm_100", "sm_120"].map(|target| (case.clone(), target))).collect();
     assert_eq!(runs.len(), 2 * taken.len());
-    for_each(&runs, |(case, target)| as_reported(case, target, "--clc=on", "blocks take over others"));
+    for_each(&runs, |(case, target)| as_reported(case, target, "--clc=on", "CTAs steal tile blocks"));
 }
 
 #[test]

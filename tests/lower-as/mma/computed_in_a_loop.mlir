@@ -1,4 +1,4 @@
-// RUN: tile-read % | tile-lower-aa | tile-lower-as --gpu-name sm_100 | tile-sched --format=text | grep -oE 'product by tensor cores.*|(for|loop|pipeline_acquire|mma)\('
+// RUN: tile-read % | tile-lower-aa | tile-lower-as --gpu-name sm_100 | tile-sched --format=text | grep -oE 'MMA by tensor cores.*|(for|loop|pipeline_acquire|mma)\('
 entry @in_a_loop(%p: tile<ptr<f32>>, %n: tile<i32>) {
   %zero = constant <i32: 0> : tile<i32>
   %one = constant <i32: 1> : tile<i32>

@@ -1,4 +1,4 @@
-// RUN: tile-read % | tile-lower-aa | tile-lower-as --gpu-name sm_100 | tile-sched --format=text | grep -oE 'product by tensor cores.*|mma\([^)]*\), [^)]*\), [^)]*\)'
+// RUN: tile-read % | tile-lower-aa | tile-lower-as --gpu-name sm_100 | tile-sched --format=text | grep -oE 'MMA by tensor cores.*|mma\([^)]*\), [^)]*\), [^)]*\)'
 // Threads store both right operands, 128 KiB each, in a loop. tcgen05 may read them until the kernel ends, so they cannot share memory, and
 // shared memory fits only one.
 entry @two_stored_operands(%p: tile<ptr<f16>>, %q: tile<ptr<f32>>, %n: tile<i32>) {

@@ -1,5 +1,6 @@
-//! From `.tile` to `.aa`: [`mod@convert`] says what the program does to memory, op by op; [`PASSES`] fold and clean up from O1 on;
-//! [`RECORD`] writes down what is known of the values. [`CHECK_BOUNDS`] adds assertions, when asked.
+//! Lowers `.tile` to `.aa` (TileAA, the alias-aware dialect). [`mod@convert`] makes memory accesses, tokens and alias scopes
+//! explicit. [`PASSES`] canonicalise and clean up from O1 on. [`RECORD`] writes the table of facts. [`CHECK_BOUNDS`] adds
+//! assertions if `--check-bounds` requests them.
 
 mod convert;
 mod passes;
@@ -9,7 +10,7 @@ pub use passes::{CHECK_BOUNDS, PASSES, RECORD};
 use base::diag::Result;
 use base::{Envelope, File};
 
-/// The program as written, in `.aa`, with the envelope it shall have.
+/// Converts a program to `.aa` without optimisation, in the given envelope.
 pub fn convert(input: &tileir::Module, envelope: Envelope) -> Result<File<tileaa::Module>> {
     Ok(File { payload: convert::module(input, &envelope.debug)?, envelope })
 }

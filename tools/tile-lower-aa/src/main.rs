@@ -1,4 +1,4 @@
-//! `tile-lower-aa`: makes memory explicit, then folds and cleans up.
+//! `tile-lower-aa`: makes memory explicit, then canonicalises and cleans up.
 
 use common::options::{CheckBounds, OptLevel};
 use common::{About, Session};
@@ -8,8 +8,8 @@ const ABOUT: About = About {
     name: "tile-lower-aa",
     summary: "Makes memory explicit: .tile, or a program's text or bytecode, to .aa",
     examples: &[
-        ("tile-read k.tileirbc | tile-lower-aa -O3 -o k.aa", "after tile-read, through a pipe"),
-        ("tile-lower-aa -O0 k.tile --format=text", "the program as written, to read"),
+        ("tile-read k.tileirbc | tile-lower-aa -O3 -o k.aa", "read from a pipe"),
+        ("tile-lower-aa -O0 k.tile --format=text", "print the unoptimised program as text"),
     ],
     passes: &common::pass_names::<_, { PASSES.len() + 3 }>(&["convert", CHECK_BOUNDS[0].name], PASSES, &[RECORD[0].name]),
     forms: true,
@@ -28,7 +28,7 @@ fn main() -> std::process::ExitCode {
 }
 
 fn lower(session: &mut Session, extra: &Extra) -> base::diag::Result<()> {
-    // Bytecode and its text are programs too, as for every other tool.
+    // Like every tool, this one also reads bytecode and its text form.
     let source = session.input()?;
     source.refuse_cut()?;
     let producer = session.producer();

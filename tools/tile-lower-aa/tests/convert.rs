@@ -1,4 +1,4 @@
-//! What the conversion finds out: where pointers point, which object a memref is part of, and that it drops no location.
+//! Tests of the conversion: address spaces, alias scopes of memrefs, and complete locations.
 
 use base::ir::Op as OpId;
 use base::{Arena, Body, Envelope, Loc, Value};
@@ -98,7 +98,7 @@ fn spaces(function: &tileaa::Function, mnemonic: &str) -> Vec<Space> {
 const ALLOCA: Op = Op::Alloca { global: false, num_elem: 16, alignment: 16 };
 
 #[test]
-fn a_pointer_that_may_be_either_has_no_space_of_its_own() {
+fn pointer_with_two_origins_has_the_generic_space() {
     let mut builder = Builder::new();
     let local = builder.value(ALLOCA, PTR);
     let select = |val_if_true, val_if_false| Op::Select { cond: Value(2), val_if_true, val_if_false };
@@ -124,7 +124,7 @@ fn an_integer_points_to_global_memory_unless_a_local_address_became_one() {
 }
 
 #[test]
-fn memrefs_carry_the_number_of_the_object_they_are_part_of() {
+fn memrefs_carry_the_alias_scope_of_their_object() {
     let mut builder = Builder::new();
     let memref = |base| Op::MakeTensorView { base, dynamic_shape: Box::default(), dynamic_strides: Box::default() };
     builder.value(memref(Value(0)), TENSOR);
@@ -141,7 +141,7 @@ fn memrefs_carry_the_number_of_the_object_they_are_part_of() {
 }
 
 #[test]
-fn a_grid_query_becomes_one_op_an_axis() {
+fn grid_query_becomes_one_op_per_axis() {
     let mut builder = Builder::new();
     builder.op(Op::GetTileBlockId {}, &[I32, I32, I32]);
     let function = builder.convert();

@@ -1,7 +1,8 @@
-//! How wide each memory access may be, and the layout in which it would be widest.
-//!
-//! An access of `1 << bits` neighbouring elements is allowed when its address is a multiple of its size, and bounds or masks
-//! cut only between such groups.
+//! Purpose: choose the vector width of every memory access and the layout with the widest vectors (coalescing).
+//! Requires: facts about divisibility, contiguity and constancy.
+//! Establishes: an access of `1 << bits` contiguous elements is aligned to its size, and bounds or masks cut only between vectors.
+//! Preserves: the program; this is an analysis.
+//! See also: Triton's `Coalesce` and `AxisInfo`; LLVM's `LoadStoreVectorizer`.
 
 use crate::unify_vector_widths;
 use base::Value;
@@ -14,28 +15,28 @@ use tileaa::{Function, Op, Type};
 use tileas::Layout;
 use tileas::layout::{LANE_BITS, Strides};
 
-/// Bytes that a warp's access takes from memory at a time.
+/// Bytes of a memory transaction of a warp.
 const LINE: u32 = 128;
-/// The widest access of a thread, in bytes.
+/// Bytes of the widest access of a thread.
 const WIDEST: u64 = 16;
 
 #[derive(Clone)]
 pub(crate) struct AccessPlan {
     pub(crate) vector_bits: u32,
     pub(crate) layout: Layout,
-    /// The bits of the element number, nearest neighbours first.
+    /// The bits of the linear element index, fastest-varying in memory first.
     pub(crate) order: Vec<u32>,
-    /// How a copy to shared memory would take it, where that is known.
+    /// The pieces of an asynchronous copy, if known.
     pub(crate) copy: Option<Pieces>,
 }
 
-/// How the neighbours of a view's tile could be copied: `1 << bits` of them along `dim` at a time. Unlike those of an access,
-/// such a piece may reach past a bound.
+/// The pieces in which an asynchronous copy can take a view's tile: `1 << bits` elements along `dim`. Unlike a vector access, a
+/// piece may cross a bound.
 #[derive(Clone, Copy)]
 pub(crate) struct Pieces {
     pub(crate) dim: usize,
     pub(crate) bits: u32,
-    /// Whether none does.
+    /// Whether no piece crosses a bound.
     pub(crate) whole: bool,
 }
 
@@ -52,10 +53,10 @@ impl Accesses {
                 }
                 Op::LoadView { view, .. } | Op::StoreView { view, .. } => planner.view(*view, u32::MAX),
                 Op::Load { ptr, mask, .. } | Op::Store { ptr, mask, .. } => planner.pointers(*ptr, *mask, u32::MAX)?,
-                // Atomic operations take one element at a time: neighbours are in neighbouring lanes, which touch whole sectors.
+                // Atomics take one element at a time. Adjacent elements are in adjacent lanes, which cover full sectors.
                 Op::ReduceView { view, .. } => planner.view(*view, 0),
                 Op::MulticastLoad { view, .. } | Op::MulticastStore { view, .. } => planner.multicast(*view)?,
-                // Of pointers that are no neighbours, no layout is better than the one they are in.
+                // For scattered pointers no layout is better than their own.
                 Op::AtomicRmw { ptr, .. } | Op::AtomicCas { ptr, .. } if planner.neighbours(*ptr) => {
                     planner.pointers(*ptr, None, 0)?
                 }
@@ -72,7 +73,7 @@ impl Accesses {
     }
 }
 
-/// A layout with the bits in `order`, whose vectors are as wide as allowed but leave no thread idle.
+/// A blocked layout with the bits in `order`, whose vectors are as wide as allowed while all threads have elements.
 pub(crate) fn blocked(order: &[u32], widest_bits: u32, warp_bits: usize) -> AccessPlan {
     let threads = (LANE_BITS + warp_bits) as u32;
     let vector_bits = widest_bits.min((order.len() as u32).saturating_sub(threads));
@@ -80,7 +81,7 @@ pub(crate) fn blocked(order: &[u32], widest_bits: u32, warp_bits: usize) -> Acce
     AccessPlan { vector_bits, layout, order: order.to_vec(), copy: None }
 }
 
-/// The layout of a tile that no access shaped: rows along lanes.
+/// The layout of a tile that no access determines: rows along lanes.
 pub(crate) fn default_layout(shape: &[u32], bytes: u32, warp_bits: usize) -> Layout {
     let order: Vec<u32> = (0..element_count(shape).trailing_zeros()).collect();
     let row = shape.last().map_or(0, |extent| extent.trailing_zeros());
@@ -95,7 +96,7 @@ struct AccessPlanner<'a> {
 
 impl AccessPlanner<'_> {
     fn view(&self, value: Value, widest: u32) -> AccessPlan {
-        let Type::View(view) = self.function.body.ty(value) else { unreachable!("the verifier holds that views are views") };
+        let Type::View(view) = self.function.body.ty(value) else { unreachable!("the verifier checks that views are views") };
         let gathers = |t: usize| matches!(view.kind, ViewKind::Gather { sparse_dim } if sparse_dim as usize == t);
         let contiguous = (0..view.tile.len()).find(|&t| view.memref.strides[view.dim_map[t] as usize] == Some(1) && !gathers(t));
         let Some(t) = contiguous else { return self.ordered(&view.tile, None, 0) };
@@ -106,10 +107,10 @@ impl AccessPlanner<'_> {
         AccessPlan { copy, ..self.ordered(&view.tile, contiguous, whole.min(widest)) }
     }
 
-    /// Multimem instructions take whole words: pairs of 16-bit elements. That the memory begins at a word is up to the caller, as
-    /// is that extents and strides known only when the kernel runs keep pairs at words; strides known here must.
+    /// Multimem instructions take full words: pairs of 16-bit elements. The caller guarantees word alignment of the address and of
+    /// dynamic extents and strides. Static strides are checked here.
     fn multicast(&self, value: Value) -> Option<AccessPlan> {
-        let Type::View(view) = self.function.body.ty(value) else { unreachable!("the verifier holds that views are views") };
+        let Type::View(view) = self.function.body.ty(value) else { unreachable!("the verifier checks that views are views") };
         let stride = |t: usize| view.memref.strides[view.dim_map[t] as usize];
         let contiguous = (0..view.tile.len()).find(|&t| stride(t) == Some(1));
         if view.memref.elem.bits() != 16 {
@@ -122,7 +123,7 @@ impl AccessPlanner<'_> {
         at_words.then_some(AccessPlan { vector_bits: 1, layout, order, copy: None })
     }
 
-    /// The layout in which neighbours along one dimension are in one thread, then in neighbouring lanes.
+    /// The layout with elements along one dimension in registers first, then in lanes.
     fn ordered(&self, shape: &[u32], first: Option<usize>, widest_bits: u32) -> AccessPlan {
         let strides = Strides::of(shape);
         let others = (0..shape.len()).rev().filter(|t| Some(*t) != first);
@@ -130,15 +131,15 @@ impl AccessPlanner<'_> {
         blocked(&order, widest_bits, self.warp_bits)
     }
 
-    /// Whether a tile passes through shared memory to another order of its elements before anything else is done with it.
+    /// Whether a tile is permuted, and thus passes through shared memory, right before it is stored.
     fn is_permuted(&self, tile: Value) -> bool {
         let body = &self.function.body;
         let op = body.defining_op(tile).map(|op| &body.ops[op].kind);
         matches!(op, Some(Op::Core(Core::Permute { order, .. })) if order.last().is_some_and(|last| *last as usize + 1 != order.len()))
     }
 
-    /// An access of which the lanes take a line of memory each of several rows, not one row after the other: they read the tile across
-    /// its rows from shared memory, where neighbours in a row of memory are a row apart, on the same bank.
+    /// Lets lanes of a warp store one memory line of several rows instead of one row after the other. The lanes read shared memory
+    /// across rows, where elements that are adjacent in memory are a row apart, on the same bank.
     fn by_lines(&self, access: AccessPlan, tile: Value) -> AccessPlan {
         let (elem, shape) = self.function.body.ty(tile).tile().expect("tiles are stored");
         let line = (LINE / elem.bytes().max(1)).ilog2() as usize;
@@ -156,13 +157,13 @@ impl AccessPlanner<'_> {
         AccessPlan { copy: access.copy, ..blocked(&order, access.vector_bits, self.warp_bits) }
     }
 
-    /// Whether some of a tile's pointers are those to neighbouring elements.
+    /// Whether some pointers of a tile are adjacent.
     fn neighbours(&self, ptr: Value) -> bool {
         let dims = self.function.body.ty(ptr).tile().map_or(0, |(_, shape)| shape.len());
         (0..dims).any(|dim| self.facts.axis(ptr, dim).contiguity > 1)
     }
 
-    /// Of a tile of pointers: along the dimension in which they are neighbours for longest.
+    /// Plans an access through pointers, along the dimension with the longest contiguous runs.
     fn pointers(&self, ptr: Value, mask: Option<Value>, widest: u32) -> Option<AccessPlan> {
         let (elem, shape) = self.function.body.ty(ptr).tile().filter(|(_, shape)| !shape.is_empty())?;
         let core_dialect::tile::Elem::Ptr { pointee, .. } = elem else { return None };
@@ -182,7 +183,7 @@ impl AccessPlanner<'_> {
     }
 }
 
-/// Log2 of the elements along tile dimension `t` that one access may take, as far as its address goes.
+/// Log2 of the elements along tile dimension `t` that one access may take, as far as alignment allows.
 fn view_width(facts: &MemRefFacts, view: &View, t: usize) -> u32 {
     let bytes = u64::from(view.memref.elem.bytes());
     let dim = view.dim_map[t] as usize;

@@ -1,11 +1,12 @@
-//! Decides which loads become copies straight to shared memory, from where mmas read their fragments: in loops, and before them
-//! what mmas in loops read there by itself, if the copy engine brings it.
-//!
-//! Such a copy needs no registers and can run ahead, which is what `tile-sched` makes of it. A load qualifies when it leads to a
-//! mma, when it lies directly in the body of a `for`, and when its pieces have a size and alignment that `cp.async` takes.
-//! Where only mmas use it they read their fragments from the buffer, and where something is computed first [`crate::operand_load_layouts`] says
-//! whether that is done as they want it; else the tile is read into registers as it was loaded. Loads that lead to no mma
-//! are for [`crate::async_copy_non_mma_loads`] to decide about.
+//! Purpose: select the loads in `for` loops that become asynchronous copies to shared memory (`cp.async` or TMA), and the operands
+//! that TMA copies once before a loop.
+//! Requires: [`Accesses`] and [`MmaSelections`]; a load leads to an MMA, and its pieces have a size and alignment that `cp.async`
+//! takes.
+//! Establishes: a buffer for each copy, and its readers: MMA fragments, possibly converted ([`crate::operand_load_layouts`]), or a
+//! full tile in registers. `tile-sched` pipelines the copies. Loads that reach no MMA are left to
+//! [`crate::async_copy_non_mma_loads`].
+//! Preserves: the program; this is an analysis.
+//! See also: Triton's `LowerLoops` and `TMALowering`; CUTLASS `SM80_CP_ASYNC` and `SM90_TMA_LOAD`.
 
 use crate::access_layouts::{Accesses, Pieces};
 use crate::async_copy_non_mma_loads::{Prefetch, RowLoads};
@@ -28,7 +29,7 @@ use tileaa::{Function, Op, Type};
 use tileas::layout::Strides;
 use tileas::{BufferInfo, Layout, budget, wgmma_atoms};
 
-/// Whether the copy engine makes copies: what `--tma` says.
+/// Whether TMA executes copies (`--tma`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TmaChoice {
     Never,
@@ -46,60 +47,60 @@ impl TmaChoice {
     }
 }
 
-const NO_CAPACITY: &str = "shared memory has no capacity for it beside the others";
+const NO_CAPACITY: &str = "shared memory does not fit it besides the other copies";
 
-/// How a load becomes a copy.
+/// The copy that replaces a load.
 #[derive(Clone)]
 pub(crate) struct Copy {
     pub(crate) buffer: BufferInfo,
     pub(crate) by: By,
-    /// Who reads the buffer.
+    /// The readers of the buffer.
     pub(crate) readers: Readers,
 }
 
 #[derive(Clone)]
 pub(crate) enum By {
-    /// The threads, in pieces of so many bytes: which one copies what, and whether no bound cuts a piece.
+    /// `cp.async` in pieces of `bytes`, distributed over threads by `layout`. `whole`: no bound cuts through a piece.
     Pieces { layout: Layout, bytes: u32, whole: bool },
-    /// The copy engine.
+    /// TMA, with a tensor map.
     Tma(Map),
 }
 
 impl std::fmt::Display for By {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            By::Pieces { bytes, .. } => write!(f, "in pieces of {bytes} bytes"),
-            By::Tma(map) => write!(f, "by tma_copies of {} bytes", map.tile_bytes()),
+            By::Pieces { bytes, .. } => write!(f, "by cp.async in pieces of {bytes} bytes"),
+            By::Tma(map) => write!(f, "by TMA in tiles of {} bytes", map.tile_bytes()),
         }
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Readers {
-    /// Each mma for itself, its fragments, or that from which they are computed.
+    /// MMAs read their fragments, or the values from which fragments are computed.
     MmaSelections,
-    /// The loop, the whole tile into registers, to compute from it.
+    /// The loop reads the full tile into registers and computes from it.
     Registers,
 }
 
-/// An operand that warp groups read from shared memory, and whether it is stored there the other way iteration than memory has it.
+/// An operand that `wgmma` reads from shared memory. `transposed`: threads store it in the transposed order of global memory.
 struct InPlace {
     value: Value,
     transposed: bool,
 }
 
-/// The copies of a function by the load's op, and why other operands of mmas are loaded to registers.
+/// The copies of a function by load, and why other MMA operands are loaded to registers.
 #[derive(Default)]
 pub(crate) struct Copies {
     copies: BTreeMap<OpId, Copy>,
-    /// Copies by tma_copies that fill the buffer of an earlier one of their loop, when its mmas have read it.
+    /// TMA copies that reuse the buffer of an earlier copy in their loop, after its MMAs have read it.
     alternating: BTreeMap<OpId, OpId>,
     pub(crate) declined: Vec<(OpId, &'static str)>,
-    /// Why threads make copies that the copy engine might make.
+    /// Why `cp.async` executes copies that TMA might.
     pub(crate) no_tma: Vec<(OpId, &'static str)>,
 }
 
-/// How mmas read a buffer: the layouts of their fragments, and whether warp groups read it in place.
+/// The reads of a buffer by MMAs: fragment layouts, and whether `wgmma` or `tcgen05` reads it in place.
 #[derive(Default)]
 pub(crate) struct Reads {
     pub(crate) fragments: Vec<Layout>,
@@ -107,7 +108,7 @@ pub(crate) struct Reads {
 }
 
 impl Copies {
-    /// Those of which the loops' buffers take at most the target's memory.
+    /// Plans the copies. The buffers of each loop fit the target's shared memory.
     pub(crate) fn of(function: &Function, plan: &LoweringPlan, target: Target, options: Choices) -> Copies {
         let body = &function.body;
         let order = body.walk(function.region);
@@ -154,7 +155,7 @@ impl Copies {
         found
     }
 
-    /// Copies that are made once, of operands that mmas in loops read beside what tma_copies bring.
+    /// Plans TMA copies before loops, of operands that MMAs in loops read together with other TMA copies.
     fn before_loops(&mut self, planner: &CopyPlanner<'_>, plan: &LoweringPlan) {
         let function = planner.function;
         let entry = Some(function.entry());
@@ -171,8 +172,8 @@ impl Copies {
             }
             let tma_copies = match plan.tma_loads_exceeding_smem.contains(&load) {
                 true => Err(NO_CAPACITY),
-                // It may store something in the copy's place.
-                false if planner.mmas.has_components() => Err("of two agents that compute none knows that it has come"),
+                // Components have separate roles, and the other role may store to this buffer.
+                false if planner.mmas.has_components() => Err("with two compute roles, neither can wait for it"),
                 false => planner.tma_loads_before_loops(load),
             };
             match tma_copies {
@@ -182,7 +183,7 @@ impl Copies {
         }
     }
 
-    /// Lets threads make all copies of a loop where tma_copies for some would not pay.
+    /// Replaces the TMA copies of a loop by `cp.async` unless they are profitable.
     fn settle_tma(&mut self, planner: &CopyPlanner<'_>, block: Block, capacity: u32) {
         let ops = &planner.function.body.blocks[block].ops;
         let copies = ops.iter().copied().filter(|op| self.copies.contains_key(op));
@@ -198,9 +199,9 @@ impl Copies {
         }
         let reason = match (pieces.is_empty(), has_capacity) {
             (false, _) if planner.tma_copies == TmaChoice::WherePays && !tma_copies.iter().any(pays) => {
-                "threads copy another operand of its loop, and wait for all at once"
+                "threads copy another operand of its loop and wait for all copies at once"
             }
-            (_, false) => "shared memory has no capacity for two tiles of each operand beside what the loop stores there",
+            (_, false) => "shared memory does not fit two stages of each operand besides the loop's stores",
             (_, true) => return,
         };
         for load in tma_copies {
@@ -214,14 +215,14 @@ impl Copies {
         }
     }
 
-    /// A staged_buffer that the copy engine fills shares memory with nothing else in its loop, and is worth that only if one slot is filled
-    /// while another is read.
+    /// Whether two stages fit. Multi-stage TMA buffers share memory with no other buffer of the loop. They pay off only if one
+    /// stage is filled while another one is read.
     fn has_capacity(&self, planner: &CopyPlanner<'_>, ops: &[OpId], tma_copies: &[OpId], capacity: u32) -> bool {
         self.have_capacity(planner, ops, tma_copies, (2, capacity))
     }
 
-    /// Whether tma_copies pay where each staged_buffer has one slot: some are filled while others are read, since no mma reads all of them. Threads
-    /// would wait for each of their copies, unless these have capacity for a second slot of the largest.
+    /// Whether single-buffered TMA is profitable: no MMA reads all buffers, so one loads while another one is consumed, and
+    /// `cp.async` could not double-buffer the largest copy either.
     fn pays_single_buffered(&self, planner: &CopyPlanner<'_>, ops: &[OpId], tma_copies: &[OpId], capacity: u32) -> bool {
         let read = |load: &OpId| planner.uses.ends(planner.function.body.result(*load)).into_iter().collect::<BTreeSet<_>>();
         let all: Vec<BTreeSet<OpId>> = tma_copies.iter().map(read).collect();
@@ -231,7 +232,7 @@ impl Copies {
         is_tight && !all.iter().flatten().any(by_all) && self.have_capacity(planner, ops, tma_copies, (1, capacity))
     }
 
-    /// Whether so many stages of each staged_buffer have capacity beside what the loop stores for mmas.
+    /// Whether this number of stages fits besides the operands that the loop stores for MMAs.
     fn have_capacity(&self, planner: &CopyPlanner<'_>, ops: &[OpId], tma_copies: &[OpId], (stages, capacity): (u32, u32)) -> bool {
         let own = tma_copies.iter().filter(|op| !self.alternating.contains_key(*op));
         let bytes = own.map(|op| self.copies[op].buffer.bytes()).fold(0, u32::saturating_add);
@@ -240,12 +241,12 @@ impl Copies {
         bytes.saturating_mul(stages).saturating_add(stored) <= capacity
     }
 
-    /// Lets copies by tma_copies fill one buffer in turn that lie alike, and of which mmas have read one before the next is requested for.
+    /// Lets TMA copies with equal buffers share one buffer if the MMAs of each precede the issue of the next.
     fn alternate(&mut self, planner: &CopyPlanner<'_>, ops: &[OpId], tma_copies: &[OpId]) {
         let body = &planner.function.body;
         let place: BTreeMap<OpId, usize> = ops.iter().enumerate().map(|(at, op)| (*op, at)).collect();
-        // The first of those that take turns, and where its buffer was read last. An agent makes the mmas in tensor memory, others
-        // are made by those that compute, and a pipe has one of them as its consumer.
+        // The first copy of each shared buffer, with the position of its last reader. A pipeline has one consumer role, so copies
+        // for `tcgen05` (the MMA warp) and copies for other MMAs (compute warps) do not share buffers.
         let mut first: Vec<(OpId, usize)> = Vec::new();
         let by_warp_role = |load: OpId| planner.reaches_tensor_memory(body.result(load));
         for load in tma_copies.iter().filter(|load| self.copies[*load].readers == Readers::MmaSelections) {
@@ -269,14 +270,15 @@ impl Copies {
         }
     }
 
-    /// Whether a copy brings an operand as warp groups read it; else it is stored to shared memory for them.
+    /// Whether a copy leaves an operand in shared memory as `wgmma` reads it; otherwise threads store it there.
     fn brings(&self, planner: &CopyPlanner<'_>, operand: &InPlace) -> bool {
         !operand.transposed
             && operands::loaded_by(planner.function, operand.value).is_some_and(|load| self.copies.contains_key(&load))
     }
 
-    /// Takes back copies of a loop until one slot of each has capacity, beside the largest tile that then passes through shared memory
-    /// on its way to other registers: where most is needed, the largest.
+    /// Drops copies of a loop until one stage of each live copy fits. A dropped copy may still pass its tile through shared memory
+    /// for a layout conversion, so the largest such tile must fit too. Drops the largest copy at the point of the highest demand
+    /// first.
     fn fit(&mut self, planner: &CopyPlanner<'_>, ops: &[OpId], capacity: u32) {
         let place: BTreeMap<OpId, usize> = ops.iter().enumerate().map(|(at, op)| (*op, at)).collect();
         let last_use = |op: OpId| {
@@ -308,7 +310,7 @@ impl Copies {
     pub(crate) fn get(&self, op: OpId) -> Option<&Copy> {
         self.copies.get(&op)
     }
-    /// The copy whose buffer one fills, too.
+    /// The earlier copy whose buffer this copy reuses.
     pub(crate) fn alternating_with(&self, op: OpId) -> Option<OpId> {
         self.alternating.get(&op).copied()
     }
@@ -317,7 +319,7 @@ impl Copies {
     }
 }
 
-/// How the pieces of a copy lie: their dimension, and the rest as in [`struct@Copy`].
+/// The pieces of a `cp.async` copy: their dimension; for the other fields see [`By::Pieces`].
 struct Copied {
     dim: usize,
     layout: Layout,
@@ -330,14 +332,14 @@ pub(crate) struct CopyPlanner<'a> {
     pub(crate) target: Target,
     pub(crate) tma_copies: TmaChoice,
     pub(crate) prefetch: Prefetch,
-    /// Blocks that a multiprocessor has at a time, where the author says so; else one.
+    /// CTAs per SM as the author requests, or 1.
     pub(crate) co_resident_ctas: u32,
     accesses: &'a Accesses,
     pub(crate) mmas: &'a MmaSelections,
     warp_bits: usize,
     pub(crate) uses: Uses<'a>,
     pub(crate) blocks: Vec<Option<Block>>,
-    /// Derived when the first load is requested for that could go by tma_copies.
+    /// Facts, derived for the first TMA candidate.
     pub(crate) facts: OnceCell<Facts<'a>>,
 }
 
@@ -365,22 +367,22 @@ impl CopyPlanner<'_> {
         self.copy(op, block, self.pieces(op)?)
     }
 
-    /// The copy of a load from whose buffer the whole tile is read into registers, whoever uses it.
+    /// The copy of a load from whose buffer the full tile is read into registers, for any users.
     pub(crate) fn row(&self, op: OpId) -> Result<Copy, &'static str> {
         let assigned_layout = self.accesses.get(op).map(|access| access.layout.clone());
         Ok(self.buffered(op, self.pieces(op)?, (Readers::Registers, assigned_layout.into_iter().collect())))
     }
 
-    /// How threads copy the tile of a view.
+    /// The `cp.async` pieces of a view's tile.
     fn pieces(&self, op: OpId) -> Result<Copied, &'static str> {
         let body = &self.function.body;
         let Op::LoadView { view, order, .. } = &body.ops[op].kind else { unreachable!("only loads are planned") };
-        let Type::View(ty) = body.ty(*view) else { unreachable!("the verifier holds that views are views") };
+        let Type::View(ty) = body.ty(*view) else { unreachable!("the verifier checks that views are views") };
         if order.semantics != MemoryOrdering::Weak {
             return Err("it is ordered against other threads");
         }
         if matches!(ty.kind, ViewKind::Gather { .. }) {
-            return Err("its rows have an index each");
+            return Err("it gathers rows");
         }
         if !matches!(ty.padding, None | Some(Padding::Zero)) {
             return Err("its padding is not zero");
@@ -412,8 +414,8 @@ impl CopyPlanner<'_> {
                 return Ok(Copy { buffer, by: By::Pieces { layout, bytes, whole }, readers: Readers::MmaSelections });
             }
             Some(Reads { fragments, .. }) => (Readers::MmaSelections, fragments),
-            // What else used it would want it in registers for long.
-            None if !self.uses.reaches_only_mmas(value) => return Err("something else than a mma uses it"),
+            // Other users would hold the tile in registers for long.
+            None if !self.uses.reaches_only_mmas(value) => return Err("an op other than an MMA uses it"),
             None => {
                 let assigned_layout = self.accesses.get(op).map(|access| &access.layout);
                 let directly = assigned_layout
@@ -427,7 +429,7 @@ impl CopyPlanner<'_> {
         Ok(self.buffered(op, copied, read))
     }
 
-    /// The copy to a buffer that lies well for the copy itself and those who read it.
+    /// A copy to a buffer whose swizzle suits the copy and its readers.
     fn buffered(&self, op: OpId, copied: Copied, (readers, layouts): (Readers, Vec<Layout>)) -> Copy {
         let Copied { dim, layout, bytes, whole } = copied;
         let (elem, shape) = self.function.body.ty(self.function.body.result(op)).tile().expect("a load gives a tile");
@@ -436,7 +438,7 @@ impl CopyPlanner<'_> {
         Copy { buffer, by: By::Pieces { layout, bytes, whole }, readers }
     }
 
-    /// A load through pointers: its vectors are the pieces.
+    /// The copy of a load through pointers, whose vectors are the pieces.
     fn pointers(&self, op: OpId, block: Block) -> Result<Copy, &'static str> {
         let body = &self.function.body;
         let Op::Load { ptr, other, order, .. } = &body.ops[op].kind else { unreachable!("only loads are planned") };
@@ -444,14 +446,14 @@ impl CopyPlanner<'_> {
             return Err("it is ordered against other threads");
         }
         if !matches!(body.ty(*ptr).tile(), Some((Elem::Ptr { space: Space::Global, .. }, _))) {
-            return Err("its pointers may point elsewhere than to global memory");
+            return Err("its pointers may leave global memory");
         }
         if other.is_some_and(|other| !self.is_zero(other)) {
             return Err("its padding is not zero");
         }
         let value = body.result(op);
         let (elem, shape) = body.ty(value).tile().expect("a load gives a tile");
-        let Some(access) = self.accesses.get(op) else { return Err("nothing is known of its pointers") };
+        let Some(access) = self.accesses.get(op) else { return Err("no facts are known of its pointers") };
         let bytes = elem.bytes() << access.vector_bits;
         if !matches!(bytes, 4 | 8 | 16) || elem.bits() < 8 {
             return Err("its neighbours in memory are not known to be aligned");
@@ -467,7 +469,7 @@ impl CopyPlanner<'_> {
         matches!(made, Some(Op::Core(Core::Constant { value: Dense::Splat(0) })))
     }
 
-    /// How mmas in a block, or anywhere, read a value that nothing else uses; none when something does.
+    /// How MMAs in a block, or in any block, read a value; none if another op reads it.
     pub(crate) fn readers(&self, value: Value, block: Option<Block>, between: u32) -> Option<Reads> {
         let body = &self.function.body;
         let mut found = Reads::default();
@@ -488,16 +490,16 @@ impl CopyPlanner<'_> {
                             fragments.extend((*rhs_scale == value).then(|| of_b.clone()));
                         }
                     }
-                    // Each thread reads what it has_mma, from the buffer as it is.
+                    // For FMA, each thread reads its operand elements from the buffer.
                     Some(MmaSelection::Shared { c }) if *acc != value && between == 0 => {
-                        let shape = |value: Value| body.ty(value).tile().expect("mmas are of tiles").1;
+                        let shape = |value: Value| body.ty(value).tile().expect("operands of MMAs are tiles").1;
                         let operand = shape(value);
                         let sides = [(*lhs, operand.len() - 2), (*rhs, operand.len() - 1)];
                         let reads = sides.into_iter().filter(|(side, _)| *side == value);
                         fragments.extend(reads.map(|(_, dim)| mma_selection::shared_reads(c, shape(*acc), operand, dim)));
                     }
                     Some(MmaSelection::Tensor { scales: Some(scales), .. }) if kind.operands()[3..].contains(&value) => {
-                        let shape = body.ty(value).tile().expect("mmas are of tiles").1;
+                        let shape = body.ty(value).tile().expect("operands of MMAs are tiles").1;
                         let sides: Vec<Value> = kind.operands()[3..].to_vec();
                         let read = sides.into_iter().zip(scales.iter()).filter(|(side, _)| *side == value);
                         fragments.extend(read.map(|(_, layout)| tcgen05_selection::one_copy(layout, shape)));
@@ -523,7 +525,7 @@ impl CopyPlanner<'_> {
                     fragments.extend(all);
                     found.groups |= groups;
                 }
-                // Warp groups read memory as it is.
+                // `wgmma` cannot convert an operand.
                 Op::Core(Core::Convert { x, .. }) if self.bits(*x) == self.bits(body.result(user)) => {
                     let Reads { fragments: all, .. } = behind().filter(|reads| !reads.groups)?;
                     fragments.extend(all);
@@ -534,8 +536,8 @@ impl CopyPlanner<'_> {
         Some(found)
     }
 
-    /// Whether the loads of a loop are copied by tma_copies if they can be: unasked where tensor cores multiply what it loads, who have no
-    /// instructions to spare for copies, be it that threads read fragments.
+    /// Whether loads of a loop should be TMA copies. By default they are if tensor cores read them, even as fragments, because
+    /// those warps have no issue slots to spare for copies.
     fn wants_tma(&self, block: Block) -> bool {
         match self.tma_copies {
             TmaChoice::Never => false,
@@ -547,7 +549,7 @@ impl CopyPlanner<'_> {
         }
     }
 
-    /// Whether an op is a mma of warp groups, or in tensor memory.
+    /// Whether an op is a `wgmma` or `tcgen05` MMA.
     pub(crate) fn reads_in_place(&self, op: OpId) -> bool {
         matches!(self.mmas.get(op), Some(MmaSelection::Group { .. } | MmaSelection::Tensor { .. }))
     }
@@ -556,19 +558,19 @@ impl CopyPlanner<'_> {
         matches!(self.mmas.get(op), Some(MmaSelection::Sync { .. }))
     }
 
-    /// Whether a value is an operand of a mma in tensor memory.
+    /// Whether a value is an operand of a `tcgen05` MMA.
     pub(crate) fn reaches_tensor_memory(&self, value: Value) -> bool {
         self.uses.ends(value).into_iter().any(|user| matches!(self.mmas.get(user), Some(MmaSelection::Tensor { .. })))
     }
 
-    /// Whether it is one of a mma that others of the warp's instructions go on beside.
+    /// Whether a value is an operand of an asynchronous MMA.
     fn reaches_async_mma(&self, value: Value) -> bool {
         let is_asynchronous =
             |mma: Option<&MmaSelection>| matches!(mma, Some(MmaSelection::Tensor { .. } | MmaSelection::Group { .. }));
         self.uses.ends(value).into_iter().any(|user| is_asynchronous(self.mmas.get(user)))
     }
 
-    /// The operands of a mma that warp groups read from shared memory.
+    /// The operands that a `wgmma` reads from shared memory.
     fn in_place(&self, op: OpId) -> Vec<InPlace> {
         let (Op::Mma { lhs, rhs, .. }, Some(MmaSelection::Group { lhs: a, rhs: b, .. })) =
             (&self.function.body.ops[op].kind, self.mmas.get(op))
@@ -588,8 +590,8 @@ impl CopyPlanner<'_> {
         tile.map_or(0, |(elem, shape)| (element_count(shape) as u32).saturating_mul(elem.bytes()))
     }
 
-    /// Whether fragments are read from a buffer that tma_copies fill with more passes over the banks than it takes threads to copy a tile
-    /// to another buffer and read them there.
+    /// Whether fragment reads from a TMA-filled buffer have so many bank conflicts that `cp.async` to a better swizzled buffer is
+    /// faster, including the wavefronts of its writes.
     pub(crate) fn meets_banks(&self, value: Value, buffer: &BufferInfo, fragments: &[Layout]) -> bool {
         let (elem, shape) = self.function.body.ty(value).tile().expect("a load gives a tile");
         let inner = Strides::of(shape);

@@ -1,9 +1,10 @@
-//! Decides which loads of a loop are copied to shared memory although no mma reads them there, so that `tile-sched` can let the
-//! copies run ahead of the iteration that computes from them.
-//!
-//! That pays where a multiprocessor has nothing else to do while a block waits for its loads: in a persistent loop, which goes iteration the
-//! tiles of a grid by blocks of which no more are launched than run at a time. In other loops the blocks beside it compute meanwhile,
-//! and what a staged_buffer takes of shared memory would be fewer of them.
+//! Purpose: select loads of a loop that become asynchronous copies although no MMA reads them, so that `tile-sched` can prefetch
+//! them.
+//! Requires: [`crate::access_layouts::Accesses`]; by default a persistent loop, in which no co-resident CTA hides the load latency.
+//! Establishes: copies with two stages that fit the CTA's share of shared memory. Other loops have co-resident CTAs that hide
+//! latency, and multi-stage buffers would lower their number.
+//! Preserves: the program; this is an analysis.
+//! See also: Triton's `num_stages` pipelining of non-dot loads; CUTLASS epilogue load warp.
 
 use crate::async_copies::{Copy, CopyPlanner};
 use crate::counted_loops::core;
@@ -16,7 +17,7 @@ use std::cell::Cell;
 use tileaa::{Op, Type};
 use tileas::budget;
 
-/// Which loads that no mma reads are copied: what `--prefetch` says.
+/// Which loads without MMA readers become asynchronous copies (`--prefetch`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Prefetch {
     Never,
@@ -34,10 +35,10 @@ impl Prefetch {
     }
 }
 
-/// The slots that a staged_buffer has at least for its copies to run ahead.
+/// The least number of stages with which copies can be prefetched.
 const STAGES: u32 = 2;
 
-/// What is copied in a loop, and why other loads of it are not.
+/// The copies of a loop, and why its other loads are none.
 #[derive(Default)]
 pub(crate) struct RowLoads {
     pub(crate) copies: Vec<(OpId, Copy)>,
@@ -45,7 +46,7 @@ pub(crate) struct RowLoads {
 }
 
 impl CopyPlanner<'_> {
-    /// The loads of a `for` that are copied for the loop itself.
+    /// The non-MMA loads of a `for` that become copies.
     pub(crate) fn rows(&self, for_op: OpId, may_copy: impl Fn(OpId) -> bool) -> RowLoads {
         let body = &self.function.body;
         let mut rows = RowLoads::default();
@@ -67,13 +68,13 @@ impl CopyPlanner<'_> {
         }
         self.keep_what_fits(&mut rows);
         if self.prefetch == Prefetch::WherePays && !self.pays(block, &rows) {
-            let reason = "its loop computes, or other blocks do, for about as long as it would be waited for";
+            let reason = "its loop or co-resident CTAs compute for about as long as its latency";
             rows.declined.extend(rows.copies.drain(..).map(|(load, _)| (load, reason)));
         }
         rows
     }
 
-    /// From the first, as many as have capacity for two slots in the share of a block.
+    /// Keeps the first copies that fit a CTA's share of shared memory with two stages each.
     fn keep_what_fits(&self, rows: &mut RowLoads) {
         let capacity = budget::shared_memory(self.target) / self.co_resident_ctas;
         let taken = Cell::new(0u32);
@@ -84,12 +85,12 @@ impl CopyPlanner<'_> {
             fits
         };
         let (kept, without): (Vec<_>, Vec<_>) = std::mem::take(&mut rows.copies).into_iter().partition(has_capacity);
-        let reason = "shared memory has no capacity for two of it beside what else is copied ahead in its loop";
+        let reason = "shared memory does not fit two stages of it besides the other prefetched copies of its loop";
         rows.copies = kept;
         rows.declined.extend(without.into_iter().map(|(load, _)| (load, reason)));
     }
 
-    /// Whether a loop has no loop and no mma in it, and all its iterations run to their end.
+    /// Whether a loop contains no loop, no MMA and no early exit.
     fn is_plain(&self, for_op: OpId) -> bool {
         let body = &self.function.body;
         let Some(Core::For { body: region, .. }) = core(&body.ops[for_op].kind) else { return false };
@@ -102,7 +103,7 @@ impl CopyPlanner<'_> {
         })
     }
 
-    /// Whether a load can be made in an iteration before its own, as `tile-sched` will ask.
+    /// Whether a load can be issued in an earlier iteration, under the conditions of `tile-sched`.
     fn runs_ahead(&self, load: OpId, for_op: OpId) -> Result<(), &'static str> {
         let body = &self.function.body;
         let Op::LoadView { index, token, .. } = &body.ops[load].kind else { return Err("it is a load through pointers") };
@@ -116,7 +117,7 @@ impl CopyPlanner<'_> {
         self.are_counted(index, for_op)
     }
 
-    /// Whether waiting for the loads of a iteration takes longer than a tenth of it, while no other block computes.
+    /// Whether the load latency takes more than a tenth of an iteration while no other CTA computes.
     fn pays(&self, block: Block, rows: &RowLoads) -> bool {
         let (rates, blocks) = (perf_model::rates(self.target), u64::from(self.co_resident_ctas));
         let bytes = rows.copies.iter().map(|(_, copy)| copy.buffer.bytes()).fold(0, u32::saturating_add);
@@ -129,7 +130,7 @@ impl CopyPlanner<'_> {
         !rows.copies.is_empty() && ahead * 10 <= now * 9
     }
 
-    /// Elements that a iteration computes.
+    /// Elements that an iteration computes.
     fn work(&self, block: Block) -> u64 {
         let body = &self.function.body;
         let elements = |value: &Value| body.ty(*value).tile().map_or(0, |(_, shape)| element_count(shape) as u64);

@@ -1,10 +1,8 @@
-//! Has a block work on tile blocks of the launch that have not begun, when it is done with its own (launch control).
-//!
-//! Requires: `.aa`; an option asks for it. Establishes: a loop over the tile blocks that a block takes, around all that depends on which
-//! one it works on, so that later stages see a program that goes iteration tiles itself: what the copy engine brings for the next tile
-//! comes while this one is stored. What is the same for all tile blocks stands before the loop.
-//!
-//! Refused where something must happen once or in an order: tile blocks are then taken in another one than they would begin in.
+//! Purpose: let a CTA steal tile blocks of the launch that have not started, after its own (cluster launch control, CLC).
+//! Requires: `.aa`; `--clc=on`, or a program that uses CLC already; no op that must execute once or in grid order.
+//! Establishes: a loop over the stolen tile blocks, like a persistent kernel's, so TMA loads of the next tile overlap the epilogue.
+//! Preserves: results; scalars and views that do not depend on the tile block stay before the loop.
+//! See also: PTX `clusterlaunchcontrol.try_cancel`; CUTLASS `PersistentTileSchedulerSm100`.
 
 use crate::cluster::happens_once;
 use base::diag::{Diagnostic, Result};
@@ -25,7 +23,7 @@ pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) 
         return Ok(function.clone());
     }
     if let Err(why) = can_steal(function, target) {
-        let message = format!("launch control: the blocks of '{}' take over no others: {why}", function.name);
+        let message = format!("cluster launch control: CTAs of '{}' cannot steal work: {why}", function.name);
         return Err(Diagnostic::unsupported("AS905", message).at_loc(&envelope.debug, function.loc));
     }
     if does {
@@ -36,7 +34,7 @@ pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) 
         outcome: Outcome::Passed,
         name: "ClusterLaunchControl".into(),
         category: Category::Other,
-        message: "blocks take over others that have not begun, as --clc says".into(),
+        message: "CTAs steal tile blocks that have not started, as --clc requests".into(),
         function: function.name.clone(),
         loc: function.loc,
     });
@@ -46,15 +44,15 @@ pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) 
 fn can_steal(function: &Function, target: Target) -> std::result::Result<(), String> {
     let body = &function.body;
     if !target.has(Feature::ClusterLaunchControl) {
-        return Err(format!("{} has no launch control", target.name));
+        return Err(format!("{} has no cluster launch control", target.name));
     }
     match body.walk(function.region).into_iter().map(|op| &body.ops[op].kind).find(|op| happens_once(op)) {
-        Some(op) => Err(format!("'{}' must happen once", op.mnemonic())),
+        Some(op) => Err(format!("'{}' must execute once", op.mnemonic())),
         None => Ok(()),
     }
 }
 
-/// The function with a loop over tile blocks in it.
+/// Wraps the function body in a loop over tile blocks.
 fn repeated(function: &Function) -> Function {
     let mut function = function.clone();
     let entry = function.entry();
@@ -74,7 +72,7 @@ fn repeated(function: &Function) -> Function {
     let block = function.body.new_block(region);
     let iteration = function.body.add_argument(block, index());
     function.body.blocks[block].ops = repeated;
-    request_per_iteration(&mut function, block, iteration);
+    replace_block_ids(&mut function, block, iteration);
     function.body.append(block, Op::Core(Core::Continue { values: Vec::new() }), [], function.loc);
     let kind = Core::For { lower, upper, step, init: Vec::new(), unsigned: false, body: region };
     function.body.append(entry, Op::Core(kind), [], function.loc);
@@ -82,8 +80,8 @@ fn repeated(function: &Function) -> Function {
     base::text::compact(&function)
 }
 
-/// The ops of the function's block that are the same for all tile blocks: scalars and views, and what they are computed from; and all
-/// others. A tile in registers is made where it is needed.
+/// Separates the scalars and views that are the same for all tile blocks from the other ops. Tiles are not hoisted, because they
+/// would occupy registers across the loop.
 fn divided(function: &Function, ops: &[OpId]) -> (Vec<OpId>, Vec<OpId>) {
     let body = &function.body;
     let mut same: BTreeSet<Value> = function.params().iter().copied().collect();
@@ -106,8 +104,8 @@ fn divided(function: &Function, ops: &[OpId]) -> (Vec<OpId>, Vec<OpId>) {
     ops.iter().copied().partition(is_same)
 }
 
-/// Which tile block it is follows from the iteration.
-fn request_per_iteration(function: &mut Function, block: Block, iteration: Value) {
+/// Replaces the tile block index by the one of the current iteration.
+fn replace_block_ids(function: &mut Function, block: Block, iteration: Value) {
     let inside: Vec<OpId> = function.body.blocks[block].ops.clone();
     let nested = inside.iter().flat_map(|op| function.body.ops[*op].kind.regions()).collect::<Vec<_>>();
     let nested = nested.into_iter().flat_map(|region| function.body.walk(region)).collect::<Vec<_>>();

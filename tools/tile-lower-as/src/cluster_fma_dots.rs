@@ -1,8 +1,9 @@
-//! Puts mmas of f32 that share operands next to each other, as those of complex numbers are: threads make them from shared memory,
-//! and read what several need once.
-//!
-//! Requires: `.aa`. Establishes: nothing but an order. A mma is moved up, across ops without effects, to right behind the last one
-//! before it that it shares an operand with, where all that it needs is there.
+//! Purpose: place f32 dots that share operands next to each other, as in complex arithmetic, so that threads read shared operands
+//! once.
+//! Requires: `.aa`.
+//! Establishes: an f32 dot follows an earlier dot with a common operand if its operands are available there.
+//! Preserves: everything but the order of ops; dots move only across pure ops.
+//! See also: LLVM's load clustering (`createLoadClusterDAGMutation`).
 
 use base::Value;
 use base::ir::{Op as OpId, Operation};
@@ -10,9 +11,9 @@ use numerics::Scalar;
 use std::collections::BTreeSet;
 use tileaa::{Function, Op};
 
-/// MmaSelections that are moved to one, at most: each has accumulators that live longer.
+/// The most dots that move to one: each extends the live range of an accumulator.
 const MOST: usize = 3;
-/// Ops across which one is moved, at most.
+/// The most ops that a dot moves across.
 const WINDOW: usize = 64;
 
 pub(crate) fn run(function: &Function) -> Function {
@@ -41,13 +42,13 @@ fn ordered(function: &Function, ops: &[OpId]) -> Vec<OpId> {
     ops
 }
 
-/// Where the next mma stands that shares an operand with others, and can as well stand at `end`.
+/// The position of the next dot that shares an operand and could be at `end`.
 fn next(function: &Function, ops: &[OpId], end: usize, read: &BTreeSet<Value>) -> Option<usize> {
     if read.is_empty() {
         return None;
     }
     let body = &function.body;
-    // What is made behind there is not there yet.
+    // Values that are defined after `end` are not available there.
     let mut made = BTreeSet::new();
     for (at, op) in ops.iter().enumerate().skip(end).take(WINDOW) {
         let kind = &body.ops[*op].kind;
@@ -63,7 +64,7 @@ fn next(function: &Function, ops: &[OpId], end: usize, read: &BTreeSet<Value>) -
     None
 }
 
-/// The operands of a mma that tensor cores do not make.
+/// The operands of an MMA that runs as FMA, without tensor cores.
 fn operands(function: &Function, op: OpId) -> Option<[Value; 2]> {
     let Op::Mma { lhs, rhs, acc, .. } = function.body.ops[op].kind else { return None };
     let is_f32 = |value: Value| function.body.ty(value).tile().is_some_and(|(elem, _)| elem.carrier() == Scalar::F32);

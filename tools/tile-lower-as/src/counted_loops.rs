@@ -1,5 +1,5 @@
-//! How often something is done, as all agents know it: nothing is around it but counted loops, and around those conditions on
-//! arguments. The slots of pipes are then taken in turn by whoever fills and whoever empties them.
+//! Invariant *uniform trip count*: every warp role computes the same number of executions of an op. Only counted loops enclose it,
+//! and outside them only conditions on arguments. Producers and consumers of a pipeline then advance its stages in step.
 
 use base::Value;
 use base::ir::{Block, Op as OpId, Operation};
@@ -7,8 +7,8 @@ use core_dialect::core_ops::Core;
 use std::collections::BTreeSet;
 use tileaa::{Function, Op};
 
-/// The outermost `for` around an op, or the op itself, if nothing but such loops is around it, and conditions around all of those: a
-/// condition in a loop would make the turns of a slot depend on it. All agents know the conditions.
+/// The outermost `for` around an op, or the op itself, if it has a *uniform trip count*. A condition inside a loop would make
+/// pipeline phases depend on it. Conditions outside the loops depend on arguments, so all roles can compute them.
 pub(crate) fn outermost(function: &Function, blocks: &[Option<Block>], op: OpId) -> Option<OpId> {
     let body = &function.body;
     let (mut at, mut outermost, mut in_condition) = (op, op, false);
@@ -24,7 +24,7 @@ pub(crate) fn outermost(function: &Function, blocks: &[Option<Block>], op: OpId)
     Some(outermost)
 }
 
-/// Whether a scalar is computed from arguments and block numbers alone, before everything else: all agents then know the same.
+/// Whether a scalar depends only on arguments and block indices, in the entry block. All warp roles then compute the same value.
 fn is_of_arguments(function: &Function, blocks: &[Option<Block>], value: Value) -> bool {
     let body = &function.body;
     let early = |op: OpId, value: Value| {
@@ -39,7 +39,7 @@ fn is_of_arguments(function: &Function, blocks: &[Option<Block>], value: Value) 
     .is_ok()
 }
 
-/// Goes through what values are computed from, each once; `goes_on` says whether beyond a value and the op that made it, or why not.
+/// Visits the operand tree of some values, each once. `goes_on` decides whether to follow a value's operands, or returns an error.
 pub(crate) fn follow<E>(
     function: &Function,
     from: impl IntoIterator<Item = Value>,

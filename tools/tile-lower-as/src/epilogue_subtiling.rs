@@ -1,8 +1,9 @@
-//! Rewrites what becomes of accumulators in tensor memory on their way to a store, so that it becomes of a few columns after the other: few
-//! registers hold them at a time, and what passes through shared memory to lie as the store wants it takes little capacity there.
-//!
-//! Only where nothing but ops that treat each element alone becomes of them up to one store of a view; and where others may have the
-//! place of the accumulators afterwards, only where no mma stands before that store, since the accumulators are taken up there.
+//! Purpose: split the epilogue of a TMEM accumulator along N, so that fewer registers and less shared memory hold it at a time.
+//! Requires: only elementwise ops with constants between the accumulator and one store to a view. If the TMEM allocation is reused,
+//! no MMA may stand before the store, because `tcgen05.ld` moves down to it.
+//! Establishes: one slice, elementwise chain and store for each part.
+//! Preserves: stored values; the tokens of the parts are joined.
+//! See also: Triton's `EPILOGUE_SUBTILE`; CUTLASS `EpilogueTile`.
 
 use crate::operands;
 use crate::tile_slicing::{self, Parts};
@@ -16,11 +17,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileaa::facts::Facts;
 use tileaa::{Function, Op, Type};
 
-/// Elements of a part, and its columns at least.
+/// Elements of a part, and its least number of columns.
 const PART: usize = 128 * 64;
 const FEWEST: u32 = 32;
 
-/// Where the mmas in `kept` have their accumulators in tensor memory.
+/// Splits the epilogues of the MMAs in `kept`, which accumulate in tensor memory.
 pub(crate) fn run(mut function: Function, kept: &BTreeSet<OpId>) -> Function {
     let drains: Vec<EpilogueTile> = {
         let planner = EpiloguePlanner { function: &function, facts: Facts::of(&function) };
@@ -34,7 +35,7 @@ pub(crate) fn run(mut function: Function, kept: &BTreeSet<OpId>) -> Function {
 
 struct EpilogueTile {
     accumulators: Value,
-    /// What becomes of them, op by op, and the store.
+    /// The elementwise ops between the accumulator and the store.
     path: Vec<OpId>,
     store: OpId,
     parts: u32,
@@ -68,8 +69,8 @@ impl EpiloguePlanner<'_> {
         if chain.is_single() && self.multiplies_after_mma(body.defining_op(accumulators)?, store, block?) {
             return None;
         }
-        let Op::StoreView { view, index, order, .. } = &body.ops[store].kind else { unreachable!("it was found as one") };
-        let Type::View(ty) = body.ty(*view) else { unreachable!("the verifier holds that views are views") };
+        let Op::StoreView { view, index, order, .. } = &body.ops[store].kind else { unreachable!("planned as a store") };
+        let Type::View(ty) = body.ty(*view) else { unreachable!("the verifier checks that views are views") };
         let made = body.defining_op(*view).is_some_and(|op| matches!(body.ops[op].kind, Op::Core(Core::MakeView { .. })));
         let bits = body.ty(index[1]).tile().map_or(0, |(elem, _)| elem.bits());
         let plain = ty.kind == ViewKind::Partition && order.semantics == MemoryOrdering::Weak && bits >= 32;
@@ -77,7 +78,7 @@ impl EpiloguePlanner<'_> {
         (parts > 1 && made && plain).then_some(EpilogueTile { accumulators, path, store, parts, limit })
     }
 
-    /// Whether a mma stands between two ops of a block.
+    /// Whether an MMA stands between two ops of a block.
     fn multiplies_after_mma(&self, first: OpId, last: OpId, block: Block) -> bool {
         let body = &self.function.body;
         let behind = body.blocks[block].ops.iter().copied().skip_while(|op| *op != first).skip(1);
@@ -86,7 +87,7 @@ impl EpiloguePlanner<'_> {
         between.iter().copied().chain(inside).any(|op| operands::is_mma(self.function, op))
     }
 
-    /// The op that uses a value, if there is one, once.
+    /// The user of a value with a single use.
     fn only_user(&self, value: Value) -> Option<OpId> {
         let body = &self.function.body;
         let uses = |op: &OpId| body.ops[*op].kind.operands().iter().filter(|other| **other == value).count();
@@ -98,7 +99,7 @@ impl EpiloguePlanner<'_> {
         }
     }
 
-    /// Whether an op computes from nothing else but constants.
+    /// Whether all other operands of an op are constants.
     fn is_alone(&self, core: &Core, value: Value) -> bool {
         core.operands().iter().all(|operand| *operand == value || constant(self.function, *operand).is_some())
     }

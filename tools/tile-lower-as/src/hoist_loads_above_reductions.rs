@@ -1,9 +1,9 @@
-//! Moves loads in front of the reductions that stand before them, to where the first loaded tile is used: warps meet at a reduction,
-//! so that what is loaded behind one would be waited for once more.
-//!
-//! Only outside loops, which have other ways to load ahead, and in functions without mmas, which need the registers. A load is moved
-//! with what its addresses are computed from, across nothing but other loads, reductions, ops without effects,
-//! and stores that its token does not order it behind.
+//! Purpose: hoist loads above preceding reductions, to the first use of a loaded tile. A reduction has a CTA barrier, so a load
+//! issued after it pays its full latency again.
+//! Requires: `.aa`; only outside loops, which prefetch by other means, and in functions without MMAs, which need the registers.
+//! Establishes: a load and its address computation precede the reductions that they do not depend on.
+//! Preserves: token order; loads move only across loads, reductions, pure ops, and stores that their tokens do not order first.
+//! See also: LLVM's machine scheduler hoists loads in the same way within a block.
 
 use base::Value;
 use base::ir::{Op as OpId, Operation};
@@ -12,9 +12,9 @@ use core_dialect::tile::element_count;
 use std::collections::BTreeSet;
 use tileaa::{Function, Op, Type};
 
-/// Bytes that a block holds so, at most: 32 registers of each of 128 threads.
+/// Bytes that a CTA may hold in hoisted loads: 32 registers of each of 128 threads.
 const MAX_BYTES: usize = 16 << 10;
-/// What a load counts at least: a register of each of those threads.
+/// The least cost of a load in bytes: one register of each of those threads.
 const MIN_BYTES: usize = 4 * 128;
 
 pub(crate) fn run(function: &Function) -> Function {
@@ -33,17 +33,17 @@ pub(crate) fn run(function: &Function) -> Function {
     base::text::compact(&function)
 }
 
-/// The ops as they are to stand, and what the last of them are about: those that loads may be moved across.
+/// The new order of ops, with the facts about the segment across which loads may move.
 #[derive(Default)]
 struct Order {
     ops: Vec<OpId>,
-    /// What is loaded, and computed from it.
+    /// Loaded tiles, and values that depend on them.
     loaded: BTreeSet<Value>,
-    /// What is made behind the first use by more than ops without effects, and computed from it: a load that needs it stays.
+    /// Results of ops with effects after the first use, and values that depend on them. A load that needs one is not hoisted.
     fixed: BTreeSet<Value>,
-    /// Where the first op stands that uses a loaded tile.
+    /// The position of the first op that uses a loaded tile.
     used_at: Option<usize>,
-    /// Whether there is a reduction behind that.
+    /// Whether a reduction follows that position.
     has_reduction: bool,
     bytes: usize,
 }
@@ -55,7 +55,7 @@ impl Order {
         let (is_load, is_pure) = (is_weak_load(&node.kind), is_pure(&node.kind));
         let is_reduction = matches!(node.kind, Op::Reduce { .. } | Op::Scan { .. });
         if !is_load && !is_reduction && !is_weak_store(&node.kind) && !is_pure {
-            // Nothing is moved across it.
+            // No load moves across this op.
             let ops = std::mem::take(&mut self.ops);
             *self = Order { ops, ..Order::default() };
             self.ops.push(op);
@@ -79,19 +79,19 @@ impl Order {
         self.ops.push(op);
     }
 
-    /// Moves a load, if it is behind a reduction, and neither it nor its addresses need what was loaded.
+    /// Hoists a load if it follows a reduction and neither the load nor its addresses depend on loaded values.
     fn is_moved(&mut self, function: &Function, load: OpId) -> bool {
         let body = &function.body;
         let Some(at) = self.used_at.filter(|_| self.has_reduction) else { return false };
         let tile = body.ty(body.ops[load].results[0]).tile();
         let bytes = tile.map_or(0, |(elem, shape)| element_count(shape).saturating_mul(elem.bytes() as usize)).max(MIN_BYTES);
         let operands = body.ops[load].kind.operands();
-        // Tokens of loads order nothing here, but they say that something is loaded before.
+        // Tokens of loads impose no order here. They only identify earlier loads.
         let stays = |value: &Value| self.fixed.contains(value) || self.loaded.contains(value) && *body.ty(*value) != Type::Token;
         if self.bytes.saturating_add(bytes) > MAX_BYTES || operands.iter().any(stays) {
             return false;
         }
-        // What is behind the first use and not fixed is without effects, and computed from such.
+        // Values after the first use that are not fixed come from pure ops only.
         let mut needed: BTreeSet<Value> = operands.into_iter().collect();
         let mut moved = BTreeSet::from([load]);
         for &op in self.ops[at..].iter().rev() {
@@ -115,7 +115,7 @@ fn is_weak_load(op: &Op) -> bool {
     matches!(op, Op::LoadView { order, .. } | Op::Load { order, .. } if order.semantics == MemoryOrdering::Weak)
 }
 
-/// What a load does not come after by its token may be written after it.
+/// A store that a load's token does not order before the load may execute after it.
 fn is_weak_store(op: &Op) -> bool {
     matches!(op, Op::StoreView { order, .. } | Op::Store { order, .. } if order.semantics == MemoryOrdering::Weak)
 }

@@ -1,9 +1,9 @@
-//! Finds functions whose chained mmas are in two components that have no tile in common but what both load to multiply, as attention
-//! of two halves of rows has: on targets with tensor memory two agents of four warps can execute them, and each computes while the
-//! other one waits for its mmas.
-//!
-//! Only decides. `tile-sched` finds the components again in what becomes of them, and divides them; what has no capacity for both agents there
-//! is planned once more for one.
+//! Purpose: find functions whose chained MMAs form two components that share no tile except loaded operands, as attention of two M
+//! subtiles does. Two warp roles of four warps can execute them and hide each other's MMA latency.
+//! Requires: `.aa`; a target with tensor memory.
+//! Establishes: the ops of the second component. `tile-sched` finds the components again and assigns them to roles.
+//! Preserves: the program; if shared memory is too small for two roles, the function is planned again for one.
+//! See also: Triton's `WSTaskPartition` and `DataPartition`; the two softmax warp groups of FlashAttention-3 and CUTLASS FMHA.
 
 use crate::operands;
 use base::ir::{Op as OpId, Operation};
@@ -18,12 +18,12 @@ use tileas::ping_pong::COMPONENTS;
 use tileas::tensor_memory::LANES;
 use tileas::{Buffer, budget, liveness};
 
-/// Slots that a staged_buffer has at least.
+/// The least number of stages of a multi-stage buffer.
 const STAGES: u32 = 2;
-/// Bytes for barriers.
+/// Bytes reserved for mbarriers.
 const BARRIERS: u32 = 1024;
 
-/// The ops of the second component; none where there are not two.
+/// The ops of the second component; empty unless there are exactly two.
 pub(crate) fn second(function: &Function, target: Target) -> BTreeSet<OpId> {
     let chained = operands::chained(function);
     if !target.has(Feature::TensorMemory) || chained.is_empty() || !chained.iter().all(|op| has_all_lanes(function, *op)) {
@@ -40,7 +40,7 @@ pub(crate) fn second(function: &Function, target: Target) -> BTreeSet<OpId> {
     body.walk(function.region).into_iter().filter(|op| second.is_some() && found.of(*op) == second).collect()
 }
 
-/// Whether a mma has a row for each lane of tensor memory, which four warps reach.
+/// Whether an MMA has a row for each of the 128 TMEM lanes, which four warps access.
 fn has_all_lanes(function: &Function, mma: OpId) -> bool {
     let accumulators = function.body.ty(function.body.result(mma)).tile();
     accumulators.is_some_and(|(_, shape)| shape.len() == 2 && shape[0] == LANES)
@@ -59,7 +59,7 @@ fn touched(function: &Function, common: &BTreeSet<Value>, op: OpId) -> Touched {
     Touched { places: Vec::new(), gives }
 }
 
-/// The tiles that nothing but mmas needs, as operands, perhaps rearranged.
+/// The tiles that only MMAs use, as operands, possibly rearranged.
 fn common(function: &Function) -> BTreeSet<Value> {
     let body = &function.body;
     let all = body.walk(function.region);
@@ -84,7 +84,7 @@ fn common(function: &Function) -> BTreeSet<Value> {
     common
 }
 
-/// Whether a multiprocessor has shared memory for what each agent has for itself, and for two slots of what loops load for both.
+/// Whether an SM fits the buffers of each role, and two stages of the buffers that loops fill for both.
 pub(crate) fn have_capacity(function: &tileas::Function, target: Target) -> bool {
     let (body, buffers) = (&function.body, &function.attrs.buffers);
     let is_stored = |op: OpId| matches!(body.ops[op].kind, tileas::Op::TmaStore { .. });
@@ -98,7 +98,7 @@ pub(crate) fn have_capacity(function: &tileas::Function, target: Target) -> bool
         let places = liveness::places(buffers, meets, |_| 1);
         places.iter().filter(|(buffer, _)| own(buffer)).map(|(buffer, at)| at.saturating_add(bytes(&buffer))).max().unwrap_or(0)
     };
-    // Loops that follow each other fill the same staged_buffers.
+    // Consecutive loops share multi-stage buffers.
     let mut loops: BTreeMap<Block, u32> = BTreeMap::new();
     for (buffer, staged_buffer) in &staged_buffers {
         *loops.entry(staged_buffer.block).or_default() += STAGES * bytes(buffer);

@@ -1,4 +1,4 @@
-//! Resolves the author's hints for the target, and what options say instead: warps, occupancy.
+//! Resolves warps and occupancy of a kernel from options, the author's hints for the target, or the tiles, in this order.
 
 use base::diag::Result;
 use base::envelope::{Category, LogEntry, Outcome};
@@ -9,19 +9,19 @@ use core_dialect::core_ops::Core;
 use core_dialect::persistent_loops::is_persistent;
 use tileas::FunctionAttrs;
 
-/// Warps of a kernel that its tiles keep busy.
+/// The default number of warps.
 const WARPS: u32 = 4;
-/// Elements that a thread should have of the largest tile; with fewer, threads would only repeat scalar work.
+/// Elements of the largest tile that each thread needs at least; with fewer, threads would only repeat scalar work.
 const ELEMENTS: usize = 2;
-/// Elements of one tile that a thread should have at most.
+/// Elements of one tile per thread, at most.
 const MAX_ELEMENTS: usize = 64;
-/// The same in a kernel that goes iteration the tiles of a grid: no other blocks come to a multiprocessor that has registers left.
+/// The same for persistent kernels: their registers limit no further CTAs, because the grid does not have more than fit.
 const MAX_ELEMENTS_PERSISTENT: usize = 32;
 
-/// Warps that an author may ask for at most: those of a block of 1024 threads.
+/// The most warps that an author may request: a CTA of 1024 threads.
 const MAX_WARPS: u32 = 32;
 
-/// `in_components` says that two components may be two agents'.
+/// `in_components`: whether two components may get a warp role each.
 pub(crate) fn resolve(
     function: &tileaa::Function,
     in_components: bool,
@@ -30,7 +30,7 @@ pub(crate) fn resolve(
 ) -> Result<FunctionAttrs> {
     let named = |name: &str| function.attrs.hints.iter().find(|hint| hint.target == name);
     let spec = named(target.name).or_else(|| named("default")).map(|hint| hint.spec).unwrap_or_default();
-    // A hint that is out of range is ignored, as the reference does.
+    // A hint that is out of range is ignored, like in the reference compiler.
     let hinted = spec.occupancy.filter(|occupancy| (1..=32).contains(occupancy));
     let occupancy = options::Lowering::occupancy(envelope)?.or(hinted);
     let warps = match (options::Lowering::warps(envelope)?, spec.worker_warps) {
@@ -54,7 +54,7 @@ pub(crate) fn resolve(
     Ok(FunctionAttrs { private, warps, occupancy, cluster, cta_pair: false, buffers: Arena::new(), maps: Arena::new() })
 }
 
-/// What becomes of the author's wish, and what is said of it.
+/// Resolves the author's hint. Returns the number of warps and a remark.
 fn requested_warps(
     function: &tileaa::Function,
     in_components: bool,
@@ -72,12 +72,10 @@ fn requested_warps(
     }
     let warps = requested_value.min(MAX_WARPS);
     match warps == requested_value {
-        true => (warps, Outcome::Passed, format!("{warps} warps, as num_worker_warps_per_cta says")),
-        false => (
-            warps,
-            Outcome::Missed,
-            format!("num_worker_warps_per_cta = {requested_value} is more than a block has: {warps} warps"),
-        ),
+        true => (warps, Outcome::Passed, format!("{warps} warps, from num_worker_warps_per_cta")),
+        false => {
+            (warps, Outcome::Missed, format!("num_worker_warps_per_cta = {requested_value} exceeds the CTA limit: {warps} warps"))
+        }
     }
 }
 
@@ -86,26 +84,26 @@ fn largest_tile(function: &tileaa::Function) -> usize {
     tiles.map(|(_, shape)| core_dialect::tile::element_count(shape)).max().unwrap_or(1)
 }
 
-/// More warps where mmas or the largest tiles need their registers, fewer where no tile is large enough to share.
+/// Chooses more warps if MMAs or the largest tiles need registers, and fewer if no tile is large enough to share.
 fn chosen_warps(function: &tileaa::Function, in_components: bool, target: Target) -> u32 {
     let largest = largest_tile(function);
     let busy = (largest / (32 * ELEMENTS)).max(1).next_power_of_two() as u32;
     let has_mma = function.body.ops.values().any(|node| matches!(node.kind, tileaa::Op::Mma { .. } | tileaa::Op::MmaScaled { .. }));
     if in_components && !crate::independent_subgraphs::second(function, target).is_empty() {
-        // Each is an agent's, whose threads have a row each.
+        // Each component gets a warp role with one thread per row.
         return WARPS;
     }
     match has_mma {
         true => crate::mma_selection::warps(function, target, WARPS),
-        // Of the largest tiles there are several at a time, and more threads have more registers.
+        // Several of the largest tiles are live at a time; more threads have more registers.
         false if largest > most_elements(function) * 32 * WARPS as usize => 2 * WARPS,
-        // What a block does while others wait for it is over sooner.
+        // More warps shorten the time for which a CTA blocks others.
         false if waits_for_ctas(function) => busy.min(2 * WARPS),
         false => busy.min(WARPS),
     }
 }
 
-/// Whether a block tries again and again what other blocks let it do, as one does that takes a lock.
+/// Whether a CTA spins on other CTAs, like on a lock: a loop with an atomic op.
 fn waits_for_ctas(function: &tileaa::Function) -> bool {
     let body = &function.body;
     let is_atomic = |op: &Op| matches!(body.ops[*op].kind, tileaa::Op::AtomicRmw { .. } | tileaa::Op::AtomicCas { .. });

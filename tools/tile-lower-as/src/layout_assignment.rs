@@ -1,7 +1,9 @@
-//! Decides the assigned_layout layout of every tile value; changes nothing.
-//!
-//! Loads have the layout of their widest access, and what is computed from them stays there. Values that cost nothing to make
-//! (constants, iotas, broadcasts, and what is computed from only such) have no assigned_layout: each use makes them in the layout it wants.
+//! Purpose: assign a layout to every tile value.
+//! Requires: layouts of accesses, MMAs and copies.
+//! Establishes: a load has the layout of its widest access, and values computed from it keep this layout. Constants, iotas,
+//! broadcasts and values computed only from them have no assigned layout; each use rematerializes them in the layout it needs.
+//! Preserves: the program; this is an analysis.
+//! See also: Triton's `Coalesce` plus `RemoveLayoutConversions` (forward propagation from anchors, backward rematerialization).
 
 use crate::access_layouts::{Accesses, default_layout};
 use crate::async_copies::{Copies, Readers};
@@ -16,7 +18,7 @@ use tileaa::{Function, Op};
 use tileas::Layout;
 use tileas::layout::Strides;
 
-/// What the decision is made from.
+/// The inputs of the assignment.
 struct Context<'a> {
     function: &'a Function,
     accesses: &'a Accesses,
@@ -27,7 +29,7 @@ struct Context<'a> {
 
 pub(crate) struct AssignedLayouts {
     layouts: Vec<Option<Layout>>,
-    /// Of tiles that are read from the buffers of copies, and of what is computed from them: the layout of their load.
+    /// For tiles that are read from the buffers of copies, and values computed from them: the layout of the load.
     as_loaded: Vec<Option<Layout>>,
     warp_bits: usize,
 }
@@ -46,7 +48,7 @@ impl AssignedLayouts {
         assigned_layouts
     }
 
-    /// No tile has a assigned_layout yet.
+    /// No tile has an assigned layout yet.
     pub(crate) fn none(function: &Function, warp_bits: usize) -> AssignedLayouts {
         let none = vec![None; function.body.values.len()];
         AssignedLayouts { layouts: none.clone(), as_loaded: none, warp_bits }
@@ -56,7 +58,7 @@ impl AssignedLayouts {
         self.layouts[value.0 as usize].as_ref()
     }
 
-    /// The assigned_layout, or for a value without one the layout in which a use that does not care makes it.
+    /// The assigned layout, or the layout in which a use without preference computes the value.
     pub(crate) fn or_default(&self, function: &Function, value: Value) -> Layout {
         let (elem, shape) = function.body.ty(value).tile().expect("only tiles have layouts");
         let known = self.get(value).or(self.as_loaded[value.0 as usize].as_ref());
@@ -125,8 +127,9 @@ impl AssignedLayouts {
         }
     }
 
-    /// A carried value liveness where its first value does; when that has no assigned_layout, where the body computes the next one. What each iteration
-    /// computes from a mma liveness where that has its accumulators: its first value is moved there once, the accumulators would be in each iteration.
+    /// A loop-carried value has the layout of its init; if the init has none, the layout of its next value. If the next value
+    /// depends on an MMA, the accumulator's layout wins: converting the init once is cheaper than converting the accumulator in
+    /// each iteration.
     fn carried(&mut self, context: &Context<'_>, init: &[Value], args: &[Value], inner: Region) {
         let function = context.function;
         let is_tile = |value: Value| function.body.ty(value).tile().is_some_and(|(_, shape)| !shape.is_empty());
@@ -138,7 +141,7 @@ impl AssignedLayouts {
             let assigned_layout = self.get(init).cloned();
             self.set(arg, assigned_layout.map(|assigned_layout| accumulators().unwrap_or(assigned_layout)));
         }
-        // Each iteration gives at least one more argument its assigned_layout, so this ends.
+        // Each iteration assigns at least one more argument, so this terminates.
         loop {
             self.region(context, inner);
             let nexts = leaving_values(function, inner, |op| matches!(op, Op::Core(Core::Continue { .. })));
@@ -161,7 +164,7 @@ impl AssignedLayouts {
         }
     }
 
-    /// What is computed in a region was given assigned_layouts before all that it is computed from had one.
+    /// Clears the layouts of a region, which were assigned before an argument of its loop had one.
     fn forget(&mut self, function: &Function, region: Region) {
         let body = &function.body;
         for op in body.walk(region) {
@@ -171,7 +174,7 @@ impl AssignedLayouts {
         }
     }
 
-    /// How a tile without a assigned_layout would lie, had the load from which it is computed one.
+    /// The layout of a load that feeds a tile without assigned layout.
     fn layout_of_load(&self, context: &Context<'_>, op: OpId) -> Option<Layout> {
         let Context { function, accesses, copies, .. } = context;
         let as_loaded = |value: Value| self.as_loaded[value.0 as usize].clone();
@@ -192,13 +195,13 @@ impl AssignedLayouts {
         let body = &function.body;
         let shape = |value: Value| body.ty(value).tile().map(|(_, shape)| shape.clone()).unwrap_or_default();
         match kind {
-            // Its uses read it from a buffer, each in the layout it wants.
+            // Its uses read it from a buffer, each in the layout it needs.
             Op::LoadView { .. } | Op::Load { .. } if copies.get(op).is_some_and(|copy| copy.readers == Readers::MmaSelections) => {
                 None
             }
             Op::LoadView { .. } | Op::MulticastLoad { .. } => accesses.get(op).map(|access| access.layout.clone()),
             Op::Load { ptr, mask, .. } => {
-                // Where nothing is gained by a layout, pointers that have a assigned_layout are not moved.
+                // If the access has no vectors, its pointers keep their assigned layout.
                 let access = accesses.get(op)?;
                 let assigned_layouts = [Some(*ptr), *mask].into_iter().flatten().find_map(|value| self.get(value).cloned());
                 assigned_layouts.filter(|_| access.vector_bits == 0).or_else(|| Some(access.layout.clone()))
@@ -255,7 +258,7 @@ impl AssignedLayouts {
                 let layout = layout.unwrap_or_else(|| self.or_default(function, operands[0]));
                 Some(without_dim(&layout, &from, *dim as usize))
             }
-            // Which slice it is, the block computes: the tile goes through memory, from which each layout is as near.
+            // A slice at a computed index goes through memory, from which all layouts cost the same.
             Op::Core(Core::Extract { .. } | Core::Insert { .. }) => Some(self.or_default(function, result)),
             Op::StoreView { .. }
             | Op::ReduceView { .. }
@@ -285,16 +288,16 @@ impl AssignedLayouts {
                 | Core::Continue { .. }
                 | Core::Break { .. }
                 | Core::Return {},
-            ) => unreachable!("'{}' has no result that is a tile with dimensions", kind.mnemonic()),
+            ) => unreachable!("'{}' has no result tile with dimensions", kind.mnemonic()),
             Op::Core(Core::If { .. } | Core::For { .. } | Core::Loop { .. }) => {
-                unreachable!("results of '{}' get the layouts of what its regions give", kind.mnemonic())
+                unreachable!("results of '{}' get the layouts of its regions' values", kind.mnemonic())
             }
         }
     }
 }
 
-/// The layout of an access in a loop whose addresses are computed, element by element, from a tile that the loop carries: elsewhere they
-/// would be moved in every iteration.
+/// The layout of an access whose addresses are elementwise functions of a loop-carried tile. Another layout would convert the
+/// addresses in every iteration.
 fn accessed(context: &Context<'_>, inner: Region, carried: Value) -> Option<Layout> {
     let Context { function, accesses, .. } = context;
     let body = &function.body;
@@ -315,7 +318,7 @@ fn accessed(context: &Context<'_>, inner: Region, carried: Value) -> Option<Layo
     found
 }
 
-/// The layout of a tile whose dimensions are permuted, by its own.
+/// The layout of a permuted tile.
 fn permuted(layout: &Layout, function: &Function, x: Value, order: &[u32]) -> Layout {
     // The inverse order takes the operand's layout to the result's.
     let mut inverse = vec![0; order.len()];
@@ -323,7 +326,7 @@ fn permuted(layout: &Layout, function: &Function, x: Value, order: &[u32]) -> La
     layout.unpermute(function.body.ty(x).tile().expect("a permutation is of tiles").1, &inverse)
 }
 
-/// Where the mma of a loop's body has its accumulators in registers from which a value is computed.
+/// The accumulator layout of the loop body's MMA from whose result a value is computed.
 fn accumulator_layout(context: &Context<'_>, block: Block, value: Value) -> Option<Layout> {
     let op = operands::mma_after(context.function, value)?;
     let is_here = context.function.body.blocks[block].ops.contains(&op);
@@ -333,7 +336,7 @@ fn accumulator_layout(context: &Context<'_>, block: Block, value: Value) -> Opti
     }
 }
 
-/// The layout of what remains when a dimension is reduced: its lanes and warps hold copies.
+/// The layout after a dimension is reduced. Lanes and warps along that dimension hold copies.
 pub(crate) fn without_dim(layout: &Layout, shape: &[u32], dim: usize) -> Layout {
     let strides = Strides::of(shape);
     layout.map(|basis| {
@@ -343,7 +346,7 @@ pub(crate) fn without_dim(layout: &Layout, shape: &[u32], dim: usize) -> Layout 
     })
 }
 
-/// The layout of a concatenation of two tiles with this layout: which half is one more register bit.
+/// The layout of a concatenation of two tiles with this layout: a new register bit selects the half.
 pub(crate) fn cat_result(half: &Layout, shape: &[u32], dim: usize) -> Layout {
     let strides = Strides::of(shape);
     let top = strides.shift[dim] + strides.bits[dim];
@@ -352,7 +355,7 @@ pub(crate) fn cat_result(half: &Layout, shape: &[u32], dim: usize) -> Layout {
     layout
 }
 
-/// The layout of each operand of a concatenation that has this layout.
+/// The layout that each operand of a concatenation must have for this result.
 pub(crate) fn cat_operand(result: &Layout, shape: &[u32], dim: usize) -> Layout {
     let strides = Strides::of(shape);
     let top = strides.shift[dim] + strides.bits[dim] - 1;
@@ -366,14 +369,14 @@ fn times_wider(wide: Elem, narrow: Elem) -> u32 {
     (wide.bits() / narrow.bits()).max(1).ilog2()
 }
 
-/// The pieces of an element are in as many registers next to each other.
+/// The layout of narrow pieces: each element becomes consecutive registers.
 fn pieces(layout: &Layout, bits: u32) -> Layout {
     let mut narrow = layout.map(|basis| basis << bits);
     narrow.register.splice(0..0, (0..bits).map(|bit| 1 << bit));
     narrow
 }
 
-/// The layout of a tile whose elements are made of those pieces, if each thread holds whole ones in order.
+/// The layout of wide elements made of these pieces, if each thread holds all pieces of an element in order.
 fn whole(layout: &Layout, bits: u32) -> Option<Layout> {
     let in_order = (0..bits).all(|bit| layout.register.get(bit as usize) == Some(&(1 << bit)));
     let mut wide = layout.clone();
@@ -390,16 +393,16 @@ fn reinterpret_result(operand: &Layout, from: Elem, to: Elem) -> Option<Layout> 
     }
 }
 
-/// The layout that the operand of a reinterpretation with this layout must have. A result that is made of pieces has a layout
-/// that says so, because [`reinterpret_result`] made it.
+/// The layout that the operand of a reinterpretation must have for this result. Wide results have suitable layouts by construction
+/// in [`reinterpret_result`].
 pub(crate) fn reinterpret_operand(result: &Layout, from: Elem, to: Elem) -> Layout {
     match from.bits().cmp(&to.bits()) {
-        std::cmp::Ordering::Greater => whole(result, times_wider(from, to)).expect("the result is made of pieces"),
+        std::cmp::Ordering::Greater => whole(result, times_wider(from, to)).expect("the result consists of pieces"),
         _ => pieces(result, times_wider(to, from)),
     }
 }
 
-/// A scanned dimension lies within one warp: its low bits in registers, the others in lanes.
+/// The layout of a scan: the scanned dimension is within one warp, its low bits in registers and the others in lanes.
 fn scan_layout(shape: &[u32], dim: usize, warp_bits: usize) -> Layout {
     let strides = Strides::of(shape);
     let own: Vec<u32> = strides.dim_bits(dim).collect();
@@ -409,13 +412,13 @@ fn scan_layout(shape: &[u32], dim: usize, warp_bits: usize) -> Layout {
     if order.len() - own.len() >= warp_bits || own.len() <= tileas::layout::LANE_BITS {
         return Layout::blocked(&order, in_registers, warp_bits);
     }
-    // Too few other elements for all warps: the warps without any repeat the work.
+    // Too few other elements for all warps; the surplus warps repeat the work.
     let mut layout = Layout::blocked(&order, in_registers, order.len() - own.len());
     layout.warp.resize(warp_bits, 0);
     layout
 }
 
-/// The operands of every op under `region` that leaves it, without those of inner loops.
+/// The operands of every terminator under `region` that leaves it, without those of inner loops.
 fn leaving_values(function: &Function, region: Region, leaves: impl Fn(&Op) -> bool) -> Vec<Vec<Value>> {
     let mut found = Vec::new();
     let mut stack = vec![region];

@@ -1,8 +1,9 @@
-//! Rewrites mmas that no atom of the target takes into ones that some does: 8-bit floats as f16 where there are no such
-//! mmas, and scaled mmas, where the target has none, with the scales multiplied into bf16 operands, which are unpacked first
-//! where they are pairs of 4-bit floats.
-//!
-//! Exact: f16 holds every 8-bit float, and bf16 every 4- or 8-bit float times a scale as long as the result is in its range.
+//! Purpose: rewrite MMAs that no atom of the target takes.
+//! Requires: `.aa`; the set of scaled MMAs for which `tcgen05` applies the scales.
+//! Establishes: 8-bit floats without an atom are f16; scales without an atom are multiplied into bf16 operands, unpacked from fp4
+//! pairs.
+//! Preserves: values: f16 holds every 8-bit float, and bf16 every 4- or 8-bit float times a scale while the result is in range.
+//! See also: Triton's `DecomposeScaledBlocked`.
 
 use crate::mma_selection::{extents, is_native};
 use base::ir::Op as OpId;
@@ -15,7 +16,7 @@ use std::collections::BTreeSet;
 use tileaa::{Function, Op, Type};
 use tileas::mma_sync_atoms::scaled_atom;
 
-/// Those in `kept` are made as they are.
+/// MMAs in `kept` stay as they are.
 pub(crate) fn run(function: &Function, target: Target, kept: &BTreeSet<OpId>) -> Function {
     let mut function = function.clone();
     for block in function.body.blocks.ids().collect::<Vec<_>>() {
@@ -70,7 +71,7 @@ impl Legalizer<'_> {
         same && scaled_atom(target, elem, scale, block, [m, n, k]).is_some()
     }
 
-    /// The 4-bit floats of which bytes hold two neighbours along the last dimension, or along the first.
+    /// Unpacks bytes that hold two adjacent 4-bit floats along the last dimension, or the first.
     fn unpacked(&mut self, bytes: Value, first: bool) -> Value {
         let turned = |pass: &mut Self, x: Value, elem| {
             let shape: Shape = pass.shape(x).into_iter().rev().collect();
@@ -86,12 +87,12 @@ impl Legalizer<'_> {
         if first { turned(self, x, Scalar::F4E2M1FN) } else { x }
     }
 
-    /// The operand times its scales, of which each serves a run of elements along `dim`.
+    /// Multiplies an operand by its scales, each of which applies to a run of elements along `dim`.
     fn scaled(&mut self, operand: Value, scale: Value, dim: usize) -> Value {
         let shape = self.shape(operand);
         let scales = self.shape(scale);
         let run = shape[dim] / scales[dim];
-        // One extent more for the run, then repeated along it.
+        // Insert a dimension for the run and broadcast along it.
         let mut ones = scales.clone();
         ones.insert(dim + usize::from(!common::fault_injected("as.scales")), 1);
         let mut runs = scales;
@@ -121,9 +122,9 @@ impl Legalizer<'_> {
         self.function.body.result(op)
     }
     fn shape(&self, value: Value) -> Shape {
-        self.function.body.ty(value).tile().expect("mmas are of tiles").1.clone()
+        self.function.body.ty(value).tile().expect("operands of MMAs are tiles").1.clone()
     }
     fn scalar(&self, value: Value) -> Scalar {
-        self.function.body.ty(value).tile().expect("mmas are of tiles").0.carrier()
+        self.function.body.ty(value).tile().expect("operands of MMAs are tiles").0.carrier()
     }
 }

@@ -1,21 +1,23 @@
-//! From `.aa` to `.as`, pass by pass: six rewrite the program for the target, four decide and change nothing, and the last one
-//! rewrites the program as it was decided.
+//! Lowers `.aa` (TileAA) to `.as` (TileAS) for one target: chooses a layout for every tile, and an atom for every MMA and copy.
 //!
 //! | pass | establishes |
 //! |---|---|
-//! | `cluster` | where the author asks for clusters, and the program can be shared out, the function is that of one block of a cluster |
-//! | `clc` | where a user asks for it, a block goes iteration tile blocks: its own, and those that it takes over from the launch |
-//! | `halves` | attention whose accumulators have no capacity in registers, or what is computed from them none in tensor memory, is made by halves of its rows, one after the other |
-//! | `legalize_mma` | every mma is one that the target has, or one for multiply-adds; those that can be in tensor memory begin with zero; rows and columns of loaded matrices are last |
-//! | `split` | operands of mmas are tiles that pass through shared memory |
-//! | `early` | what is loaded behind a reduction is requested for before it |
-//! | `accesses` | the function's warps; how wide each access is, and its layout |
-//! | `mmas` | the atom of every mma, and the layouts of its operands |
-//! | `copies` | the loads that are copied straight to shared memory, and who reads them there |
-//! | `assigned_layouts` | the layout of every other tile, and which stores the copy engine makes |
+//! | `cluster` | if the author requests clusters and the program can be divided, the function computes one CTA's share |
+//! | `clc` | if `--clc` requests it, a CTA loops over tile blocks: its own, then those that it steals from the launch |
+//! | `split-m` | MMA chains whose accumulators or operands exceed registers or TMEM run in two M subtiles, one after the other |
+//! | `legalize` | an atom of the target or FMA executes every MMA; TMEM accumulators start at zero; M, N and K are the last dims |
+//! | `split` | operands of MMAs are tiles that fit shared memory (split along K) |
+//! | `hoist-loads` | loads after a reduction are issued before it |
+//! | `cluster-fma` | FMA dots that share an operand are adjacent |
+//! | `accesses` | the number of warps; the vector width and layout of each access |
+//! | `mma` | the atom of every MMA and the layouts of its operands |
+//! | `copies` | the loads that become asynchronous copies to shared memory, and the readers of each buffer |
+//! | `layouts` | the layout of every other tile, and the stores that TMA executes |
 //! | `convert` | `.as` |
 //!
-//! A file that stopped before `convert` is `.aa`, and reading it again comes to the same result.
+//! The passes up to `cluster-fma` rewrite `.aa`. The four analysis passes after them only fill a `LoweringPlan`. `convert` rewrites
+//! the program as planned; if shared memory turns out too small, it plans again without the offending copy or MMA.
+//! Invariant *restartable*: a file that was written before `convert` is valid `.aa`, and lowering it again gives the same result.
 
 mod access_layouts;
 mod async_copies;
@@ -88,13 +90,13 @@ pub const PASSES: &[Pass<Lowering>] = &[
     Pass { name: "convert", run: Lowering::convert },
 ];
 
-/// What the passes work on.
+/// The state that the passes share.
 pub struct Lowering {
-    /// The program that is decided about.
+    /// The program before `convert`.
     pub program: File<tileaa::Module>,
-    /// The decisions so far about each of its functions, from pass `accesses` on.
+    /// One plan for each function, from pass `accesses` on.
     plans: Vec<LoweringPlan>,
-    /// What `convert` makes of it.
+    /// The result of `convert`.
     pub lowered: File<tileas::Module>,
     done: bool,
 }
@@ -139,7 +141,7 @@ impl Lowering {
             let made = split_m_subtiles::run(function, target);
             let why = made.as_ref().err().map(String::as_str);
             if let (Some("on"), Some(why)) = (when.as_deref(), why) {
-                let message = format!("the rows of '{}' are not made in halves: {why}", function.name);
+                let message = format!("'{}' cannot be split along M: {why}", function.name);
                 return Err(Diagnostic::unsupported("AS905", message).at_loc(&self.lowered.envelope.debug, function.loc));
             }
             remarks::log_halves(function, why, &mut self.lowered.envelope);
@@ -168,7 +170,7 @@ impl Lowering {
                     &self.lowered.envelope,
                 )?;
                 kept = made;
-                // Threads scale accumulators between mmas where those have columns for as long, and no others lack them.
+                // Threads can scale accumulators between MMAs if TMEM has columns for both and no other chain loses its columns.
                 let scaled = chains.iter().filter(|chain| !chain.scales.is_empty()).flat_map(|chain| &chain.mmas);
                 let scaled: Vec<Op> = scaled.copied().collect();
                 if !scaled.is_empty() {
@@ -197,7 +199,7 @@ impl Lowering {
         let (target, options) = (self.lowered.envelope.target()?, Choices::of(&self.lowered.envelope));
         for function in &mut self.program.payload.functions {
             *function = pass(function, target, options);
-            // The table is for readers and names values as they were; who needs facts derives them.
+            // The fact table is for readers and names the old values. Passes that need facts derive them.
             function.attrs.facts.clear();
         }
         Ok(())
@@ -268,7 +270,8 @@ impl Lowering {
     }
 }
 
-/// Multiplies scales into operands after all, and decides anew, where a mma that was to take them turns out not to have capacity.
+/// Falls back to scales that are multiplied into the operands, and plans again, if a scaled MMA does not fit its target
+/// instruction.
 fn without_lost_scales(
     function: &mut Function,
     plan: &mut LoweringPlan,
@@ -279,7 +282,7 @@ fn without_lost_scales(
     while plan.loses_scales(function) {
         let kept: BTreeSet<Op> = plan.mmas.in_tensor_memory().collect();
         let lost = operands::scaled_mmas(function).into_iter().filter(|op| !kept.contains(op));
-        let lost: Vec<(Op, &'static str)> = lost.map(|op| (op, "its operands have no capacity in shared memory")).collect();
+        let lost: Vec<(Op, &'static str)> = lost.map(|op| (op, "its operands do not fit shared memory")).collect();
         remarks::log_unscaled(function, lost.iter().map(|(op, why)| (op, why)), envelope);
         *function = split_k::run(&legalize_mma::run(function, target, &kept), target, options.tma_copies);
         function.attrs.facts.clear();
@@ -291,7 +294,7 @@ fn without_lost_scales(
     Ok(())
 }
 
-/// That the target has the pointers that a function uses, in the reference's words.
+/// Checks that the target supports the pointers that a function uses. The message is the reference compiler's.
 fn has_pointers(function: &Function, envelope: &Envelope) -> Result<()> {
     let target = envelope.target()?;
     let Some(sharing) = function.attrs.shares.first().filter(|_| !target.has(Feature::MultimemPointers)) else { return Ok(()) };
@@ -301,7 +304,7 @@ fn has_pointers(function: &Function, envelope: &Envelope) -> Result<()> {
     Err(Diagnostic::unsupported("AS903", message).at_loc(&envelope.debug, function.loc))
 }
 
-/// The program, and what was decided about it.
+/// Prints the program and, before `convert`, the plan.
 impl Show for Lowering {
     fn show(&self) -> String {
         if self.done {

@@ -1,4 +1,5 @@
-//! What was decided about a function, pass by pass; `--print-after` prints it below the program.
+//! The plan of a function: what the analysis passes chose and `convert` applies. `--print-after` prints it below the program.
+//! Invariant *plan/program*: ops and values in the plan are those of the `.aa` function, which the analysis passes never change.
 
 use crate::access_layouts::Accesses;
 use crate::async_copies::{By, Copies, Readers, TmaChoice};
@@ -25,28 +26,28 @@ use tileas::{FunctionAttrs, Layout, budget};
 pub(crate) struct LoweringPlan {
     pub(crate) attrs: FunctionAttrs,
     pub(crate) warp_bits: usize,
-    /// Whether components of mmas may be two agents'.
+    /// Whether two independent components of MMAs may get a warp role each.
     in_components: bool,
-    /// What the user wants all mmas made by.
+    /// The MMA family that `--mma` requests.
     requested: Option<Family>,
-    /// The blocks for which the author wishes capacity, where the user says nothing about them.
+    /// The occupancy hint of the author, unless an option overrides it.
     pub(crate) wished: Option<u32>,
     pub(crate) accesses: Accesses,
     pub(crate) mmas: MmaSelections,
-    /// MmaSelections that are made neither in tensor memory nor by warp groups, and why.
+    /// MMAs that use neither `tcgen05` nor `wgmma`, with the reason.
     refused: BTreeMap<Op, &'static str>,
-    /// Loads of left operands that mmas in tensor memory get by way of threads.
+    /// Loads of `tcgen05` left operands that threads load to registers and store to tensor memory.
     by_threads: BTreeSet<Op>,
     pub(crate) copies: Copies,
-    /// Loads whose copies were found to have no capacity, once everything else that passes through shared memory was known.
+    /// Loads whose copies did not fit shared memory once all its other uses were known.
     pub(crate) exceeding_capacity: BTreeSet<Op>,
-    /// The same of copies by tma_copies, whose slots are in use all through their loop: threads may still make them.
+    /// The same for TMA copies, whose stages are live throughout their loop; `cp.async` copies may still fit.
     pub(crate) tma_loads_exceeding_smem: BTreeSet<Op>,
     pub(crate) assigned_layouts: AssignedLayouts,
     pub(crate) stores: Stores,
 }
 
-/// What options say of the choices.
+/// Options that affect the plan.
 #[derive(Clone, Copy)]
 pub(crate) struct Choices {
     pub(crate) level: u32,
@@ -60,12 +61,12 @@ impl Choices {
     }
 }
 
-/// The mmas that are in tensor memory, and why scaled ones are not.
+/// The MMAs that use tensor memory, and why scaled MMAs do not use their native form.
 pub(crate) type Rehearsed = (BTreeSet<Op>, BTreeMap<Op, &'static str>);
 
 impl LoweringPlan {
-    /// The mmas that would be made in tensor memory if the function was so, with all the parts into which they are split; and why
-    /// scaled ones would not.
+    /// Plans a function without changing it. Returns the MMAs of which all K parts would use tensor memory, and why scaled MMAs
+    /// would not.
     pub(crate) fn rehearsed(function: &Function, target: Target, options: Choices, envelope: &Envelope) -> Result<Rehearsed> {
         let (split, counts) = split_k::run_and_count(function, target, options.tma_copies);
         let mut plan = LoweringPlan::new(&split, target, &mut envelope.clone())?;
@@ -78,7 +79,7 @@ impl LoweringPlan {
             let all = parts.by_ref().take(count as usize).fold(true, |all, part| all & made.contains(&part));
             all.then_some(op)
         };
-        // Scaled ones are in one part.
+        // Scaled MMAs are never split.
         let [scaled, in_parts] = [function, &split].map(operands::scaled_mmas);
         let scaled: Vec<(Op, Op)> = scaled.into_iter().zip(in_parts).collect();
         let unscaled = scaled.iter().filter_map(|(op, part)| Some((*op, *plan.mmas.unscaled.get(part)?))).collect();
@@ -86,7 +87,7 @@ impl LoweringPlan {
         Ok((whole.filter_map(are_computed).chain(scaled).collect(), unscaled))
     }
 
-    /// Only warps and accesses are decided.
+    /// Plans warps and accesses only.
     pub(crate) fn new(function: &Function, target: Target, envelope: &mut Envelope) -> Result<LoweringPlan> {
         LoweringPlan::of(function, true, target, envelope)
     }
@@ -115,8 +116,8 @@ impl LoweringPlan {
         })
     }
 
-    /// How mmas are made. The author's wish for capacity for other blocks gives way where it leaves accumulators without tensor memory: by
-    /// warps their mmas take longer than the other blocks could hide.
+    /// Selects the MMA instructions. The author's occupancy hint is lowered if accumulators would not fit tensor memory: the slower
+    /// `mma.sync` costs more than co-resident CTAs could hide.
     pub(crate) fn select_mmas(&mut self, function: &Function, target: Target) {
         let Some(wished) = self.wished else {
             self.mmas = self.mmas_with_occupancy(function, target, self.attrs.occupancy.unwrap_or(1));
@@ -139,7 +140,7 @@ impl LoweringPlan {
         self.mmas = mmas;
     }
 
-    /// How mmas are made where so many blocks run on a multiprocessor.
+    /// Selects the MMA instructions at a given number of CTAs per SM.
     fn mmas_with_occupancy(&self, function: &Function, target: Target, blocks: u32) -> MmaSelections {
         let limits = Limits {
             warp_bits: self.warp_bits as u32,
@@ -151,8 +152,8 @@ impl LoweringPlan {
         MmaSelections::of(function, &self.accesses, target, limits, &self.refused, &self.by_threads)
     }
 
-    /// Which loads are copied, and how. A left operand that mmas in tensor memory should have and no tma_copies bring goes there by way
-    /// of threads (gathered rows); mmas of which the operands still are not where they must be are made in another way.
+    /// Selects the loads that become copies. If TMA cannot copy the left operand of a `tcgen05` MMA (gathered rows), threads store
+    /// it to tensor memory. MMAs whose operands still cannot reach the required memory use another family.
     pub(crate) fn choose_copies(&mut self, function: &Function, target: Target, options: Choices) {
         loop {
             if options.level >= 2 {
@@ -179,14 +180,14 @@ impl LoweringPlan {
         }
     }
 
-    /// The load of a mma's left operand, if no copy engine makes it.
+    /// The load of an MMA's left operand, unless it is a TMA copy.
     fn left_without_tma(&self, function: &Function, mma: Op) -> Option<Op> {
         let [lhs, ..] = operands::of_mma(function, mma);
         let by_tma = |load: &Op| self.copies.get(*load).is_some_and(|copy| matches!(copy.by, By::Tma(_)));
         operands::loaded_by(function, lhs).filter(|load| !by_tma(load))
     }
 
-    /// The layouts of all tiles that have one of their own, and the stores that copy engines make of those.
+    /// Assigns the layouts of all other tiles, and selects the stores that TMA executes.
     pub(crate) fn assign_layouts(&mut self, function: &Function, target: Target, options: Choices) {
         self.assigned_layouts = AssignedLayouts::of(function, &self.accesses, &self.mmas, &self.copies, self.warp_bits);
         if options.level >= 2 {
@@ -194,12 +195,12 @@ impl LoweringPlan {
         }
     }
 
-    /// Whether two agents were to compute that shared memory has no capacity for.
+    /// Whether the buffers of two compute roles exceed shared memory.
     pub(crate) fn components_exceed_smem(&self, new: &tileas::Function, target: Target) -> bool {
         self.mmas.has_components() && !independent_subgraphs::have_capacity(new, target)
     }
 
-    /// Decides once more for one agent that computes.
+    /// Plans again with one compute role.
     pub(crate) fn in_one(&mut self, function: &Function, target: Target, options: Choices, envelope: &Envelope) -> Result<()> {
         *self = LoweringPlan::of(function, false, target, &mut envelope.clone())?;
         self.select_mmas(function, target);
@@ -208,7 +209,7 @@ impl LoweringPlan {
         Ok(())
     }
 
-    /// Decides once more without what has no capacity.
+    /// Plans again without the copy or MMA that does not fit.
     pub(crate) fn without(&mut self, function: &Function, what: TooMuch, target: Target, options: Choices) {
         match what {
             TooMuch::Copy(load) => {
@@ -219,7 +220,7 @@ impl LoweringPlan {
             TooMuch::MmaSelection(op) => {
                 self.refused.insert(op, "shared memory does not fit the operands that the instruction reads there");
                 self.select_mmas(function, target);
-                // For copies of operands that are in registers after that there may be capacity.
+                // Operands that moved to registers leave shared memory for other copies.
                 self.exceeding_capacity.clear();
                 self.tma_loads_exceeding_smem.clear();
             }
@@ -228,7 +229,7 @@ impl LoweringPlan {
         self.assign_layouts(function, target, options);
     }
 
-    /// Whether the scales of a mma would be forgotten, since nothing that makes it takes any.
+    /// Whether the selected instruction of a scaled MMA takes no scales.
     pub(crate) fn loses_scales(&self, function: &Function) -> bool {
         let takes = |op: &Op| {
             let found = self.mmas.get(*op);
@@ -237,19 +238,19 @@ impl LoweringPlan {
         !operands::scaled_mmas(function).iter().all(takes)
     }
 
-    /// A line for each op and each tile about which something is decided.
+    /// Prints a line for each planned op and each assigned layout.
     pub(crate) fn print(&self, function: &Function) -> String {
         let mut out = format!("plan of {}: {} warps\n", to_text(&function.name), self.attrs.warps);
         for op in function.body.walk(function.region) {
             let node = &function.body.ops[op];
             let results: Vec<String> = node.results.iter().map(|value| value.to_string()).collect();
-            let said = self.of_op(op);
-            if !said.is_empty() {
-                let _ = writeln!(out, "  {} {}: {}", node.kind.mnemonic(), results.join(", "), said.join("; "));
+            let notes = self.of_op(op);
+            if !notes.is_empty() {
+                let _ = writeln!(out, "  {} {}: {}", node.kind.mnemonic(), results.join(", "), notes.join("; "));
             }
             for result in &node.results {
                 if let Some(assigned_layout) = self.assigned_layouts.get(*result) {
-                    let _ = writeln!(out, "  assigned_layout of {result}: {}", to_text(assigned_layout));
+                    let _ = writeln!(out, "  assigned layout of {result}: {}", to_text(assigned_layout));
                 }
             }
         }
@@ -257,11 +258,11 @@ impl LoweringPlan {
     }
 
     fn of_op(&self, op: Op) -> Vec<String> {
-        let mut said = Vec::new();
+        let mut notes = Vec::new();
         if let Some(access) = self.accesses.get(op) {
-            said.push(format!("{} elements at a time in {}", 1u64 << access.vector_bits, to_text(&access.layout)));
+            notes.push(format!("{} elements at a time in {}", 1u64 << access.vector_bits, to_text(&access.layout)));
         }
-        said.extend(self.mmas.get(op).map(|mma| match mma {
+        notes.extend(self.mmas.get(op).map(|mma| match mma {
             MmaSelection::Sync { atom, a, b, c, why, .. } => {
                 let why = why.map_or(String::new(), |reason| format!("; {reason}"));
                 format!("{}, a {}, b {}, accumulators {}{why}", atom.name, to_text(a), to_text(b), to_text(c))
@@ -271,26 +272,24 @@ impl LoweringPlan {
                 let scales = scales.iter().flat_map(|scales| scales.iter()).map(|layout| format!(", scales {}", to_text(layout)));
                 from_buffers(atom.name, c, lhs, rhs) + &scales.collect::<String>()
             }
-            MmaSelection::Shared { c } => format!("multiply-adds from buffers, accumulators {}", to_text(c)),
+            MmaSelection::Shared { c } => format!("FMA from buffers, accumulators {}", to_text(c)),
         }));
-        said.extend(self.copies.get(op).map(|copy| {
+        notes.extend(self.copies.get(op).map(|copy| {
             let readers = match copy.readers {
-                Readers::MmaSelections if self.by_threads.contains(&op) => "read into registers, and on to tensor memory",
-                Readers::MmaSelections => "mmas read it there",
-                Readers::Registers => "read into registers",
+                Readers::MmaSelections if self.by_threads.contains(&op) => "loaded into registers, then stored to tensor memory",
+                Readers::MmaSelections => "MMAs read it there",
+                Readers::Registers => "loaded into registers",
             };
             format!("copied to shared memory {}, {readers}", copy.by)
         }));
-        said.extend(self.stores.get(op).map(|store| format!("stored by tma_copies of {} bytes", store.map.tile_bytes())));
-        said.extend(
-            self.stores.declined.iter().filter(|(store, _)| *store == op).map(|(_, why)| format!("not by tma_copies: {why}")),
-        );
-        said.extend(self.copies.no_tma.iter().filter(|(load, _)| *load == op).map(|(_, why)| format!("not by tma_copies: {why}")));
-        said.extend(self.copies.declined.iter().filter(|(load, _)| *load == op).map(|(_, why)| format!("not copied: {why}")));
-        said
+        notes.extend(self.stores.get(op).map(|store| format!("stored by TMA tiles of {} bytes", store.map.tile_bytes())));
+        notes.extend(self.stores.declined.iter().filter(|(store, _)| *store == op).map(|(_, why)| format!("not by TMA: {why}")));
+        notes.extend(self.copies.no_tma.iter().filter(|(load, _)| *load == op).map(|(_, why)| format!("not by TMA: {why}")));
+        notes.extend(self.copies.declined.iter().filter(|(load, _)| *load == op).map(|(_, why)| format!("not copied: {why}")));
+        notes
     }
 
-    /// Every mma is made by what the user wants.
+    /// Checks that every MMA uses the family that `--mma` requests.
     pub(crate) fn keeps_requested_options(&self, function: &Function, envelope: &Envelope) -> Result<()> {
         let Some(requested) = self.requested else { return Ok(()) };
         let other = |(_, mma): &(Op, &MmaSelection)| mma.family() != Some(requested);
@@ -306,13 +305,13 @@ impl LoweringPlan {
         Err(Diagnostic::unsupported("AS905", message).at_loc(&envelope.debug, node.loc))
     }
 
-    /// Every assigned_layout holds its tile.
+    /// Checks that every assigned layout covers its tile.
     pub(crate) fn check(&self, function: &Function) -> Result<()> {
         for (value, node) in function.body.values.iter() {
             let tile = node.ty.tile().map(|(_, shape)| element_count(shape).trailing_zeros());
             if let (Some(assigned_layout), Some(bits)) = (self.assigned_layouts.get(value), tile) {
                 let wrong =
-                    |why| Diagnostic::invalid("AS902", format!("the assigned_layout of {value} does not hold its tile: {why}"));
+                    |why| Diagnostic::invalid("AS902", format!("the assigned layout of {value} does not cover its tile: {why}"));
                 assigned_layout.covers(bits).map_err(wrong)?;
             }
         }
@@ -320,7 +319,7 @@ impl LoweringPlan {
     }
 }
 
-/// What is said of a mma that finds its operands in buffers or registers.
+/// Describes an MMA that reads its operands from buffers, registers or tensor memory.
 fn from_buffers(name: &str, c: &Layout, lhs: &OperandSource, rhs: &OperandSource) -> String {
     let place = |place: &OperandSource| match place {
         OperandSource::Memory => "in a buffer".into(),

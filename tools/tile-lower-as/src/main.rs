@@ -1,4 +1,4 @@
-//! `tile-lower-as`: gives every tile a layout and every data movement an atom.
+//! `tile-lower-as`: assigns a layout to every tile and an atom to every MMA and data movement.
 
 use common::{About, options};
 use tile_lower_as::{Lowering, PASSES};
@@ -8,8 +8,8 @@ const ABOUT: About = About {
     summary: "Chooses layouts and hardware atoms for a target: .aa to .as",
     examples: &[
         ("tile-lower-as --gpu-name sm_90 k.aa -o k.as", "one file to another"),
-        ("tile-lower-as --gpu-name sm_80 --format=text k.aa", "the layouts, to read"),
-        ("tile-lower-as --gpu-name sm_80 --print-after=layouts k.aa -o k.as", "what is decided before it is carried out"),
+        ("tile-lower-as --gpu-name sm_80 --format=text k.aa", "print the layouts as text"),
+        ("tile-lower-as --gpu-name sm_80 --print-after=layouts k.aa -o k.as", "the plan before `convert` applies it"),
     ],
     passes: &common::pass_names::<_, { PASSES.len() }>(&[], PASSES, &[]),
     forms: true,

@@ -1,4 +1,8 @@
-//! Chooses the atom of every matrix mma, how the warps divide it, and the layouts of its operands.
+//! Purpose: choose the instruction (atom) of every MMA, how warps divide its tile, and the layouts of its operands.
+//! Requires: `.aa` after `legalize`; [`Accesses`].
+//! Establishes: one [`MmaSelection`] for each MMA; atoms are tried in the order `tcgen05`, `wgmma`, `mma.sync`, FMA.
+//! Preserves: the program; this is an analysis.
+//! See also: Triton's `AccelerateMatmul` (`warpsPerTile`, `BlockedToMMA`); CUTLASS `TiledMMA` and `MMA_Atom`.
 
 use crate::access_layouts::Accesses;
 use crate::independent_subgraphs;
@@ -20,19 +24,19 @@ use tileas::{Layout, MmaAtom, budget};
 
 #[derive(Clone)]
 pub(crate) enum MmaSelection {
-    /// By an atom; layouts of A, B and the accumulator, and of the scales of A and B; why not by warp groups or in tensor memory,
-    /// where the target has such mmas.
+    /// `mma.sync`: layouts of A, B, the accumulator and, for scaled MMAs, the scales of A and B. `why` tells why the target's
+    /// `wgmma` or `tcgen05` is not used.
     Sync { atom: &'static SyncAtom, a: Layout, b: Layout, c: Layout, scales: Option<Box<[Layout; 2]>>, why: Option<&'static str> },
-    /// By warp groups; layout of the accumulator, and where the operands are.
+    /// `wgmma`: the layout of the accumulator and the sources of the operands.
     Group { atom: &'static GroupAtom, c: Layout, lhs: OperandSource, rhs: OperandSource },
-    /// In tensor memory; the layout in which threads take up the accumulators, where the operands are, and the layouts in which threads store
-    /// the scales of both.
+    /// `tcgen05.mma`: the register layout for `tcgen05.ld` of the accumulator, the sources of the operands, and the layouts in
+    /// which threads store both scales.
     Tensor { atom: &'static TensorAtom, c: Layout, lhs: OperandSource, rhs: OperandSource, scales: Option<Box<[Layout; 2]>> },
-    /// Each thread for itself; layout of the accumulator.
+    /// FMA: each thread computes its own elements of the accumulator from operands in shared memory.
     Shared { c: Layout },
 }
 
-/// What makes a mma.
+/// The instruction family of an MMA.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Family {
     Warps,
@@ -62,12 +66,12 @@ impl Family {
     }
 }
 
-/// Where warp groups, or mmas in tensor memory, find an operand.
+/// Where `wgmma` or `tcgen05.mma` finds an operand.
 #[derive(Clone)]
 pub(crate) enum OperandSource {
-    /// In shared memory as it was copied there, or else stored.
+    /// In shared memory, by an asynchronous copy or a store.
     Memory,
-    /// In shared memory, to which it is stored from this layout because memory has it the other way iteration.
+    /// In shared memory, stored from this layout because global memory has the transposed order.
     Transposed(Layout),
     Registers(Layout),
     /// In tensor memory, to which it is stored from this layout.
@@ -75,7 +79,7 @@ pub(crate) enum OperandSource {
 }
 
 impl OperandSource {
-    /// The layout in which threads take the operand up.
+    /// The register layout of the operand, if threads load it.
     pub(crate) fn layout(&self) -> Option<&Layout> {
         match self {
             OperandSource::Memory => None,
@@ -85,7 +89,7 @@ impl OperandSource {
 }
 
 impl MmaSelection {
-    /// What makes it, if not each thread for itself.
+    /// The instruction family; none for FMA.
     pub(crate) fn family(&self) -> Option<Family> {
         match self {
             MmaSelection::Sync { .. } => Some(Family::Warps),
@@ -104,39 +108,39 @@ impl MmaSelection {
     }
 }
 
-/// What all mmas of a function have together.
+/// Constraints that all MMAs of a function share.
 pub(crate) struct Limits {
     pub(crate) warp_bits: u32,
-    /// Registers of a thread.
+    /// Registers per thread.
     pub(crate) registers: u32,
-    /// Columns of tensor memory that accumulators may take.
+    /// TMEM columns that accumulators may use.
     pub(crate) columns: u32,
-    /// What the user wants all mmas made by; that is not declined because something else is faster.
+    /// The family that `--mma` requests. A requested family is used even if another one is faster.
     pub(crate) requested: Option<Family>,
-    /// Whether two agents may make them.
+    /// Whether two warp roles may issue MMAs.
     pub(crate) in_components: bool,
 }
 
-/// Registers that the assembler wants beside the accumulators of one `wgmma`, for its operands and whatever else is alive.
+/// Registers that `ptxas` needs besides the accumulator of one `wgmma`, for its operands and other live values.
 const BESIDE_WGMMA_ACCUMULATOR: u32 = 26;
 
-/// Why a mma is made otherwise that has all else.
-pub(crate) const NO_TMEM: &str = "tensor memory has no capacity for its accumulators";
+/// Why an otherwise possible `tcgen05` MMA uses another family.
+pub(crate) const NO_TMEM: &str = "its accumulators do not fit tensor memory";
 
-/// The mmas of a function, by op, and those that add up in tensor memory.
+/// The selected instructions of a function's MMAs, and the chains that accumulate in tensor memory.
 #[derive(Default)]
 pub(crate) struct MmaSelections {
     mmas: BTreeMap<OpId, MmaSelection>,
     chains: Vec<Chain>,
-    /// The ops that work for another agent than the others, which need places in tensor memory of their own.
+    /// The ops of the second compute role, whose TMEM allocations are its own.
     second: BTreeSet<OpId>,
-    /// Why scaled mmas are not made in tensor memory.
+    /// Why scaled MMAs do not use tensor memory.
     pub(crate) unscaled: BTreeMap<OpId, &'static str>,
 }
 
 impl MmaSelections {
-    /// None of the mmas in `refused` is made in tensor memory or by warp groups, for the given reason. Of mmas in tensor memory
-    /// the left operands that the loads in `by_threads` give pass through registers.
+    /// MMAs in `refused` use neither `tcgen05` nor `wgmma`, for the given reason. Left operands of `tcgen05` that the loads in
+    /// `by_threads` produce pass through registers.
     pub(crate) fn of(
         function: &Function,
         accesses: &Accesses,
@@ -182,36 +186,36 @@ impl MmaSelections {
     pub(crate) fn get(&self, op: OpId) -> Option<&MmaSelection> {
         self.mmas.get(&op)
     }
-    /// Whether they are two agents'.
+    /// Whether two warp roles compute.
     pub(crate) fn has_components(&self) -> bool {
         !self.second.is_empty()
     }
-    /// The number of an op's component.
+    /// The index of an op's component.
     pub(crate) fn component(&self, op: OpId) -> usize {
         usize::from(self.second.contains(&op))
     }
-    /// The chain in tensor memory that a mma belongs to.
+    /// The TMEM accumulator chain that contains an MMA.
     pub(crate) fn chain_of(&self, mma: OpId) -> Option<&Chain> {
         self.chains.iter().find(|chain| chain.mmas.contains(&mma))
     }
-    /// The chain of which a value is the accumulators in the end.
+    /// The chain whose final accumulator is this value.
     pub(crate) fn chain_to(&self, result: Value) -> Option<&Chain> {
         self.chains.iter().find(|chain| chain.result == result)
     }
-    /// The chain whose accumulators an op scales, and the factors.
+    /// The chain whose accumulator an op scales, and the factors.
     pub(crate) fn chain_of_scale(&self, scale: OpId) -> Option<(&Chain, Value)> {
         let found = |chain: &Chain| chain.scales.iter().find(|(op, _)| *op == scale).map(|(_, factors)| *factors);
         self.chains.iter().find_map(|chain| Some((chain, found(chain)?)))
     }
-    /// The chain of which threads take up a slice by itself.
+    /// The chain from whose accumulator threads load this slice separately.
     pub(crate) fn chain_of_slice(&self, slice: OpId) -> Option<&Chain> {
         self.chains.iter().find(|chain| chain.slices.contains(&slice))
     }
-    /// Whether a value is accumulators in tensor memory, on their way.
+    /// Whether a value is an accumulator that stays in tensor memory.
     pub(crate) fn is_accumulator(&self, value: Value) -> bool {
         self.chains.iter().any(|chain| chain.values.contains(&value))
     }
-    /// Whether a mma is made otherwise for want of columns.
+    /// Whether an MMA uses another family because TMEM columns are exhausted.
     pub(crate) fn lack_tensor_memory(&self) -> bool {
         let mmas = self.mmas.values().filter_map(|mma| match mma {
             MmaSelection::Sync { why, .. } => *why,
@@ -224,7 +228,7 @@ impl MmaSelections {
     }
 }
 
-/// Batch, M, N and K of a mma.
+/// Batch, M, N and K of an MMA.
 pub(crate) fn extents(lhs: &Shape, rhs: &Shape) -> [u32; 4] {
     let batch = if lhs.len() == 3 { lhs[0] } else { 1 };
     [batch, lhs[lhs.len() - 2], rhs[rhs.len() - 1], lhs[lhs.len() - 1]]
@@ -237,13 +241,13 @@ pub(crate) struct MmaPlanner<'a> {
     pub(crate) warp_bits: u32,
     registers: u32,
     requested: Option<Family>,
-    /// Loads of left operands that threads store to tensor memory, where no copy engine brings them to shared memory.
+    /// Loads of left operands that threads store to tensor memory, because TMA does not copy them to shared memory.
     pub(crate) by_threads: &'a BTreeSet<OpId>,
     pub(crate) second: &'a BTreeSet<OpId>,
 }
 
 impl MmaPlanner<'_> {
-    /// That the user requested for something else than this.
+    /// The reason to decline a family if `--mma` requests another one.
     pub(crate) fn unasked(&self, family: Family) -> Option<&'static str> {
         let other = self.requested.filter(|requested| *requested != family)?;
         Some(match other {
@@ -256,7 +260,7 @@ impl MmaPlanner<'_> {
         self.requested == Some(family)
     }
 
-    /// `why` a mma is not made in tensor memory, and why it may not be made by warp groups.
+    /// Selects `wgmma`, `mma.sync` or FMA. `why`: the reason against `tcgen05`; `refused`: the reason against `wgmma`.
     fn plan(
         &self,
         [lhs, rhs, acc]: [Value; 3],
@@ -264,7 +268,7 @@ impl MmaPlanner<'_> {
         rows: bool,
         (why, refused): (Option<&'static str>, Option<&'static str>),
     ) -> MmaSelection {
-        let tile = |value: Value| self.function.body.ty(value).tile().expect("mmas are of tiles");
+        let tile = |value: Value| self.function.body.ty(value).tile().expect("operands of MMAs are tiles");
         let ((a, left), (_, right), (sum, _)) = (tile(lhs), tile(rhs), tile(acc));
         let [batch, m, n, k] = extents(left, right);
         let scaled = lhs_scale.map(tile).map(|(scale, shape)| (scale, shape.last().copied().unwrap_or(1).max(1)));
@@ -294,7 +298,7 @@ impl MmaPlanner<'_> {
         MmaSelection::Sync { atom, a, b, c, scales, why }
     }
 
-    /// By warp groups, where there are any and an atom of theirs fits; or else why not, if they multiply such elements at all.
+    /// Selects `wgmma`. The error is the reason against it, or none if the target has no `wgmma` for these types.
     fn by_groups(
         &self,
         [lhs, rhs]: [Value; 2],
@@ -312,26 +316,26 @@ impl MmaPlanner<'_> {
         let atom = group_atom(target, elem, sum, [m, n, k], warp_bits).filter(|_| batch == 1);
         let atom = atom.ok_or("wgmma has 64 rows to a warp group, or 64 columns, and no batches")?;
         if self.registers < wgmma_atoms::accumulator_registers(sum, [m, n], warp_bits) + BESIDE_WGMMA_ACCUMULATOR {
-            return Err(Some("wgmma's accumulators have too few registers where so many warps and blocks share them"));
+            return Err(Some("wgmma accumulators exceed the registers per thread at this number of warps and CTAs"));
         }
         let (accumulators, left) = (wgmma_atoms::accumulators(m, n, warp_bits), wgmma_atoms::left(elem, m, k, warp_bits));
         let most = budget::mma_registers(target, 1 << warp_bits);
         let fits = (left.registers() as u32).saturating_mul(elem.bytes()) / 4 + accumulators.registers() as u32 <= most;
         let lhs_in_registers = match elem.bytes() {
-            // What another mma gave is in its registers already.
+            // The result of another MMA is in registers already.
             2 => operands::comes_from_mma(self.function, lhs),
-            // What is converted on its way from memory is read as fragments are. Of bytes those are other neighbours.
+            // Converted 4-byte operands are read as fragments. Byte operands differ: their fragments have other neighbours.
             4 => fits && operands::loaded_by(self.function, lhs).is_none(),
             _ => false,
         };
         let place = |operand, side| match side {
             Operand::A if lhs_in_registers => Some(OperandSource::Registers(left.clone())),
-            // Elements of 8 and of 32 bits are read along the depth only.
+            // `wgmma` reads 8-bit and 32-bit elements K-major only.
             _ if atom.transposes || !self.lies_across(operand, side) => Some(OperandSource::Memory),
             _ => Some(OperandSource::Transposed(transposing_layout(side, elem, sync, [m, n, k], warp_bits)?)),
         };
         let (Some(lhs), Some(rhs)) = (place(lhs, Operand::A), place(rhs, Operand::B)) else {
-            return Err(Some("wgmma takes such elements along K, and memory has them the other way iteration"));
+            return Err(Some("wgmma takes such elements along K, and memory has them M- or N-major"));
         };
         let transposed = |place: &OperandSource, lines: u32| {
             if matches!(place, OperandSource::Transposed(_)) { lines * k * elem.bytes() } else { 0 }
@@ -342,13 +346,13 @@ impl MmaPlanner<'_> {
             && may_decline
             && sync.is_some_and(|sync| !self.transposing_pays(elem, (atom, sync), [m, n, k], transposed))
         {
-            return Err(Some("wgmma takes such elements along K, and transposing those in memory takes longer than it saves"));
+            return Err(Some("wgmma takes such elements along K, and transposing them in shared memory costs more than it saves"));
         }
         Ok(MmaSelection::Group { atom, c: accumulators, lhs, rhs })
     }
 
-    /// Whether warp groups are faster although so many bytes are read and stored again before they can multiply: the cycles of a
-    /// multiprocessor's tensor cores and shared memory, one after the other.
+    /// Whether `wgmma` is faster although `bytes` must be read and stored again first. Compares SM cycles of tensor cores plus
+    /// shared memory, without overlap.
     fn transposing_pays(
         &self,
         elem: Scalar,
@@ -356,7 +360,7 @@ impl MmaPlanner<'_> {
         [m, n, k]: [u32; 3],
         bytes: u32,
     ) -> bool {
-        /// Until all warps have stored theirs and see that of the others.
+        /// Cycles of the CTA barrier after the transposing stores.
         const BARRIER: u64 = 120;
         let rates = perf_model::rates(self.target);
         let by_warps = self.by_warps(elem, sync, [m, n, k], [true; 2]);
@@ -366,8 +370,8 @@ impl MmaPlanner<'_> {
         by_groups < by_warps
     }
 
-    /// The cycles of a multiprocessor in which warps make a mma: those of its tensor cores, and those of shared memory for the
-    /// fragments of the operands that are read there.
+    /// SM cycles of an MMA with `mma.sync`: tensor cores, plus shared-memory reads of the fragments of the operands marked in
+    /// `read`.
     pub(crate) fn by_warps(&self, elem: Scalar, atom: &'static SyncAtom, [m, n, k]: [u32; 3], read: [bool; 2]) -> u64 {
         let rates = perf_model::rates(self.target);
         let rate = MmaAtom::Sync(atom).rate(self.target);
@@ -379,26 +383,24 @@ impl MmaPlanner<'_> {
         u64::from(m) * u64::from(n) * u64::from(k) / u64::from(rate) + fragments / u64::from(rates.shared)
     }
 
-    /// Whether an operand's bytes come from memory with neighbours along that of its two last dimensions which is not K, so that
-    /// they must be transposed, and are so in pairs.
+    /// Whether 8-bit elements of an operand are contiguous along M or N instead of K, so that pairs of rows must be transposed.
     fn crosses(&self, operand: Value, lines: usize) -> bool {
-        let (elem, shape) = self.function.body.ty(operand).tile().expect("mmas are of tiles");
+        let (elem, shape) = self.function.body.ty(operand).tile().expect("operands of MMAs are tiles");
         let neighbours = || operands::neighbours(self.function, self.accesses, operand);
         let along = |basis: u32| Strides::of(shape).mask(shape.len() - 2 + lines) & basis != 0;
         elem.bits() == 8 && !self.target.has(Feature::LdMatrixTransB8) && neighbours().is_some_and(along)
     }
 
-    /// Whether an operand lies, in memory or where it is computed, along that of its two last dimensions which is not K.
+    /// Whether an operand is contiguous along M or N instead of K, in memory or in the layout that computes it.
     pub(crate) fn lies_across(&self, operand: Value, side: Operand) -> bool {
-        let shape = self.function.body.ty(operand).tile().expect("mmas are of tiles").1;
+        let shape = self.function.body.ty(operand).tile().expect("operands of MMAs are tiles").1;
         let basis = operands::neighbours(self.function, self.accesses, operand).unwrap_or(1);
         let lines = if side == Operand::A { shape.len() - 2 } else { shape.len() - 1 };
         Strides::of(shape).mask(lines) & basis != 0
     }
 }
 
-/// Accumulators of threads that multiply for themselves: a square of up to 4 x 4 neighbours in each, so that each value read
-/// serves several mmas.
+/// The accumulator layout of FMA dots: up to 4 x 4 adjacent elements per thread, so that each value read serves several FMAs.
 fn shared_layout(batch: u32, m: u32, n: u32, warp_bits: u32) -> Layout {
     let [batch, m, n] = [batch, m, n].map(u32::trailing_zeros);
     let threads = tileas::layout::LANE_BITS as u32 + warp_bits;
@@ -413,9 +415,9 @@ fn shared_layout(batch: u32, m: u32, n: u32, warp_bits: u32) -> Layout {
     Layout::blocked(&order, (own_n + own_m) as usize, warp_bits as usize)
 }
 
-/// The layout through which an operand goes that lies along its rows or columns and is wanted along K. Bytes are read by the
-/// transposing `ldmatrix`, as the fragments of an atom, whose words lie along K. Words are read by vectors and stored one by one:
-/// lanes along K, so that they meet different banks.
+/// The register layout through which an M- or N-major operand becomes K-major. Bytes are read by `ldmatrix.trans` as the fragments
+/// of an atom, whose words lie along K. Words are read as vectors and stored one by one, with lanes along K to avoid bank
+/// conflicts.
 pub(crate) fn transposing_layout(
     side: Operand,
     elem: Scalar,
@@ -442,7 +444,7 @@ pub(crate) fn transposing_layout(
     Some(Layout::blocked(&order, vector.len(), warp_bits as usize))
 }
 
-/// The elements of an operand that each thread reads when it has_mma for itself: the batch and `dim` are those of its accumulators, and it walks along K.
+/// The elements of an operand that each thread reads for its FMAs: batch and `dim` follow its accumulator, and it iterates over K.
 pub(crate) fn shared_reads(accumulator: &Layout, result: &[u32], operand: &[u32], dim: usize) -> Layout {
     let (from, to) = (Strides::of(result), Strides::of(operand));
     let common = |basis: u32, dim: usize| from.coordinate(basis, dim) << to.shift[dim];
@@ -453,8 +455,8 @@ pub(crate) fn shared_reads(accumulator: &Layout, result: &[u32], operand: &[u32]
     layout
 }
 
-/// Warps of a kernel: more when the accumulators that are alive together, or those and the operands that are computed in
-/// registers, would not fit the registers of fewer.
+/// Chooses the number of warps: twice `fewest` if the live accumulators, or those and the operands computed in registers, exceed
+/// the registers of fewer warps.
 pub(crate) fn warps(function: &Function, target: Target, fewest: u32) -> u32 {
     let (of_accumulator, with_operands) = (budget::accumulator_registers(target, fewest), budget::mma_registers(target, fewest));
     let body = &function.body;
@@ -465,7 +467,7 @@ pub(crate) fn warps(function: &Function, target: Target, fewest: u32) -> u32 {
     };
     let mma = |op: OpId| match &body.ops[op].kind {
         Op::Mma { lhs, rhs, acc, .. } | Op::MmaScaled { lhs, rhs, acc, .. } => {
-            // Sums of halves are in a register each, operands are packed.
+            // A 16-bit accumulator element takes a register; operands are packed.
             Some((registers(*acc, 32), computed(*lhs).saturating_add(computed(*rhs)), [*lhs, *rhs]))
         }
         _ => None,
@@ -486,22 +488,22 @@ pub(crate) fn warps(function: &Function, target: Target, fewest: u32) -> u32 {
         let accesses = Accesses::of(function, fewest.trailing_zeros() as usize);
         large.any(|(acc, _, operands)| {
             let operands = operands.map(|operand| loaded_piecewise(function, &accesses, operand));
-            // What threads load to the left they may store to tensor memory.
+            // Left operands that threads load may go to tensor memory.
             operands[1] > 0 && !fits(with(*acc, operands), with_operands)
         })
     };
     if threads_transpose_words(function, target) && are_asynchronous(function, target, fewest * 2) {
         return fewest * 2;
     }
-    // Other targets multiply by warps as fast as they can at all, and what few warps spill costs less than what more of them do again.
+    // Without asynchronous MMAs, spills of few warps cost less than the repeated work of more warps.
     if crowded {
         return fewest * 2;
     }
     if fits(together, of_accumulator) && mmas.iter().all(each_fits) {
         return fewest;
     }
-    // The other operand of asynchronous mmas is in memory; a row that fewer warps hold needs no exchange between them, and warp groups
-    // that would have no rows of their own multiply nothing.
+    // The other operand of an asynchronous MMA is in memory. With fewer warps, a row needs no exchange between warps, and every
+    // warp group has rows.
     let operands = mmas.iter().map(|(_, operands, _)| *operands).max().unwrap_or(0);
     let most = budget::async_mma_registers(target, fewest);
     let asynchronous = are_asynchronous(function, target, fewest);
@@ -511,16 +513,16 @@ pub(crate) fn warps(function: &Function, target: Target, fewest: u32) -> u32 {
     fewest * 2
 }
 
-/// Whether an MMA by warp groups takes 32-bit operands, which threads transpose in shared memory before each MMA. Measured on an H200, a tf32
-/// matmul of 4096 with tiles of 128x128x32 takes 545 us with eight warps, 837 us with four and 1408 us with two CTAs of four.
+/// Whether `wgmma` takes 32-bit operands, which threads transpose in shared memory before each MMA. Measured on an H200 with a tf32
+/// matmul of 4096 and tiles of 128x128x32: 545 us with 8 warps, 837 us with 4, 1408 us with 2 CTAs of 4.
 fn threads_transpose_words(function: &Function, target: Target) -> bool {
     let elem = |value: Value| function.body.ty(value).tile().map(|(elem, _)| elem.bits());
     let is_wide = |op: &Op| matches!(op, Op::Mma { lhs, .. } if elem(*lhs) == Some(32));
     target.has(Feature::Wgmma) && function.body.ops.values().any(|node| is_wide(&node.kind))
 }
 
-/// Registers of an operand that threads load in pieces of less than a word: each piece is in a register of its own, and nothing else
-/// copies so little.
+/// Registers of an operand that threads load in pieces below 32 bits, or zero. Each piece takes a register, and no asynchronous
+/// copy moves so few bytes.
 fn loaded_piecewise(function: &Function, accesses: &Accesses, operand: Value) -> u32 {
     let Some(access) = operands::loaded_by(function, operand).and_then(|load| accesses.get(load)) else { return 0 };
     let piece = access.copy.map_or(0, |pieces| pieces.bits).max(access.vector_bits);
@@ -528,7 +530,7 @@ fn loaded_piecewise(function: &Function, accesses: &Accesses, operand: Value) ->
     if elem << piece < 32 { registers(function, operand, 32) >> piece } else { 0 }
 }
 
-/// Registers of 32 bits that a tile takes of a block if an element has so many bits of them at least.
+/// 32-bit registers of a CTA for a tile, with at least `narrowest` bits per element.
 pub(crate) fn registers(function: &Function, value: Value, narrowest: u32) -> u32 {
     let words = |(elem, shape): (core_dialect::tile::Elem, &Shape)| {
         (core_dialect::tile::element_count(shape) as u32).saturating_mul(elem.bits().max(narrowest)).div_ceil(32)
@@ -536,8 +538,8 @@ pub(crate) fn registers(function: &Function, value: Value, narrowest: u32) -> u3
     function.body.ty(value).tile().map_or(0, words)
 }
 
-/// The registers of the accumulators of chained mmas that are alive at a time, where they are most: those of one loop. MmaSelections that add to
-/// what another one gave have their accumulators in its registers.
+/// The largest number of accumulator registers of chained MMAs that are live at the same time: those of one loop. An MMA that adds
+/// to the result of another one shares its registers.
 pub(crate) fn alive_together(function: &Function, accumulators: impl Fn(OpId) -> u32) -> u32 {
     let body = &function.body;
     let blocks = body.op_blocks();
@@ -551,10 +553,10 @@ pub(crate) fn alive_together(function: &Function, accumulators: impl Fn(OpId) ->
     together.into_values().max().unwrap_or(0)
 }
 
-/// Whether so many warps can make every mma by groups or in tensor memory.
+/// Whether all MMAs fit `wgmma` or `tcgen05` with this number of warps.
 fn are_asynchronous(function: &Function, target: Target, warps: u32) -> bool {
     let body = &function.body;
-    let tile = |value: Value| body.ty(value).tile().expect("mmas are of tiles");
+    let tile = |value: Value| body.ty(value).tile().expect("operands of MMAs are tiles");
     body.ops.values().all(|node| {
         let Op::Mma { lhs, rhs, acc, .. } = node.kind else { return true };
         let ((elem, left), (_, right), (sum, _)) = (tile(lhs), tile(rhs), tile(acc));
@@ -565,7 +567,7 @@ fn are_asynchronous(function: &Function, target: Target, warps: u32) -> bool {
     })
 }
 
-/// Whether mmas of a target take operands of this type as they are: 8-bit floats by atoms only, others otherwise too.
+/// Whether the target's MMAs take operands of this type unconverted. 8-bit floats need an atom; FMA supports all other types.
 pub(crate) fn is_native(target: Target, operand: Scalar, acc: Scalar, lhs: &Shape, rhs: &Shape) -> bool {
     let [_, m, n, k] = extents(lhs, rhs);
     let narrow = matches!(operand, Scalar::F8E4M3FN | Scalar::F8E5M2);

@@ -1,8 +1,8 @@
-//! Rewrites loads of matrices in whose view an extent of one stands behind another: such extents come first, so that rows and columns
-//! are last, as the buffers have them from which mmas read.
-//!
-//! Only in functions with mmas, and where reshapes are all that use the tile, which take it in either shape: the numbers of its
-//! elements are the same.
+//! Purpose: move unit dimensions of loaded matrices to the front, so that rows and columns are last, as MMA operand buffers need.
+//! Requires: a function with MMAs; only reshapes use the loaded tile.
+//! Establishes: the two non-unit dimensions of such a view are its last.
+//! Preserves: the linear element order of the tile.
+//! See also: MLIR's unit-dim folding (`vector` `CastAwayLeadingOneDim`).
 
 use base::ir::{Op as OpId, Operation};
 use core_dialect::core_ops::Core;
@@ -31,7 +31,7 @@ pub(crate) fn run(function: &Function) -> Function {
     function
 }
 
-/// The order of dimensions in which those of one element come first; none where they do, or where the tile is no matrix.
+/// The dimension order with unit dimensions first; none if they are first already, or if the tile is no matrix.
 fn ones_first(function: &Function, load: OpId) -> Option<Vec<usize>> {
     let body = &function.body;
     let Op::LoadView { view, .. } = body.ops[load].kind else { return None };
@@ -45,18 +45,18 @@ fn ones_first(function: &Function, load: OpId) -> Option<Vec<usize>> {
 
 fn rewrite(function: &mut Function, load: OpId, order: &[usize]) {
     let body = &mut function.body;
-    let Op::LoadView { view, index, in_bounds, .. } = &body.ops[load].kind else { unreachable!("only loads were found") };
+    let Op::LoadView { view, index, in_bounds, .. } = &body.ops[load].kind else { unreachable!("only loads are rewritten") };
     let (old, index, in_bounds) = (*view, index.clone(), in_bounds.clone());
-    let maker = body.defining_op(old).expect("its view is made by an op");
+    let maker = body.defining_op(old).expect("an op defines its view");
     let (kind, loc) = (body.ops[maker].kind.clone(), body.ops[maker].loc);
-    let Type::View(mut ty) = body.ty(old).clone() else { unreachable!("the verifier holds that views are views") };
+    let Type::View(mut ty) = body.ty(old).clone() else { unreachable!("the verifier checks that views are views") };
     ty.dim_map = order.iter().map(|dim| ty.dim_map[*dim]).collect();
     ty.tile = order.iter().map(|dim| ty.tile[*dim]).collect();
     let shape = ty.tile.clone();
     let new = body.new_op(kind, [Type::View(ty)], loc);
-    let place = body.op_blocks()[maker.0 as usize].expect("a view is made in a block");
+    let place = body.op_blocks()[maker.0 as usize].expect("the view is defined in a block");
     let ops = &mut body.blocks[place].ops;
-    let at = ops.iter().position(|op| *op == maker).expect("the view is made in its block");
+    let at = ops.iter().position(|op| *op == maker).expect("the view is defined in its block");
     ops.insert(at + 1, new);
     let (made, tile) = (body.result(new), body.result(load));
     if let Op::LoadView { view, index: of, in_bounds: within, .. } = &mut body.ops[load].kind {

@@ -1,10 +1,9 @@
-//! Decides which tiles, of those that threads copy to shared memory, are read from there as their mmas want what is computed from
-//! them. The others are read as they were loaded, and what is computed from them passes through shared memory once more. Changes
-//! nothing.
-//!
-//! A tile is read directly where every use is known: through ops that rearrange it or compute element by element from it and from what
-//! costs nothing to make, up to an operand (one that goes to shared memory is computed as its tile was loaded), or up to the accumulators of a
-//! mma, in whose layout the rest is computed.
+//! Purpose: choose copied tiles that threads read from shared memory directly in the layouts of their MMAs. Other tiles are read in
+//! their assigned layout, and values computed from them are converted through shared memory once more.
+//! Requires: every use leads through rearranging or elementwise ops to an MMA operand or to the layout of an accumulator.
+//! Establishes: the read layouts of a buffer, at most [`MAX_LAYOUTS`], if that takes fewer shared-memory wavefronts.
+//! Preserves: the program; this is an analysis.
+//! See also: Triton's `OptimizeDotOperands` and backward rematerialization in `RemoveLayoutConversions`.
 
 use crate::async_copies::CopyPlanner;
 use crate::convert::innermost;
@@ -18,10 +17,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileaa::Op;
 use tileas::Layout;
 
-/// Computing the same from a tile more often than this would cost more than is won.
+/// The most read layouts: more repetitions of the elementwise ops would cost more than the conversions.
 const MAX_LAYOUTS: usize = 2;
 
-/// Where a tile ends: as which value, and in which layout, said of the tile that is loaded; none: as it was loaded.
+/// The final use of a tile: the value there, and its layout in terms of the loaded tile, or none for the layout of the load.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct End {
     value: Value,
@@ -29,8 +28,8 @@ struct End {
 }
 
 impl CopyPlanner<'_> {
-    /// The layouts in which mmas want what is computed from a loaded tile, if reading it in those takes fewer passes over the banks
-    /// than reading it in its own layout and moving what is computed.
+    /// The layouts in which MMAs need the values that are computed from a loaded tile. None if reads in these layouts take at least
+    /// as many wavefronts as a read in the assigned layout plus conversions.
     pub(crate) fn read_directly(
         &self,
         value: Value,
@@ -67,7 +66,7 @@ impl CopyPlanner<'_> {
         (reads(&layouts) < via_assigned_layout).then(|| layouts.into_iter().cloned().collect())
     }
 
-    /// Where a tile ends; nothing where an end is not known.
+    /// The final uses of a tile; none if one is unknown.
     fn ends_of(
         &self,
         value: Value,
@@ -141,7 +140,7 @@ impl CopyPlanner<'_> {
         }
     }
 
-    /// Whether a value costs nothing to make in any layout.
+    /// Whether a value can be rematerialized in any layout at no cost.
     fn is_free(&self, value: Value, depth: u32) -> bool {
         let body = &self.function.body;
         let is_tile = body.ty(value).tile().is_some_and(|(_, shape)| !shape.is_empty());

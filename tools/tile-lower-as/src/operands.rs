@@ -1,7 +1,5 @@
-//! What lies between a load and a mma, followed in both directions; decides nothing.
-//!
-//! All passes that decide about operands ask here what gives a tile and where it goes: through ops that only rearrange it, however
-//! many, and through ops that compute element by element, as long as they are few.
+//! Follows values between loads and MMAs in both directions: through any number of permutes and reshapes, and through up to
+//! [`MAX_BETWEEN`] elementwise ops. All passes use these functions, so that they agree on the producer and the consumers of a tile.
 
 use crate::access_layouts::Accesses;
 use base::Value;
@@ -11,10 +9,10 @@ use std::collections::{BTreeSet, VecDeque};
 use tileaa::{Function, Op};
 use tileas::layout::Strides;
 
-/// How many ops may stand between a load and a mma for them to be seen together.
+/// The most ops between a load and an MMA that are followed.
 pub(crate) const MAX_BETWEEN: u32 = 8;
 
-/// An op on the way to a mma that makes something of one tile.
+/// An op with a single tile operand on the way to an MMA.
 pub(crate) struct Step<'a> {
     pub(crate) from: Value,
     pub(crate) how: How<'a>,
@@ -26,7 +24,7 @@ pub(crate) enum How<'a> {
     Converted,
 }
 
-/// The step that gives a value, if one does.
+/// The step that defines a value, if any.
 pub(crate) fn step(function: &Function, value: Value) -> Option<Step<'_>> {
     let op = function.body.defining_op(value)?;
     let (from, how) = match &function.body.ops[op].kind {
@@ -38,7 +36,7 @@ pub(crate) fn step(function: &Function, value: Value) -> Option<Step<'_>> {
     Some(Step { from, how })
 }
 
-/// What a mma has_mma, and what it adds to.
+/// The operands and the accumulator of an MMA.
 pub(crate) fn of_mma(function: &Function, op: OpId) -> [Value; 3] {
     match function.body.ops[op].kind {
         Op::Mma { lhs, rhs, acc, .. } | Op::MmaScaled { lhs, rhs, acc, .. } => [lhs, rhs, acc],
@@ -46,7 +44,7 @@ pub(crate) fn of_mma(function: &Function, op: OpId) -> [Value; 3] {
     }
 }
 
-/// The tile that a value is a rearrangement of; often itself.
+/// The tile of which a value is a permute or reshape, possibly the value itself.
 pub(crate) fn rearranged(function: &Function, mut value: Value) -> Value {
     while let Some(Step { from, how: How::Permuted(_) | How::Reshaped }) = step(function, value) {
         value = from;
@@ -54,18 +52,18 @@ pub(crate) fn rearranged(function: &Function, mut value: Value) -> Value {
     value
 }
 
-/// The load that gives a tile, perhaps rearranged.
+/// The load that defines a tile, possibly through permutes and reshapes.
 pub(crate) fn loaded_by(function: &Function, value: Value) -> Option<OpId> {
     let op = function.body.defining_op(rearranged(function, value))?;
     matches!(function.body.ops[op].kind, Op::LoadView { .. } | Op::Load { .. }).then_some(op)
 }
 
-/// Whether a tile is computed from the result of a mma, element by element.
+/// Whether a tile is an elementwise function of an MMA's result.
 pub(crate) fn comes_from_mma(function: &Function, value: Value) -> bool {
     mma_after(function, value).is_some()
 }
 
-/// The mma from whose result a tile is computed, element by element.
+/// The MMA of whose result a tile is an elementwise function.
 pub(crate) fn mma_after(function: &Function, value: Value) -> Option<OpId> {
     let body = &function.body;
     let (mut seen, mut work) = (BTreeSet::new(), VecDeque::from([(value, 0)]));
@@ -82,7 +80,7 @@ pub(crate) fn mma_after(function: &Function, value: Value) -> Option<OpId> {
     None
 }
 
-/// The basis of the neighbours in memory of a tile that is loaded, perhaps rearranged and computed from.
+/// The basis of memory-contiguous elements in a tile that comes from a load.
 pub(crate) fn neighbours(function: &Function, accesses: &Accesses, value: Value) -> Option<u32> {
     neighbours_before(function, accesses, value, MAX_BETWEEN)
 }
@@ -109,8 +107,8 @@ fn neighbours_before(function: &Function, accesses: &Accesses, value: Value, ste
     }
 }
 
-/// The mmas whose result becomes the left operand of another, and those others: when each warp has whole rows of all of them,
-/// such an operand stays in its registers, and reductions of rows stay in a warp.
+/// The MMAs whose result becomes the left operand of another MMA, and the latter. If each warp has full rows of both, the operand
+/// stays in registers and row reductions stay in a warp.
 pub(crate) fn chained(function: &Function) -> BTreeSet<OpId> {
     let body = &function.body;
     let mut chained = BTreeSet::new();
@@ -123,7 +121,7 @@ pub(crate) fn chained(function: &Function) -> BTreeSet<OpId> {
                 continue;
             }
             match &body.ops[from].kind {
-                // What the mma adds to is made by another one for the same rows.
+                // The accumulator operand comes from another MMA for the same rows.
                 Op::Mma { acc, .. } => {
                     chained.extend([op, from]);
                     work.push(*acc);
@@ -136,7 +134,7 @@ pub(crate) fn chained(function: &Function) -> BTreeSet<OpId> {
     chained
 }
 
-/// The values that nothing but mmas use, as an operand.
+/// Marks values that only MMAs use, as operands.
 pub(crate) fn operands_only(function: &Function) -> Vec<bool> {
     let body = &function.body;
     let mut only = vec![true; body.values.len()];
@@ -149,13 +147,13 @@ pub(crate) fn operands_only(function: &Function) -> Vec<bool> {
     only
 }
 
-/// The mmas of a function, but for scaled ones, in its order.
+/// The unscaled MMAs of a function in program order.
 pub(crate) fn mmas(function: &Function) -> Vec<OpId> {
     let is_plain = |op: &OpId| matches!(function.body.ops[*op].kind, Op::Mma { .. });
     function.body.walk(function.region).into_iter().filter(is_plain).collect()
 }
 
-/// The scaled ones.
+/// The scaled MMAs of a function in program order.
 pub(crate) fn scaled_mmas(function: &Function) -> Vec<OpId> {
     let is_scaled = |op: &OpId| matches!(function.body.ops[*op].kind, Op::MmaScaled { .. });
     function.body.walk(function.region).into_iter().filter(is_scaled).collect()
@@ -165,7 +163,7 @@ pub(crate) fn is_mma(function: &Function, op: OpId) -> bool {
     matches!(function.body.ops[op].kind, Op::Mma { .. } | Op::MmaScaled { .. })
 }
 
-/// Where the tiles of a function go.
+/// Def-use chains of a function.
 pub(crate) struct Uses<'a> {
     function: &'a Function,
     users: Vec<Vec<OpId>>,
@@ -181,15 +179,14 @@ impl<'a> Uses<'a> {
         Uses { function, users }
     }
 
-    /// The ops that use a value, one as often as it does.
+    /// The users of a value, once for each use.
     pub(crate) fn users(&self, value: Value) -> &[OpId] {
         &self.users[value.0 as usize]
     }
 
-    /// The mmas that a value is an operand of, perhaps through a few ops that rearrange it or compute from it, and what else it
-    /// ends in.
+    /// The final users of a value, found through rearranging and elementwise ops: MMAs and all other ops.
     pub(crate) fn ends(&self, value: Value) -> Vec<OpId> {
-        // The shortest ways first, so that those count.
+        // Breadth first, so that the shortest path to an op counts.
         let (mut found, mut seen, mut work) = (Vec::new(), BTreeSet::new(), VecDeque::from([(value, 0)]));
         while let Some((value, between)) = work.pop_front() {
             for &user in self.users(value).iter().filter(|user| seen.insert(**user)) {

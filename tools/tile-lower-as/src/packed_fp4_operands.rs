@@ -1,7 +1,8 @@
-//! Rewrites scaled mmas of 4-bit floats that were unpacked from bytes into mmas of the bytes: tensor memory's mmas read pairs
-//! along the depth as memory has them, so that tma_copies bring them and no thread touches them.
-//!
-//! Only mmas of types and extents that tensor memory has. Those that are not made there in the end are unpacked again by `legalize_mma`.
+//! Purpose: let scaled MMAs read packed 4-bit floats, two along K in a byte, as memory has them, so that TMA can copy them.
+//! Requires: operands that are unpacked from bytes by a reinterpret; types and extents with a `tcgen05` atom.
+//! Establishes: the MMA takes the bytes; ops that unpacked them disappear unless others use them.
+//! Preserves: values; `legalize` unpacks the operands again if the MMA finally does not use tensor memory.
+//! See also: PTX `tcgen05.mma.kind::mxf4`; CUTLASS `float_e2m1_t` operands.
 
 use crate::mma_selection::extents;
 use base::ir::{Op as OpId, Operation};
@@ -15,11 +16,11 @@ use tileas::tensor_memory::scaled_tensor_atom;
 
 const BYTE: Elem = Elem::Scalar(Scalar::I8);
 
-/// Bytes that an operand is unpacked from: a tile of them, reshaped and then permuted.
+/// The bytes from which an operand is unpacked by a reshape and permutes.
 struct Packed {
     bytes: Value,
     shape: Shape,
-    /// From the first permutation to the last.
+    /// The permutes, in program order.
     orders: Vec<Vec<u32>>,
 }
 
@@ -35,11 +36,11 @@ pub(crate) fn run(function: &Function, target: Target) -> Function {
             function.body.blocks[block].ops.push(op);
         }
     }
-    take_out(&mut function, before);
+    remove_unused(&mut function, before);
     function
 }
 
-/// The bytes of both operands, if a mma of them can be made in tensor memory.
+/// The bytes of both operands if a `tcgen05` atom takes them.
 fn packed_operands(function: &Function, op: OpId, target: Target) -> Option<[Packed; 2]> {
     let Op::MmaScaled { lhs, rhs, lhs_scale, .. } = function.body.ops[op].kind else { return None };
     let tile = |value: Value| function.body.ty(value).tile();
@@ -51,7 +52,7 @@ fn packed_operands(function: &Function, op: OpId, target: Target) -> Option<[Pac
     Some([unpacked_from(function, lhs, 1)?, unpacked_from(function, rhs, 0)?])
 }
 
-/// The bytes that an operand is unpacked from, if each has two neighbours along `depth`, one of its two dimensions.
+/// The bytes from which an operand is unpacked, if each holds two adjacent elements along `depth`, one of its two dimensions.
 fn unpacked_from(function: &Function, operand: Value, depth: usize) -> Option<Packed> {
     let body = &function.body;
     let core = |value: Value| match &body.ops[body.defining_op(value)?].kind {
@@ -75,7 +76,7 @@ fn unpacked_from(function: &Function, operand: Value, depth: usize) -> Option<Pa
     (of_bytes && pairs).then_some(Packed { bytes: *x, shape, orders })
 }
 
-/// Has a mma multiply bytes, which are brought into its shape at the end of its block; gives what it multiplied before.
+/// Replaces the operands of an MMA by bytes, reshaped at the end of the block. Returns the old operands.
 fn rewrite(function: &mut Function, block: Block, mma: OpId, operands: [Packed; 2]) -> [Value; 2] {
     let body = &mut function.body;
     let loc = body.ops[mma].loc;
@@ -90,12 +91,12 @@ fn rewrite(function: &mut Function, block: Block, mma: OpId, operands: [Packed; 
             make(Core::Permute { x, order }, &shape)
         })
     });
-    let Op::MmaScaled { lhs, rhs, .. } = &mut body.ops[mma].kind else { unreachable!("only scaled mmas are packed") };
+    let Op::MmaScaled { lhs, rhs, .. } = &mut body.ops[mma].kind else { unreachable!("only scaled MMAs are packed") };
     [std::mem::replace(lhs, left), std::mem::replace(rhs, right)]
 }
 
-/// Takes out the ops that gave values and what those are rearrangements of, as far as nothing uses them.
-fn take_out(function: &mut Function, values: Vec<Value>) {
+/// Removes unused ops that define these values, and the ops that feed them.
+fn remove_unused(function: &mut Function, values: Vec<Value>) {
     let body = &mut function.body;
     let mut uses = vec![0u32; body.values.len()];
     for op in body.walk(function.region) {

@@ -1,4 +1,5 @@
-//! Slices at constant places: where the bits that choose the slice are register bits, a slice is some of its tile's registers.
+//! Slices with constant indices. If register bits select the slice, it is a subset of its tile's registers and needs no data
+//! movement.
 
 use crate::layout_assignment::AssignedLayouts;
 use base::Value;
@@ -8,7 +9,7 @@ use tileaa::{Function, Op};
 use tileas::Layout;
 use tileas::layout::Strides;
 
-/// Whether the indices of a slice are constants that lie within the tile.
+/// Whether the indices of a slice are constants within the tile.
 pub(crate) fn is_constant(function: &Function, indices: &[Value], whole: &[u32], slice: &[u32]) -> bool {
     let constant = |value: Value| match function.body.defining_op(value).map(|op| &function.body.ops[op].kind) {
         Some(Op::Core(Core::Constant { value: Dense::Splat(bits) })) => Some(*bits),
@@ -18,7 +19,7 @@ pub(crate) fn is_constant(function: &Function, indices: &[Value], whole: &[u32],
     indices.iter().enumerate().all(within)
 }
 
-/// The layout of a slice of a tile with this layout, if each thread holds its part of every slice.
+/// The layout of a slice of a tile, if each thread holds its part of every slice.
 pub(crate) fn of_full(layout: &Layout, whole: &[u32], slice: &[u32]) -> Option<Layout> {
     let (outer, inner) = (Strides::of(whole), Strides::of(slice));
     let chosen = chosen_bits(whole, slice);
@@ -33,7 +34,7 @@ pub(crate) fn of_full(layout: &Layout, whole: &[u32], slice: &[u32]) -> Option<L
     }))
 }
 
-/// The layout of a tile of which each slice has this layout.
+/// The layout of a tile all of whose slices have this layout.
 pub(crate) fn in_whole(layout: &Layout, whole: &[u32], slice: &[u32]) -> Layout {
     let (outer, inner) = (Strides::of(whole), Strides::of(slice));
     let mut all = layout.map(|basis| (0..whole.len()).map(|dim| inner.coordinate(basis, dim) << outer.shift[dim]).sum());
@@ -42,14 +43,14 @@ pub(crate) fn in_whole(layout: &Layout, whole: &[u32], slice: &[u32]) -> Layout 
     all
 }
 
-/// The element-number bits that say which slice it is.
+/// The bits of the linear element index that select the slice.
 fn chosen_bits(whole: &[u32], slice: &[u32]) -> u32 {
     let (outer, inner) = (Strides::of(whole), Strides::of(slice));
     (0..whole.len()).map(|dim| outer.mask(dim) & !(((1 << inner.bits[dim]) - 1) << outer.shift[dim])).sum()
 }
 
-/// The assigned_layout of a slice at a constant place. It has none when its tile has none either, or when it would have to be moved and all
-/// its uses are `operands` of mmas: then each use makes it, from the tile in the layout that fits.
+/// The assigned layout of a slice with constant indices. None if its tile has none. None also if it needs a conversion and all its
+/// uses are MMA `operands`: each use then extracts it from a suitably converted tile.
 pub(crate) fn extract_layout(
     assigned_layouts: &AssignedLayouts,
     function: &Function,
@@ -62,8 +63,8 @@ pub(crate) fn extract_layout(
     of_full(assigned_layout, whole, part).or_else(|| (!operands).then(|| assigned_layouts.or_default(function, slice)))
 }
 
-/// The assigned_layout of a tile into which a slice is put at a constant place: that of the tile as it was, even where lanes would choose
-/// the slice and the tile goes through shared memory, once; a tile made for the purpose has the layout of its slices.
+/// The layout of a tile into which a slice is inserted at constant indices. The tile keeps its own layout, even if lanes select the
+/// slice and the tile passes through shared memory once. A tile without layout takes one from its slices.
 pub(crate) fn insert_layout(assigned_layouts: &AssignedLayouts, function: &Function, x: Value, into: Value) -> Layout {
     let [(_, part), (_, whole)] = [x, into].map(|value| function.body.ty(value).tile().expect("slices are of tiles"));
     assigned_layouts.get(into).cloned().unwrap_or_else(|| in_whole(&assigned_layouts.or_default(function, x), whole, part))

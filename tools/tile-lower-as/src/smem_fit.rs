@@ -1,4 +1,4 @@
-//! Whether what was made has capacity in shared memory: with one slot for each buffer, which is the least that `tile-sched` may give.
+//! Checks that a converted function fits shared memory with one stage per buffer, the least that `tile-sched` can allocate.
 
 use base::ir::Operation;
 use base::{Op as OpId, Target};
@@ -6,26 +6,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileas::liveness::{self, LiveRange};
 use tileas::{Buffer, Function, MmaAtom, MmaOperand, Op, budget};
 
-/// Bytes for the barriers of the pipes that copies by tma_copies will have.
+/// Bytes reserved for the mbarriers of TMA pipelines.
 const BARRIERS: u32 = 1024;
 
-/// What buffers are for, in the function that was converted.
+/// The origin of the buffers of a converted function.
 #[derive(Default)]
 pub(crate) struct LoweredFor {
-    /// The loads that fill them by copies.
+    /// The loads that copies replace, by the buffer that they fill.
     pub(crate) copies: BTreeMap<Buffer, OpId>,
-    /// The MMAs of warp groups and of tensor memory that read them.
+    /// The `wgmma` and `tcgen05` MMAs, by the buffer that they read.
     pub(crate) mmas: BTreeMap<Buffer, OpId>,
 }
 
-/// What is to be made in another way.
+/// The choice that `convert` must revise.
 pub(crate) enum TooMuch {
     Copy(OpId),
     MmaSelection(OpId),
 }
 
-/// The largest of the copies that hold something where most is needed, if that is more than a block has; without any the mma that
-/// reads the largest buffer there, which by `mma.sync` is in registers.
+/// If shared memory overflows, the largest copy that is live at the point of the highest demand; without copies there, the MMA that
+/// reads the largest buffer, because `mma.sync` would take it from registers.
 pub(crate) fn too_much(function: &Function, lowered_for: &LoweredFor, target: Target) -> Option<TooMuch> {
     let buffers = &function.attrs.buffers;
     let bytes = |buffer: Buffer| buffers[buffer].bytes();
@@ -44,13 +44,13 @@ pub(crate) fn too_much(function: &Function, lowered_for: &LoweredFor, target: Ta
         liveness.iter().filter(move |(_, live_range)| (live_range.first..=live_range.last).contains(&at)).map(|(buffer, _)| buffer)
     };
     let together = |at: &usize| alive(*at).map(bytes).fold(0, u32::saturating_add);
-    // Only where a live_range begins can more be needed than before.
+    // Demand grows only where a live range starts.
     let begins = liveness.values().filter(|live_range| **live_range != LiveRange::NEVER_LIVE).map(|live_range| live_range.first);
     let fullest = begins.max_by_key(together)?;
     let largest_of = |lowered_for: &BTreeMap<Buffer, OpId>, buffers: &mut dyn Iterator<Item = Buffer>| {
         buffers.filter_map(|buffer| Some((bytes(buffer), *lowered_for.get(&buffer)?))).max().map(|(_, op)| op)
     };
-    // Elsewhere one may still be what leaves a gap.
+    // A buffer that is not live there may still cause fragmentation.
     let largest =
         |lowered_for| largest_of(lowered_for, &mut alive(fullest)).or_else(|| largest_of(lowered_for, &mut buffers.ids()));
     largest(&lowered_for.copies).map(TooMuch::Copy).or_else(|| largest(&lowered_for.mmas).map(TooMuch::MmaSelection))

@@ -1,8 +1,8 @@
-//! Where the elements of a tile lie in a shared-memory buffer, so that its writers and readers do not meet their own banks.
+//! Chooses shared-memory layouts and swizzles that avoid bank conflicts of a buffer's writers and readers.
 //!
-//! A row is one run of the innermost dimension, cut into pieces of 16 bytes. The number of a piece is exclusive-ored with bits of
-//! the row's number, or of the line's in rows of several lines (a swizzle); which bits is tried out, and the wavefronts of all
-//! accesses are counted.
+//! A row is a run of the innermost dimension, divided into chunks of 16 bytes. The chunk index is XORed with bits of the row index,
+//! or of the 128-byte line index in longer rows. All candidates are tried, and the cheapest by shared-memory wavefronts wins. See
+//! also: Triton's `optimalSwizzling` and CUTLASS `Swizzle<B, M, S>`.
 
 use crate::convert::neighbours_first;
 use core_dialect::tile::Elem;
@@ -10,16 +10,17 @@ use numerics::Scalar;
 use tileas::layout::{LANE_BITS, Span, Strides, apply};
 use tileas::{BufferInfo, CopyAtom, Layout, Space, wgmma_atoms};
 
-/// All the banks, in bytes.
+/// Bytes of all banks.
 pub(crate) const LINE: u32 = 128;
 const PIECE: u32 = 16;
 
-/// A buffer for a tile, with dimension `inner` innermost, that these layouts are written to or read from in pieces of 16 bytes.
+/// A buffer for a tile whose innermost dimension is `inner`, accessed with these layouts in chunks of 16 bytes.
 pub(crate) fn buffer(elem: Elem, shape: &[u32], inner: usize, accesses: &[&Layout]) -> BufferInfo {
     cheapest(elem, shape, swizzles(elem, PIECE).map(|swizzle| (inner, swizzle)), accesses)
 }
 
-/// A buffer between two layouts: either's innermost dimension may be the buffer's, and pieces may be as small as a word.
+/// A buffer for a layout conversion. Either layout's innermost dimension may be the buffer's, and chunks may be as small as 4
+/// bytes.
 pub(crate) fn exchange(elem: Elem, shape: &[u32], inner: [usize; 2], accesses: &[&Layout]) -> BufferInfo {
     let pieces = [PIECE, PIECE / 2, PIECE / 4];
     let each = pieces
@@ -29,14 +30,14 @@ pub(crate) fn exchange(elem: Elem, shape: &[u32], inner: [usize; 2], accesses: &
     cheapest(elem, shape, each, accesses)
 }
 
-/// What it takes a warp to move its part of a tile through shared memory.
+/// The cost of a layout conversion through shared memory, per warp.
 #[derive(Default)]
 pub(crate) struct Passes {
     pub(crate) wavefronts: u32,
     pub(crate) accesses: u32,
 }
 
-/// From one layout to another one; nothing where all stays in its thread.
+/// The cost of a conversion between two layouts; zero if all elements stay in their threads.
 pub(crate) fn passes(elem: Elem, shape: &[u32], inner: [usize; 2], [from, to]: [&Layout; 2]) -> Passes {
     if to.renaming(from, |element| element).is_some() {
         return Passes::default();
@@ -47,7 +48,7 @@ pub(crate) fn passes(elem: Elem, shape: &[u32], inner: [usize; 2], [from, to]: [
     Passes { wavefronts: wavefronts(&buffer, from) + wavefronts(&buffer, to), accesses: accesses(from) + accesses(to) }
 }
 
-/// The first of the candidates that cost least; none is tried after one that costs no more than any could.
+/// The first of the cheapest candidates. The search stops at a candidate with the lowest possible cost.
 fn cheapest(elem: Elem, shape: &[u32], candidates: impl Iterator<Item = (usize, Swizzle)>, accesses: &[&Layout]) -> BufferInfo {
     let strides = Strides::of(shape);
     let line = |layout: &&Layout| (layout.registers() as u32 * distinct(layout) * elem.bytes()).div_ceil(LINE);
@@ -71,34 +72,34 @@ fn cheapest(elem: Elem, shape: &[u32], candidates: impl Iterator<Item = (usize, 
     best.expect("there are candidates").1
 }
 
-/// Lanes that hold elements of their own.
+/// Lanes that hold distinct elements.
 fn distinct(layout: &Layout) -> u32 {
     1 << layout.lane.iter().filter(|basis| **basis != 0).count()
 }
 
-/// Exclusive-ors the bits of a piece's number with bits of the row's number or the line's.
+/// XORs the chunk index with bits of the row index or the line index.
 #[derive(Clone, Copy)]
 struct Swizzle {
-    /// With bits of the row's number.
+    /// The bits of the row index.
     rows: Option<Bits>,
-    /// With bits of the line's, where a row has several lines; those of rows follow, where they are not told apart.
+    /// The bits of the line index, if a row has several lines; without `rows`, row bits follow them.
     lines: Option<Bits>,
-    /// Whether one more row bit is left out, behind the first: pairs of transposed bytes come from rows like that.
+    /// Whether one more row bit is skipped after the first, as the row pairs of transposed bytes need.
     gap: bool,
-    /// Bytes of a piece.
+    /// Bytes of a chunk.
     piece: u32,
 }
 
-/// Which bits of a number.
+/// A selection of index bits.
 #[derive(Clone, Copy)]
 struct Bits {
-    /// How many are left out.
+    /// The number of low bits to skip.
     skip: usize,
-    /// Which of them goes with the first piece bit.
+    /// The rotation against the chunk bits.
     turn: usize,
 }
 
-/// What is tried, the simplest first.
+/// All candidates, simplest first.
 fn swizzles(elem: Elem, piece: u32) -> impl Iterator<Item = Swizzle> {
     let bits = |skips| (0..skips).flat_map(|skip| (0..3).map(move |turn| Bits { skip, turn }));
     let gaps = if elem.bytes() == 1 { &[false, true][..] } else { &[false] };
@@ -109,7 +110,7 @@ fn swizzles(elem: Elem, piece: u32) -> impl Iterator<Item = Swizzle> {
 }
 
 impl Swizzle {
-    /// `row_bits` are those of the innermost dimension.
+    /// Applies the swizzle to the offsets. `row_bits`: bits of the innermost dimension.
     fn apply(self, offsets: &mut [u32], row_bits: usize, bytes: u32) {
         let piece = (self.piece / bytes.clamp(1, self.piece)).ilog2() as usize;
         let line = (LINE / bytes.clamp(1, LINE)).ilog2() as usize;
@@ -132,7 +133,7 @@ impl Swizzle {
     }
 }
 
-/// Log2 of the widest access whose registers are neighbours in the buffer, and start at a multiple of it in every thread.
+/// Log2 of the widest access whose registers are contiguous in the buffer and aligned in every thread.
 pub(crate) fn neighbours(info: &BufferInfo, layout: &Layout) -> u32 {
     let widest = (PIECE / info.elem.bytes().clamp(1, PIECE)).ilog2() as usize;
     let offsets = Span::of(&info.offsets);
@@ -145,14 +146,14 @@ pub(crate) fn neighbours(info: &BufferInfo, layout: &Layout) -> u32 {
     (0..=run).rev().find(|bits| starts(*bits)).unwrap_or(0) as u32
 }
 
-/// The atom that reads a buffer into a layout; which may be matrices of bytes where the target has those.
+/// The atom that reads a buffer into a layout: `ldmatrix`, its byte form if `by_bytes` allows it, or vector loads.
 pub(crate) fn read_atom(info: &BufferInfo, layout: &Layout, by_bytes: bool) -> CopyAtom {
     let vector = || CopyAtom::Vector { vector_bits: neighbours(info, layout) };
     let bytes = || info.byte_matrices(layout).filter(|_| by_bytes).map(|_| CopyAtom::ByteMatrix);
     info.matrix(layout).or_else(bytes).unwrap_or_else(vector)
 }
 
-/// The atom that writes a tile to a buffer: several matrices at once, where threads have no more side by side than a word.
+/// The atom that writes a tile to a buffer: `stmatrix` if threads have at most one contiguous word, or vector stores.
 pub(crate) fn write_atom(info: &BufferInfo, layout: &Layout, by_matrices: bool) -> CopyAtom {
     const WORD: u32 = 4;
     let vector_bits = neighbours(info, layout);
@@ -162,8 +163,8 @@ pub(crate) fn write_atom(info: &BufferInfo, layout: &Layout, by_matrices: bool) 
     info.matrix_store(layout).filter(|_| pays).unwrap_or(CopyAtom::Vector { vector_bits })
 }
 
-/// The layout in which lanes that the same banks of a swizzled box would serve take what lies further on in their row: what reads the
-/// tile from there meets fewer banks twice. It goes through registers, so each element may be anywhere.
+/// A layout with fewer bank conflicts for reads of a swizzled TMA tile: lanes that would hit the same banks take chunks further on
+/// in their row. The tile goes through registers only, so its elements may be in any lane.
 pub(crate) fn apart(elem: Scalar, shape: [u32; 2], inner: usize, layout: Layout) -> Layout {
     let elem = Elem::Scalar(elem);
     let Some(info) = wgmma_atoms::operand_buffer(elem, &shape, inner) else { return layout };
@@ -177,14 +178,14 @@ pub(crate) fn apart(elem: Scalar, shape: [u32; 2], inner: usize, layout: Layout)
     std::iter::once(layout).chain(others).min_by_key(|layout| wavefronts(&info, layout)).expect("there is one")
 }
 
-/// How many times a warp's reads of a whole tile occupy the banks.
+/// Shared-memory wavefronts of a warp's reads of a full tile.
 pub(crate) fn wavefronts(info: &BufferInfo, layout: &Layout) -> u32 {
-    // Only where there are matrices of bytes are there layouts that these fit.
+    // Layouts that fit byte matrices exist only on targets with those.
     wavefronts_of(info, layout, read_atom(info, layout, true))
 }
 
-/// How many times a warp's accesses to a whole tile occupy the banks. Those of other registers and warps differ from the first
-/// by an exclusive or, which permutes banks.
+/// Shared-memory wavefronts of a warp's accesses to a full tile. Accesses of other registers and warps differ by an XOR, which only
+/// permutes banks.
 pub(crate) fn wavefronts_of(info: &BufferInfo, layout: &Layout, atom: CopyAtom) -> u32 {
     let bytes = info.elem.bytes();
     let offsets = Span::of(&info.offsets);
@@ -211,7 +212,7 @@ pub(crate) fn wavefronts_of(info: &BufferInfo, layout: &Layout, atom: CopyAtom) 
     }
 }
 
-/// The number of different words that the busiest bank must give for accesses of `width` bytes.
+/// The number of distinct words that the busiest bank serves for accesses of `width` bytes.
 fn busiest_bank(addresses: &[u32], width: u32) -> u32 {
     let mut words: Vec<u32> = addresses.iter().flat_map(|at| (0..width.div_ceil(4)).map(move |word| at / 4 + word)).collect();
     words.sort_unstable();
@@ -226,14 +227,14 @@ mod tests {
     use super::*;
     use tileas::mma_sync_atoms::{Cover, Operand, named};
 
-    /// Operands as their global layout has them, row by row, and what a warp must at least read.
+    /// Checks operands in the row-major order of global memory against the fewest wavefronts that a warp needs.
     fn check(name: &str, scalar: Scalar, k: u32) {
         let atom = named(name).unwrap();
         let warps = Cover { m_bits: 1, n_bits: 1, ..Cover::default() };
         let operands = [(Operand::A, [128, k], 0), (Operand::B, [k, 128], 1)];
         for ((operand, shape, lines), by_bytes) in operands.into_iter().flat_map(|operand| [(operand, false), (operand, true)]) {
             for inner in [0, 1] {
-                // Bytes are transposed in pairs, or one by one.
+                // Bytes are transposed in pairs or singly.
                 let of_bytes = inner == lines && scalar.bits() == 8;
                 let crosses = of_bytes && !by_bytes;
                 let cover = atom.interleave(warps, [128; 2], crosses, crosses);
@@ -253,7 +254,7 @@ mod tests {
 
     /// Threads store parts of a row that are lines apart, and read rows in order.
     #[test]
-    fn lines_of_a_row_are_apart() {
+    fn lines_of_a_row_use_different_banks() {
         let layout = |register: &[u32], lane: &[u32]| Layout { register: register.into(), lane: lane.into(), ..Layout::default() };
         let stored = layout(&[1, 2, 4, 8, 2048], &[16, 32, 64, 128, 256]);
         let read = layout(&[1, 2, 128, 256, 512, 1024, 2048], &[4, 8, 16, 32, 64]);

@@ -1,6 +1,8 @@
-//! Rewrites mmas that add to what is computed otherwise into mmas that begin with zero, whose accumulators are added afterwards.
-//!
-//! Tensor memory holds what mmas alone add to; threads add the rest to what they take up from there.
+//! Purpose: turn `mma(a, b, c)` with a computed `c` into `mma(a, b, 0) + c`, because only MMAs may write a TMEM accumulator.
+//! Requires: `.aa`; MMAs that no accumulator chain contains.
+//! Establishes: each of these MMAs starts at zero; threads add `c` after `tcgen05.ld`.
+//! Preserves: op ids. Float results may differ in rounding, because `c` is added last.
+//! See also: CUTLASS `LinearCombination`, which adds `beta * C` in the epilogue.
 
 use base::Loc;
 use base::ir::Op as OpId;
@@ -10,7 +12,7 @@ use numerics::arith::{Binary, Overflow, Rounding};
 use std::collections::BTreeSet;
 use tileaa::{Function, Op, Type};
 
-/// Those of the mmas; their ops remain the same.
+/// Rewrites these MMAs in place.
 pub(crate) fn run(function: &Function, mmas: &BTreeSet<OpId>) -> Function {
     let mut function = function.clone();
     for block in function.body.blocks.ids().collect::<Vec<_>>() {
@@ -25,7 +27,7 @@ pub(crate) fn run(function: &Function, mmas: &BTreeSet<OpId>) -> Function {
     function
 }
 
-/// The zero that a mma adds to now, and the addition of what it added to before.
+/// Creates the zero accumulator and the addition of the old one.
 fn detach(function: &mut Function, op: OpId) -> Option<[OpId; 2]> {
     let body = &mut function.body;
     let (loc, accumulators): (Loc, _) = (body.ops[op].loc, body.result(op));

@@ -1,8 +1,9 @@
-//! Splits a mma along K when an operand is loaded as a tile that would take too much of the shared memory it passes through.
-//!
-//! Requires: `.aa`. Establishes: as before; the parts of such an operand are loads of their own, each beside the mma that uses
-//! it and one ahead of the one before, so that two of them share the memory at a time; where tma_copies may bring them right before that
-//! mma, so that they can take turns in one staged_buffer. The sum is made in the same order.
+//! Purpose: split an MMA along K if an operand takes too much of the shared memory that it passes through.
+//! Requires: `.aa`.
+//! Establishes: each K part of such an operand is its own load. Parts are loaded one MMA ahead, so two share the memory at a time;
+//! TMA parts are loaded right before their MMA, so that they can share one multi-stage buffer.
+//! Preserves: the order of additions into the accumulator.
+//! See also: a smaller `BLOCK_K` in Triton; `K_BLOCK_MAX` in CUTLASS main loops.
 
 use crate::async_copies::TmaChoice;
 use crate::mma_selection::extents;
@@ -21,16 +22,16 @@ use tileaa::{Function, Op, Type};
 use tileas::layout::Strides;
 use tileas::{budget, tma_tiles};
 
-/// An operand takes at most one of so many equal shares of the shared memory: two parts, and whatever else there is.
+/// An operand takes at most 1/SHARES of the shared memory: two parts, and all other buffers.
 const SHARES: u32 = 3;
-/// The extent along K of a part in bits, at least: one step of any atom.
+/// The smallest extent of a part along K, in bits: one step of any atom.
 const SHORTEST: u32 = 256;
 
 pub(crate) fn run(function: &Function, target: Target, tma_copies: TmaChoice) -> Function {
     run_and_count(function, target, tma_copies).0
 }
 
-/// The function with its mmas split, and how many each mma became, in their order.
+/// Splits the MMAs. Also returns the number of parts of each MMA, in program order.
 pub(crate) fn run_and_count(function: &Function, target: Target, tma_copies: TmaChoice) -> (Function, Vec<u32>) {
     let reads_in_place = [Feature::Wgmma, Feature::TensorMemory].into_iter().any(|feature| target.has(feature));
     let alternating = tma_copies != TmaChoice::Never && target.has(Feature::Tma) && reads_in_place;
@@ -56,22 +57,22 @@ struct Split {
     rhs: Source,
 }
 
-/// Where the parts of an operand come from.
+/// The origin of an operand's parts.
 enum Source {
-    /// Slices of the whole, along this dimension, where it is made if that is outside.
+    /// Slices of the full tile along this dimension, taken where the tile is defined if that is outside the MMA's block.
     Whole(usize),
     Loads(Loaded),
 }
 
-/// An operand that one load gives, through ops that rearrange or convert it.
+/// An operand of a single load, through ops that rearrange or convert it.
 #[derive(Clone)]
 struct Loaded {
     load: OpId,
-    /// The load's dimension that K is the upper part of.
+    /// The dimension of the load that contains K in its upper bits.
     dim: usize,
-    /// The ops from the load to the mma, and the dimension in the result of each.
+    /// The ops from the load to the MMA, with the split dimension of each result.
     chain: Vec<(OpId, usize)>,
-    /// The greatest index that still has parts whose numbers are in the index's range; none when no index is greater.
+    /// The greatest index whose part numbers fit the index type; none if every index does.
     limit: Option<i64>,
 }
 
@@ -81,7 +82,7 @@ struct SplitPlanner<'a> {
     uses: Vec<u32>,
     blocks: Vec<Option<Block>>,
     limit: u32,
-    /// Whether parts may be tma_copies that take turns in a staged_buffer.
+    /// Whether the parts may be TMA copies that share one multi-stage buffer.
     alternating: bool,
 }
 
@@ -108,7 +109,7 @@ impl<'a> SplitPlanner<'a> {
         let block = self.blocks[mma.0 as usize]?;
         let (k_of_lhs, k_of_rhs) = (self.shape(lhs).len() - 1, self.shape(rhs).len() - 2);
         let needed = [lhs, rhs].map(|operand| self.bytes(operand).div_ceil(self.limit).next_power_of_two());
-        // Two parts of each operand share the memory at a time.
+        // Two parts of each operand are in shared memory at a time.
         let both =
             self.bytes(lhs).saturating_add(self.bytes(rhs)).saturating_mul(2).div_ceil(self.limit * SHARES).next_power_of_two();
         let parts = match needed[0].max(needed[1]) {
@@ -120,7 +121,7 @@ impl<'a> SplitPlanner<'a> {
         if parts == 1 || k / parts * bits < SHORTEST {
             return None;
         }
-        // What is too large must become small; the other side is split the same way where it can be.
+        // The operand that is too large must be split; the other one is split the same way if possible.
         let in_parts = |parts: u32| {
             let side = |operand, dim| self.loaded(operand, dim, mma, block, parts);
             let sides = [side(lhs, k_of_lhs), side(rhs, k_of_rhs)];
@@ -136,7 +137,7 @@ impl<'a> SplitPlanner<'a> {
         Some(Split { mma, block, parts, lhs, rhs })
     }
 
-    /// How many tma_copies of full width a load has along K, if its elements are neighbours along that.
+    /// The number of full-width (128-byte) TMA tiles of a load along K, if K is contiguous.
     fn tma_tiles_along(&self, loaded: &Loaded) -> Option<u32> {
         let body = &self.function.body;
         let Op::LoadView { view, .. } = body.ops[loaded.load].kind else { return None };
@@ -170,15 +171,15 @@ impl<'a> SplitPlanner<'a> {
         (self.can_split(load, dim) && self.can_move(load, mma, block)).then_some(Loaded { load, dim, chain, limit })
     }
 
-    /// The dimension of a reshape's operand that ends in the same bits of the element number.
+    /// The dimension of a reshape's operand that ends at the same bit of the linear element index.
     fn dim_before_reshape(&self, x: Value, result: Value, dim: usize, parts: u32) -> Option<usize> {
         let (from, to) = (Strides::of(self.shape(x)), Strides::of(self.shape(result)));
         let end = to.dim_bits(dim).end;
         (0..from.bits.len()).find(|&d| from.dim_bits(d).end == end && from.bits[d] >= parts.trailing_zeros())
     }
 
-    /// Whether a load's view can be one of smaller tiles, whose numbers have capacity in the type of the index: one of 32 bits ends
-    /// where memory does.
+    /// Whether a view with smaller tiles can replace a load's view. Its tile indices must fit the index type; 32 bits cover all of
+    /// memory.
     fn can_split(&self, load: OpId, dim: usize) -> bool {
         let body = &self.function.body;
         let Op::LoadView { view, index, order, .. } = &body.ops[load].kind else { return false };
@@ -193,7 +194,7 @@ impl<'a> SplitPlanner<'a> {
         tile_slicing::index_limit(&self.facts, index[dim], self.bits(index[dim]), parts)
     }
 
-    /// Whether nothing between a load and the mma waits for the load.
+    /// Whether no op between a load and the MMA depends on the load's token.
     fn can_move(&self, load: OpId, mma: OpId, block: Block) -> bool {
         let body = &self.function.body;
         let token = body.ops[load].results[1];
@@ -203,7 +204,7 @@ impl<'a> SplitPlanner<'a> {
     }
 
     fn bytes(&self, value: Value) -> u32 {
-        // What passes through shared memory is what was loaded, but that is only known to be this much.
+        // The loaded type may be narrower; the operand's type is an upper bound.
         let (elem, shape) = self.function.body.ty(value).tile().expect("operands are tiles");
         (core_dialect::tile::element_count(shape) as u32).saturating_mul(elem.bytes())
     }
@@ -225,7 +226,7 @@ impl SplitRewriter<'_> {
     fn run(mut self) {
         let Split { mma, block, parts, lhs, rhs } = self.split;
         let Op::Mma { lhs: a, rhs: b, acc, signed_lhs, signed_rhs, fast_acc } = self.parts.function.body.ops[*mma].kind else {
-            unreachable!("only mmas are split")
+            unreachable!("only MMAs are split")
         };
         let views: BTreeMap<OpId, Value> = [lhs, rhs].into_iter().filter_map(|side| self.smaller_view(side)).collect();
         let mut tokens: BTreeMap<OpId, Vec<Value>> = BTreeMap::new();
@@ -259,12 +260,12 @@ impl SplitRewriter<'_> {
         self.parts.function.body.replace_uses(self.parts.function.body.result(*mma), sum);
         let gone: Vec<OpId> = [lhs, rhs].into_iter().flat_map(Source::ops).chain([*mma]).collect();
         let ops = &mut self.parts.function.body.blocks[*block].ops;
-        let at = ops.iter().position(|op| op == mma).expect("the mma is in its block");
+        let at = ops.iter().position(|op| op == mma).expect("the MMA is in its block");
         ops.splice(at..=at, self.parts.made);
         ops.retain(|op| !gone.contains(op));
     }
 
-    /// A part of a tile. That of one from outside the block is made there, where no loop makes it again.
+    /// Takes a part of a tile. A tile from outside the MMA's block is sliced after its definition, outside any loop.
     fn slice(&mut self, whole: Value, dim: usize, part: u32) -> Value {
         let body = &self.parts.function.body;
         let made = body.defining_op(whole).and_then(|op| Some((op, body.op_blocks()[op.0 as usize]?)));
@@ -275,19 +276,19 @@ impl SplitRewriter<'_> {
         let slice = self.parts.slice(whole, dim, part);
         let made = std::mem::replace(&mut self.parts.made, here);
         let ops = &mut self.parts.function.body.blocks[block].ops;
-        let at = ops.iter().position(|other| *other == op).expect("the tile is made in its block");
+        let at = ops.iter().position(|other| *other == op).expect("the tile is defined in its block");
         ops.splice(at + 1..at + 1, made);
         slice
     }
 
-    /// A view of the same memory by tiles that are a part of a load's.
+    /// A view of the same memory with tiles of one part.
     fn smaller_view(&mut self, source: &Source) -> Option<(OpId, Value)> {
         let Source::Loads(Loaded { load, dim, .. }) = source else { return None };
         let Op::LoadView { view, .. } = self.parts.function.body.ops[*load].kind else { unreachable!("planned as a load") };
         Some((*load, self.parts.view(view, *dim)))
     }
 
-    /// One part of a load, and what becomes of it on the way to the mma. Results: the operand's part, the token.
+    /// Emits the load of a part and the ops that lead to the MMA. Returns the operand's part and the token.
     fn load(&mut self, loaded: &Loaded, new_view: Value, part: u32) -> (Value, Value) {
         let node = self.parts.function.body.ops[loaded.load].clone();
         self.parts.loc = node.loc;
@@ -325,7 +326,8 @@ mod tests {
     use super::*;
     use base::{File, Payload};
 
-    /// The mmas that one of 16 x 2048 by 2048 x 16 halves becomes, with this type of index, for a target with 99 KiB.
+    /// Splits a 16 x 2048 by 2048 x 16 MMA of f16 with this index type, for a target with 99 KiB of shared memory. Returns the
+    /// number of MMAs.
     fn mmas(index: &str) -> usize {
         let memory = "memref<?x?xf16, strides: [?, 1], scope: 1>";
         let view = |tile: &str| format!("view<{tile}, {memory}>");
@@ -358,13 +360,13 @@ func \"k\"(%p: ptr<f16>, %n: i32, %i: {index}) () {{
     }
 
     #[test]
-    fn large_operands_come_in_parts() {
+    fn large_operands_are_split() {
         assert_eq!(mmas("i32"), 4);
         assert_eq!(mmas("i64"), 4);
     }
 
     #[test]
-    fn an_index_without_room_for_the_parts_numbers_is_left_alone() {
+    fn an_index_type_too_narrow_for_part_indices_prevents_the_split() {
         assert_eq!(mmas("i16"), 1);
     }
 }

@@ -1,17 +1,13 @@
-//! Makes attention of many rows in two halves, one after the other, where registers do not hold the accumulators of both, or tensor memory not
-//! also what threads compute from them.
+//! Purpose: run chained MMAs (attention) as two M subtiles, one after the other, if both do not fit registers or tensor memory.
+//! Requires: `.aa`; both subtiles have rows of their own in all MMAs, and no token orders an access that would be split in two.
+//! Establishes: one subtile runs all MMAs of an iteration before the other starts, so their live accumulators and operands halve.
+//! Preserves: shared operands (keys, values) are loaded once. Functions that fit as they are, or not even as subtiles, stay
+//! unchanged.
+//! See also: Triton's `DataPartition` (`WSDataPartition`); CUTLASS FMHA with two M subtiles per CTA.
 //!
-//! Requires: `.aa`. Establishes: `.aa` in which, of the mmas of a loop whose results are operands of others, one half of the rows is
-//! multiplied, weighed and multiplied again before the other: what goes from mma to mma then takes half of the registers.
-//! What both halves need, such as tiles of keys and values, is made once. The function stays as it is where its accumulators have capacity, where
-//! halves have none either, where not all of its mmas have rows of their own for each half, and where tokens say what is after an
-//! access that is then two.
-//!
-//! Sums in tensor memory need no registers. But where the operands that threads compute from them would lie in their place, the next
-//! accumulators could not be made meanwhile; halves that follow each other have one place for their accumulators and one for those operands.
-//!
-//! MmaSelections of single warps would read the other operand once for each half, and the assembler
-//! mixes both halves, so that nothing is gained.
+//! In tensor memory, an operand that threads compute would overwrite its accumulator and delay the next MMA. Subtiles that
+//! alternate use one allocation for the accumulator and another one for the operand. With `mma.sync`, subtiles would read the other
+//! operand twice and `ptxas` would interleave both, so nothing is gained.
 
 use crate::cluster::value_forms::{Flow, Form, Forms};
 use crate::cluster::{self, Makers};
@@ -25,13 +21,13 @@ use target_info::Feature;
 use tileaa::{Function, Op, Type};
 use tileas::budget;
 
-/// Rows of a mma in tensor memory, and bits of a word there.
+/// Rows of an MMA in tensor memory, and bits of a TMEM cell.
 const LANES: u32 = tileas::tensor_memory::LANES;
 const WORD: u32 = 32;
-/// Warps that mmas are shared among at most.
+/// The most warps that share an MMA.
 const WARPS: u32 = 8;
 
-/// Whether halves of rows are worth it, or requested for (`--split-m`).
+/// Whether M subtiles are profitable, or requested by `--split-m`.
 pub(crate) fn are_desired(function: &Function, target: Target, when: Option<&str>) -> bool {
     match when {
         Some("on") => true,
@@ -41,16 +37,16 @@ pub(crate) fn are_desired(function: &Function, target: Target, when: Option<&str
     }
 }
 
-/// The function with halves of rows; or why it cannot have them.
+/// Splits the function along M, or returns why it cannot be split.
 pub(crate) fn run(function: &Function, target: Target) -> Result<Function, String> {
     let flow = Flow::of(function);
     let forms = cluster::parted(function, target, &flow, 2)?;
     by_rows(&forms)?;
-    is_requested_forever(&forms)?;
+    splits_no_ordered_access(&forms)?;
     Ok(cluster::rewrite(&forms, &flow, Makers::Alternating))
 }
 
-/// Whether the accumulators of chained mmas that are alive together take more registers than there are, and halves do not.
+/// Whether the live accumulators of chained MMAs exceed the registers, and those of M subtiles fit.
 fn m_subtiles_fit(function: &Function, target: Target) -> bool {
     let body = &function.body;
     let acc = |op| match body.ops[op].kind {
@@ -59,13 +55,14 @@ fn m_subtiles_fit(function: &Function, target: Target) -> bool {
     };
     let sum = |value| registers(function, value, 32);
     let all = mma_selection::alive_together(function, |op| acc(op).map_or(0, sum));
-    let passing = mma_selection::alive_together(function, |op| acc(op).filter(|acc| begins_again(function, *acc)).map_or(0, sum));
+    let passing =
+        mma_selection::alive_together(function, |op| acc(op).filter(|acc| starts_at_constant(function, *acc)).map_or(0, sum));
     let capacity = budget::mma_registers(target, WARPS) * 32 * WARPS;
     all > capacity && all - passing / 2 <= capacity
 }
 
-/// Whether the accumulators of the MMAs of one block of ops take all registers of an SM or more, as one of 256x256 does. They spill in
-/// either form, but `ptxas` spills the accumulator of one half at a time.
+/// Whether the accumulators of one block of ops take all registers of an SM, as a 256x256 tile does. They spill in either form, but
+/// with M subtiles `ptxas` spills only one at a time.
 fn exceeds_registers(function: &Function, target: Target) -> bool {
     let body = &function.body;
     let blocks = body.op_blocks();
@@ -79,13 +76,13 @@ fn exceeds_registers(function: &Function, target: Target) -> bool {
     together.into_values().any(|all| all >= target.registers)
 }
 
-/// Whether tensor memory holds the accumulators of chained mmas, but not also the operands that threads compute from some for others; and
-/// halves, which have one place for both, leave capacity for them.
+/// Whether TMEM fits the accumulators of chained MMAs, but not together with the operands that threads compute from them. M
+/// subtiles must fit; they share one allocation for accumulators and one for operands.
 fn m_subtiles_fit_tmem(function: &Function, target: Target) -> bool {
     let body = &function.body;
     let chained = operands::chained(function);
     let columns = |value: Value| {
-        let (elem, shape) = body.ty(value).tile().expect("mmas are of tiles");
+        let (elem, shape) = body.ty(value).tile().expect("operands of MMAs are tiles");
         let [rows, width] = [2, 1].map(|back| shape[shape.len().saturating_sub(back)]);
         rows.div_ceil(LANES).saturating_mul(width).saturating_mul(elem.bits()) / WORD
     };
@@ -98,7 +95,7 @@ fn m_subtiles_fit_tmem(function: &Function, target: Target) -> bool {
         _ => 0,
     };
     let passes = |op: OpId| match body.ops[op].kind {
-        Op::Mma { acc, .. } if begins_again(function, acc) => columns(acc),
+        Op::Mma { acc, .. } if starts_at_constant(function, acc) => columns(acc),
         _ => 0,
     };
     let computed = |op: OpId| match body.ops[op].kind {
@@ -115,13 +112,13 @@ fn m_subtiles_fit_tmem(function: &Function, target: Target) -> bool {
         && all - passing / 2 <= capacity
 }
 
-/// Whether accumulators begin with a constant in each iteration, and are gone at its end.
-fn begins_again(function: &Function, acc: Value) -> bool {
+/// Whether an accumulator starts with a constant in each iteration, so that it is not loop-carried.
+fn starts_at_constant(function: &Function, acc: Value) -> bool {
     let made = function.body.defining_op(acc).map(|op| &function.body.ops[op].kind);
     matches!(made, Some(Op::Core(Core::Constant { .. })))
 }
 
-/// That each half has all of its mmas to itself.
+/// Checks that every MMA belongs to one subtile.
 fn by_rows(forms: &Forms<'_>) -> Result<(), String> {
     let body = &forms.function.body;
     let has_rows = |result: Value| {
@@ -130,13 +127,13 @@ fn by_rows(forms: &Forms<'_>) -> Result<(), String> {
     };
     let mmas = body.walk(forms.function.region).into_iter().filter(|op| operands::is_mma(forms.function, *op));
     match mmas.map(|op| &body.ops[op]).find(|node| !has_rows(node.results[0])) {
-        Some(node) => Err(format!("both halves need the result of '{}'", node.kind.mnemonic())),
+        Some(node) => Err(format!("both M subtiles need the result of '{}'", node.kind.mnemonic())),
         None => Ok(()),
     }
 }
 
-/// That no token is needed of an access that is made in halves, which would be two.
-fn is_requested_forever(forms: &Forms<'_>) -> Result<(), String> {
+/// Checks that no token orders an access that both subtiles would execute.
+fn splits_no_ordered_access(forms: &Forms<'_>) -> Result<(), String> {
     let body = &forms.function.body;
     for op in body.walk(forms.function.region) {
         let node = &body.ops[op];
@@ -147,7 +144,7 @@ fn is_requested_forever(forms: &Forms<'_>) -> Result<(), String> {
         };
         let mut tokens = node.results.iter().filter(|result| *body.ty(**result) == Type::Token);
         if !whole && tokens.any(|token| !forms.of(*token).is_empty()) {
-            return Err(format!("a token says what is after a '{}', which would be two", node.kind.mnemonic()));
+            return Err(format!("a token orders ops after a '{}', which would be split in two", node.kind.mnemonic()));
         }
     }
     Ok(())

@@ -1,7 +1,8 @@
-//! Decides which mmas are made in tensor memory (`tcgen05`); for the others of a target that has it, says why not.
-//!
-//! One thread asks for such a mma, which reads its operands where the copy engine put them, and adds up in columns of tensor memory,
-//! which nothing but mmas touches until threads take the accumulators up into registers.
+//! Purpose: select `tcgen05.mma` for MMA chains, or record why a chain of a target with tensor memory does not use it.
+//! Requires: TMEM accumulator chains; one thread can issue each MMA, with operands in shared or tensor memory.
+//! Establishes: the chains with TMEM accumulators fit the columns; only MMAs access an accumulator until `tcgen05.ld` loads it.
+//! Preserves: the program; this is an analysis.
+//! See also: Triton's `PromoteLHSToTMem` and `ttng.tmem_alloc`; CUTLASS `SM100_MMA_*` atoms.
 
 use crate::async_copies::{By, Copies};
 use crate::counted_loops;
@@ -21,16 +22,16 @@ use tileas::mma_sync_atoms::{Operand, sync_atom};
 use tileas::tensor_memory::{self, LaneAtom, TensorAtom, TmemSlice};
 use tileas::{BufferInfo, Layout};
 
-/// For each mma either how it is made in tensor memory, or why it is not.
+/// For each MMA, its `tcgen05` selection or the reason against it.
 pub(crate) type Decided = BTreeMap<OpId, Result<MmaSelection, &'static str>>;
 
 impl MmaPlanner<'_> {
-    /// Whether an operand is loaded to shared memory; what threads load they store to tensor memory like what they compute.
+    /// Whether an operand is copied to shared memory. Threads store operands that they load or compute to tensor memory.
     fn is_loaded(&self, value: Value) -> bool {
         operands::loaded_by(self.function, value).is_some_and(|load| !self.by_threads.contains(&load))
     }
 
-    /// The mmas that add up in tensor memory; none of those in `refused`, for the reason there.
+    /// Selects the MMAs that accumulate in tensor memory. Those in `refused` are declined for the given reason.
     pub(crate) fn in_tensor_memory(&self, columns: u32, refused: &BTreeMap<OpId, &'static str>) -> (Vec<Chain>, Decided) {
         if !self.target.has(Feature::TensorMemory) {
             return Default::default();
@@ -44,7 +45,7 @@ impl MmaPlanner<'_> {
                 Err(reason) => decided.extend(chain.mmas.iter().map(|op| (*op, Err(reason)))),
             }
         }
-        // Who comes first is there; without one that has no capacity others may have less than was thought, or more.
+        // Earlier chains win. Dropping a chain changes the columns of others, so dropped chains are tried again.
         let mut chains: Vec<Chain> = possible.iter().map(|(chain, _)| chain.clone()).collect();
         let mut dropped = Vec::new();
         while let Some(at) = self.first_exceeding_tmem(&chains, columns) {
@@ -64,7 +65,7 @@ impl MmaPlanner<'_> {
         (chains, decided)
     }
 
-    /// How the mmas of a chain are made in tensor memory, or why they are not.
+    /// The `tcgen05` selections of a chain, or the reason against them.
     fn planned(
         &self,
         chain: &Chain,
@@ -77,7 +78,7 @@ impl MmaPlanner<'_> {
         let mmas = chain.mmas.iter().map(|op| match refused.get(op) {
             Some(reason) => Err(*reason),
             None => self.tcgen05_mma(*op, chain.result, all, lanes).and_then(|mma| match too_short {
-                true => Err("its accumulators are taken up at once, and waiting for tensor memory takes longer than it saves"),
+                true => Err("its accumulator is loaded at once, and the latency of tensor memory exceeds the saving"),
                 false if !chain.scales.is_empty() && elem != Some(Scalar::F32) => Err("threads scale accumulators of 32 bits only"),
                 false => Ok(mma),
             }),
@@ -85,32 +86,32 @@ impl MmaPlanner<'_> {
         mmas.collect()
     }
 
-    /// Whether mmas are faster in tensor memory although threads wait for them and load what they give; for mmas of which none
-    /// needs the other's accumulators they wait but once.
+    /// Whether `tcgen05` is faster although threads wait for the MMA and `tcgen05.ld`. Independent chains of a block share one
+    /// wait.
     fn pays_at_once(&self, chain: &Chain, all: &[Chain]) -> bool {
-        /// Cycles until a mma that was requested for begins, and until what it gave is in registers.
+        /// Cycles from the issue of an MMA to its start, plus the cycles of `tcgen05.ld` after it.
         const THERE_AND_BACK: u64 = 400;
         let (rates, body) = (perf_model::rates(self.target), &self.function.body);
         let blocks = body.op_blocks();
         let cycles = |op: &OpId| {
             let [lhs, rhs, acc] = operands::of_mma(self.function, *op);
-            let tile = |value: Value| body.ty(value).tile().expect("mmas are of tiles");
+            let tile = |value: Value| body.ty(value).tile().expect("operands of MMAs are tiles");
             let ((elem, left), (_, right), (sum, _)) = (tile(lhs), tile(rhs), tile(acc));
             let [batch, m, n, k] = extents(left, right);
             let rate = rates.tcgen05.expect("a target with tensor memory has tcgen05.mma").of(elem.bits());
-            // Half of the lanes have nothing of 64 rows.
+            // With 64 rows, half of the TMEM lanes are idle.
             let idle = if m < tensor_memory::MAX_ROWS { 2 } else { 1 };
             let multiplied = u64::from(batch * m * n) * u64::from(k) / u64::from(rate) * idle;
-            // Each instruction reads what it has_mma: with few columns that takes longer.
+            // Each instruction reads its operands from shared memory, which dominates with few columns.
             let [rows, columns] = tensor_memory::instruction_extents([m, n]);
             let left_lines = if self.is_loaded(lhs) { m * n.div_ceil(columns) } else { 0 };
             let lines = u64::from(left_lines) + u64::from(columns.max(n) * m.div_ceil(rows));
             let there = multiplied.max(lines * u64::from(k) * u64::from(elem.bytes()) / u64::from(rates.shared));
-            // Warps multiply what was scaled before.
+            // `mma.sync` takes operands into which the scales were multiplied.
             let scaled = matches!(body.ops[*op].kind, Op::MmaScaled { .. });
             let by_warps = if scaled { Scalar::BF16 } else { elem.carrier() };
             let Some(atom) = sync_atom(self.target, by_warps, sum.carrier(), [m, n, k]) else { return (there, u64::MAX) };
-            // Fragments are in registers where another mma left them, and where they were read for another iteration.
+            // Fragments are in registers already if another MMA or another block of ops produced them.
             let read = |operand: Value| {
                 let made = body.defining_op(operands::rearranged(self.function, operand));
                 let here = made.is_some_and(|made| blocks[made.0 as usize] == blocks[op.0 as usize]);
@@ -134,7 +135,7 @@ impl MmaPlanner<'_> {
 
     fn tcgen05_mma(&self, op: OpId, accumulators: Value, all: &[Chain], lanes: &Lanes) -> Result<MmaSelection, &'static str> {
         let [lhs, rhs, acc] = operands::of_mma(self.function, op);
-        let tile = |value: Value| self.function.body.ty(value).tile().expect("mmas are of tiles");
+        let tile = |value: Value| self.function.body.ty(value).tile().expect("operands of MMAs are tiles");
         let ((elem, left), (_, right), (sum, shape)) = (tile(lhs), tile(rhs), tile(acc));
         let [batch, m, n, k] = extents(left, right);
         if let Some(why) = self.unasked(Family::TensorMemory) {
@@ -148,7 +149,7 @@ impl MmaPlanner<'_> {
             Some(scaled) => scaled.atom(self.target, elem.carrier(), [m, n, k]).ok_or(NOT_SCALED)?,
             None => {
                 let atom = tensor_memory::tensor_atom(self.target, elem.carrier(), sum.carrier(), [m, n, k]);
-                atom.ok_or("tcgen05 has 64 rows or more, 8 columns, and not all types of elements and accumulators")?
+                atom.ok_or("tcgen05 needs 64 rows, 8 columns and a supported pair of element and accumulator types")?
             }
         };
         let scales = match scaled {
@@ -158,7 +159,7 @@ impl MmaPlanner<'_> {
         let across = |operand, side| !atom.transposes && self.lies_across(operand, side);
         let loaded_across = |operand, side| self.is_loaded(operand) && across(operand, side);
         if loaded_across(lhs, Operand::A) || loaded_across(rhs, Operand::B) {
-            return Err("tcgen05 takes such elements along K, and memory has them the other way iteration");
+            return Err("tcgen05 takes such elements along K, and memory has them M- or N-major");
         }
         let right = match across(rhs, Operand::B) {
             false => Some(OperandSource::Memory),
@@ -168,16 +169,16 @@ impl MmaPlanner<'_> {
             }
         };
         let rhs_place = right.ok_or("tcgen05 takes such elements along K, and nothing transposes them")?;
-        let info = tensor_memory::accumulators(sum, shape).ok_or("its accumulators do not lie in lanes of tensor memory")?;
+        let info = tensor_memory::accumulators(sum, shape).ok_or("its accumulator does not fit the lanes of tensor memory")?;
         let c = tmem_loaded(lanes.atoms(accumulators), &info, self.warp_bits as usize)
-            .ok_or("its warps do not reach all lanes of tensor memory")?;
-        // The steps of the MMA's pipelines must agree between all threads, whoever fills its operands.
+            .ok_or("its warps do not access all lanes of tensor memory")?;
+        // All roles must advance the pipelines of the MMA by the same number of stages.
         if counted_loops::outermost(self.function, &self.function.body.op_blocks(), op).is_none() {
-            return Err("not all agents know how often it is made: it is in a condition, or in a loop without bounds");
+            return Err("not all warp roles can compute how often it executes: it is in a condition or an unbounded loop");
         }
         let lhs = match self.is_loaded(lhs) {
             true => OperandSource::Memory,
-            // What is computed, or loaded to registers, goes from there to tensor memory.
+            // Operands that threads compute, or load to registers, are stored to tensor memory from there.
             false => {
                 let info = tensor_memory::left(elem, left)
                     .filter(|_| elem.bits() >= 8)
@@ -185,14 +186,14 @@ impl MmaPlanner<'_> {
                 OperandSource::Tensor(
                     lanes
                         .stored(self.function, lhs, &info, all, self.warp_bits as usize)
-                        .ok_or("its warps do not reach all lanes of tensor memory")?,
+                        .ok_or("its warps do not access all lanes of tensor memory")?,
                 )
             }
         };
         Ok(MmaSelection::Tensor { atom, c, lhs, rhs: rhs_place, scales })
     }
 
-    /// Takes up slices of the accumulators by themselves only if each can be.
+    /// Loads slices of the accumulator separately only if each slice has a layout.
     fn with_slices(&self, mut chain: Chain) -> Chain {
         if chain.slices.iter().any(|slice| slice_layout(self.function, &chain, *slice, self.warp_bits as usize).is_none()) {
             chain.slices.clear();
@@ -200,7 +201,7 @@ impl MmaPlanner<'_> {
         chain
     }
 
-    /// The first chain whose accumulators and operands have no columns beside those of the chains before.
+    /// The first chain whose accumulator and operands do not fit the TMEM columns that earlier chains leave.
     fn first_exceeding_tmem(&self, chains: &[Chain], columns: u32) -> Option<usize> {
         let hosted = self.hosted(chains);
         let (mut taken, mut shared) = (0, Vec::new());
@@ -227,25 +228,25 @@ impl MmaPlanner<'_> {
         })
     }
 
-    /// The number of the component that a chain belongs to.
+    /// The index of the component that a chain belongs to.
     fn component(&self, chain: &Chain) -> usize {
         usize::from(chain.mmas.first().is_some_and(|op| self.second.contains(op)))
     }
 
-    /// The left operands of a chain that threads store to tensor memory, and their place.
+    /// The left operands of a chain that threads store to tensor memory, with their TMEM buffers.
     fn lefts(&self, chain: &Chain) -> Vec<(OpId, BufferInfo)> {
         let left = |op: &OpId| {
             let [lhs, ..] = operands::of_mma(self.function, *op);
-            let (elem, shape) = self.function.body.ty(lhs).tile().expect("mmas are of tiles");
+            let (elem, shape) = self.function.body.ty(lhs).tile().expect("operands of MMAs are tiles");
             (!self.is_loaded(lhs)).then(|| Some((*op, tensor_memory::left(elem, shape)?))).flatten()
         };
         chain.mmas.iter().filter_map(left).collect()
     }
 
-    /// The operands that lie in the place of accumulators from which they are computed. Those have been taken up then, and no mma stands
-    /// between the store of an operand and the one for which it is. A place has one such guest, the first that can be there.
+    /// The operands that overwrite the accumulator from which threads compute them. Safe because `tcgen05.ld` has read the
+    /// accumulator, and no MMA runs between the operand's store and its MMA. Each accumulator hosts at most the first such operand.
     fn hosted(&self, chains: &[Chain]) -> Vec<(usize, BufferInfo)> {
-        /// Of more the places are not compared, which takes the cube of their number.
+        /// Chains up to which hosting is tried; its cost is cubic in their number.
         const MOST: usize = 32;
         if chains.len() > MOST {
             return Vec::new();
@@ -297,7 +298,7 @@ impl MmaPlanner<'_> {
         host.columns() >= guest.columns() && users.all(|(user, _)| serves(user))
     }
 
-    /// Whether a value is computed from another one in the block of both.
+    /// Whether a value depends on another one through ops of their common block.
     fn depends(&self, value: Value, on: Value, block: Option<Block>, blocks: &[Option<Block>]) -> bool {
         let body = &self.function.body;
         let (mut seen, mut work) = (BTreeSet::new(), vec![value]);
@@ -312,16 +313,17 @@ impl MmaPlanner<'_> {
     }
 }
 
-/// Why a scaled mma is made of operands that were scaled before.
-const NOT_SCALED: &str = "tcgen05 scales 8-bit floats by blocks of 32 and bytes that are pairs of 4-bit floats along the depth by blocks of 32 or 16, in 128 rows or more and 16 columns";
-const NO_LANES_OF_SCALES: &str = "its warps do not fill all lanes of tensor memory with scales";
+/// Why scales are multiplied into the operands of a scaled MMA instead.
+const NOT_SCALED: &str =
+    "tcgen05 needs 8-bit floats with a scale per 32, or packed 4-bit floats with a scale per 16 or 32, in 128 rows and 16 columns";
+const NO_LANES_OF_SCALES: &str = "its warps do not store scales to all lanes of tensor memory";
 
-/// The scales of a mma.
+/// The scales of a scaled MMA.
 pub(crate) struct Scaled {
     elem: Scalar,
-    /// Elements that share one.
+    /// Elements along K that share one scale.
     block: u32,
-    /// Where those of both operands lie in tensor memory, if there is such a place.
+    /// The TMEM buffers of the scales of A and B, if these types and shapes have one.
     buffers: [Option<BufferInfo>; 2],
 }
 
@@ -329,7 +331,7 @@ impl Scaled {
     fn of(function: &Function, op: OpId) -> Option<Scaled> {
         let body = &function.body;
         let Op::MmaScaled { lhs, lhs_scale, rhs_scale, .. } = body.ops[op].kind else { return None };
-        let tile = |value: Value| body.ty(value).tile().expect("mmas are of tiles");
+        let tile = |value: Value| body.ty(value).tile().expect("operands of MMAs are tiles");
         let ((_, operand), (elem, shape), (_, right)) = (tile(lhs), tile(lhs_scale), tile(rhs_scale));
         let block = operand.last()? / shape.last()?.max(&1);
         let buffers = [tensor_memory::scales(elem, shape, Operand::A), tensor_memory::scales(elem, right, Operand::B)];
@@ -340,7 +342,7 @@ impl Scaled {
         tensor_memory::scaled_tensor_atom(target, operand, (self.elem, self.block), extents)
     }
 
-    /// The layouts in which threads store both, all copies of them.
+    /// The layouts in which threads store both scales, with all copies that the instruction needs.
     fn layouts(&self, warp_bits: usize) -> Option<Box<[Layout; 2]>> {
         let [a, b] = self.buffers.each_ref().map(|info| {
             let layout = tmem_loaded(BY_ROWS, info.as_ref()?, warp_bits)?;
@@ -350,31 +352,31 @@ impl Scaled {
     }
 }
 
-/// The part of a layout of copied scales that one copy of them is.
+/// The layout of one copy in a layout of replicated scales.
 pub(crate) fn one_copy(layout: &Layout, shape: &[u32]) -> Layout {
     let elements = element_count(shape) as u32;
     layout.map(|basis| basis & (elements - 1))
 }
 
-/// The place of a chain's accumulators.
+/// The TMEM buffer of a chain's accumulator.
 pub(crate) fn accumulators(function: &Function, chain: &Chain) -> Option<BufferInfo> {
     let (elem, shape) = function.body.ty(chain.result).tile()?;
     tensor_memory::accumulators(elem, shape)
 }
 
-/// The layout in which threads take up all of a buffer, or store it.
+/// The register layout in which threads load a TMEM buffer or store it (`tcgen05.ld`, `tcgen05.st`).
 pub(crate) fn tmem_loaded(atoms: &[&str], info: &BufferInfo, warp_bits: usize) -> Option<Layout> {
     part_tmem_loaded(atoms, info, &TmemSlice::of(&info.shape, &info.shape, 0)?, warp_bits)
 }
 
-/// The layout in which threads take up a slice of a chain's accumulators.
+/// The register layout in which threads load a slice of a chain's accumulator.
 pub(crate) fn slice_layout(function: &Function, chain: &Chain, slice: OpId, warp_bits: usize) -> Option<Layout> {
     let shape = function.body.ty(function.body.result(slice)).tile()?.1;
     let part = TmemSlice::of(&accumulators(function, chain)?.shape, shape, slice_start(function, slice))?;
     part_tmem_loaded(BY_ROWS, &accumulators(function, chain)?, &part, warp_bits)
 }
 
-/// The column of accumulators at which a slice at a constant place begins.
+/// The first TMEM column of a slice with constant indices.
 pub(crate) fn slice_start(function: &Function, slice: OpId) -> u32 {
     let body = &function.body;
     let Op::Core(Core::Extract { indices, .. }) = &body.ops[slice].kind else { unreachable!("slices are extracted") };
@@ -390,41 +392,41 @@ fn part_tmem_loaded(atoms: &[&str], info: &BufferInfo, whole: &TmemSlice, warp_b
     atoms.iter().filter_map(|name| tensor_memory::lane_atom_named(name)).find_map(|atom| atom.layout(info, whole, warp_bits))
 }
 
-/// The atom by which threads reach all of a buffer, and the layout in which they then have a tile of one element for each row.
+/// The `tcgen05.ld` atom that reaches the full buffer, and the matching layout of a tile with one element per row.
 pub(crate) fn rows(info: &BufferInfo, warp_bits: usize) -> Option<(&'static LaneAtom, Layout)> {
     let rows = |atom: &'static LaneAtom| Some((atom, atom.whole_and_rows(info, warp_bits)?.1));
     BY_ROWS.iter().filter_map(|name| tensor_memory::lane_atom_named(name)).find_map(rows)
 }
 
-/// The atom by which threads take up part of a buffer in a layout, or store it.
+/// The atom with which threads load a part of a buffer in this layout, or store it.
 pub(crate) fn lane_atom(info: &BufferInfo, part: &TmemSlice, layout: &Layout) -> Option<&'static LaneAtom> {
     ALL.iter().filter_map(|name| tensor_memory::lane_atom_named(name)).find(|atom| atom.fits(info, part, layout))
 }
 
-/// Why a mma is not made in tensor memory.
-pub(crate) const NO_TMA: &str = "an operand is not copied by tma_copies of a tensor map";
+/// Why an MMA does not use tensor memory.
+pub(crate) const NO_TMA: &str = "an operand is not copied by TMA";
 
-/// The mmas in tensor memory whose operands are not where they must be, and why not.
+/// The `tcgen05` MMAs whose operands are not in the memory that the instruction reads, and why.
 pub(crate) fn without_tma(function: &Function, mmas: &MmaSelections, copies: &Copies) -> BTreeMap<OpId, &'static str> {
     let blocks = function.body.op_blocks();
     let made: BTreeSet<OpId> = mmas.in_tensor_memory().collect();
     let others = read_otherwise(function, &made);
     let why = |op: OpId| {
         let [lhs, rhs, _] = operands::of_mma(function, op);
-        let Some(MmaSelection::Tensor { lhs: left, .. }) = mmas.get(op) else { unreachable!("chains are of such mmas") };
+        let Some(MmaSelection::Tensor { lhs: left, .. }) = mmas.get(op) else { unreachable!("chains consist of `tcgen05` MMAs") };
         let in_shared = [lhs, rhs].into_iter().skip(usize::from(matches!(left, OperandSource::Tensor(_))));
         let wanting = |operand| not_by_tma(function, copies, operand, blocks[op.0 as usize] == Some(function.entry()), &blocks);
         let shared = |operand: &Value| {
             let is_copied = operands::loaded_by(function, *operand).is_some();
             let is_shared = is_copied && others.contains(&operands::rearranged(function, *operand));
-            is_shared.then_some("an operand is read by threads, too")
+            is_shared.then_some("an operand is also read by threads")
         };
         in_shared.filter_map(|operand| wanting(operand).or_else(|| shared(&operand))).next().map(|why| (op, why))
     };
     mmas.in_tensor_memory().filter_map(why).collect()
 }
 
-/// The tiles of which something else than mmas in tensor memory reads a rearrangement.
+/// The tiles that other ops than `tcgen05` MMAs read, possibly through permutes or reshapes.
 fn read_otherwise(function: &Function, made: &BTreeSet<OpId>) -> BTreeSet<Value> {
     let body = &function.body;
     let rearranges = |op: &OpId| matches!(body.ops[*op].kind, Op::Core(Core::Permute { .. } | Core::Reshape { .. }));
@@ -432,11 +434,12 @@ fn read_otherwise(function: &Function, made: &BTreeSet<OpId>) -> BTreeSet<Value>
     others.flat_map(|op| body.ops[op].kind.operands()).map(|value| operands::rearranged(function, value)).collect()
 }
 
-/// An operand that is loaded again in each iteration is copied by tma_copies; what is loaded once, or computed, is stored by threads.
+/// The reason against an operand. TMA must copy an operand that every iteration loads; threads may store one that is computed or
+/// loaded once.
 fn not_by_tma(function: &Function, copies: &Copies, operand: Value, once: bool, blocks: &[Option<Block>]) -> Option<&'static str> {
     let body = &function.body;
     let tile = operands::rearranged(function, operand);
-    let Some(op) = body.defining_op(tile) else { return Some("an operand comes from the iteration before") };
+    let Some(op) = body.defining_op(tile) else { return Some("an operand is carried from the previous iteration") };
     operands::loaded_by(function, tile)?;
     match copies.get(op).map(|copy| &copy.by) {
         Some(By::Tma(_)) => None,

@@ -1,4 +1,4 @@
-//! Parts of tiles along a dimension, and what else it takes to make in parts what was made at once.
+//! Builds slices of tiles along a dimension, with the views and indices that loads and stores of the slices need.
 
 use base::ir::Op as OpId;
 use base::{Loc, Value};
@@ -9,46 +9,46 @@ use numerics::arith::{Binary, Overflow, Signedness};
 use tileaa::facts::Facts;
 use tileaa::{Function, Op, Type};
 
-/// The greatest index of a tile that still has parts whose numbers are in the index's range; none when no index is greater. Tiles of
-/// greater numbers lie outside of any memory, and so does this one.
+/// The greatest tile index whose part indices fit the index type; none if every index does. Tiles beyond it are outside any memory,
+/// so clamping to it keeps them out of bounds.
 pub(crate) fn index_limit(facts: &Facts<'_>, index: Value, bits: u32, parts: u32) -> Option<i64> {
     let (low, high) = facts.range(index);
     let most = i64::MAX >> (64 - bits) >> parts.trailing_zeros();
     (low < -most || high >= most).then(|| most - 1)
 }
 
-/// Writes ops that take the place of others.
+/// Emits the ops of parts.
 pub(crate) struct Parts<'a> {
     pub(crate) function: &'a mut Function,
-    /// How many parts there are.
+    /// The number of parts.
     pub(crate) count: u32,
     pub(crate) loc: Loc,
     pub(crate) made: Vec<OpId>,
 }
 
 impl Parts<'_> {
-    /// A view of the same memory by tiles that are a part of those of another one, beside which it stands.
+    /// A view of the same memory with tiles of one part, defined after the original view.
     pub(crate) fn view(&mut self, view: Value, dim: usize) -> Value {
         let body = &mut self.function.body;
-        let made = body.defining_op(view).expect("planned as a made view");
+        let made = body.defining_op(view).expect("planned as a view with a defining op");
         let (kind, loc) = (body.ops[made].kind.clone(), body.ops[made].loc);
         let Type::View(mut ty) = body.ty(view).clone() else { unreachable!("planned as a view") };
         ty.tile[dim] /= self.count;
         let new = body.new_op(kind, [Type::View(ty)], loc);
-        let block = body.op_blocks()[made.0 as usize].expect("the view is made in a block");
+        let block = body.op_blocks()[made.0 as usize].expect("the view is defined in a block");
         let ops = &mut body.blocks[block].ops;
-        let at = ops.iter().position(|op| *op == made).expect("the view is made in its block");
+        let at = ops.iter().position(|op| *op == made).expect("the view is defined in its block");
         ops.insert(at + 1, new);
         body.result(new)
     }
 
-    /// The number of a part among the smaller tiles.
+    /// The tile index of a part in the smaller view.
     pub(crate) fn index(&mut self, index: Value, limit: Option<i64>, part: u32) -> Value {
         let first = self.first_index(index, limit);
         self.with_number(Binary::AddI { overflow: Overflow::NoSignedWrap }, first, part.into())
     }
 
-    /// That of the first part.
+    /// The tile index of the first part in the smaller view.
     pub(crate) fn first_index(&mut self, mut index: Value, limit: Option<i64>) -> Value {
         if let Some(limit) = limit {
             index = self.with_number(Binary::MinI { signedness: Signedness::Signed }, index, limit as u64);
@@ -63,7 +63,7 @@ impl Parts<'_> {
         self.make(Op::Core(Core::Binary { kind, lhs, rhs }), [ty])[0]
     }
 
-    /// A part of a tile.
+    /// Extracts a part of a tile.
     pub(crate) fn slice(&mut self, whole: Value, dim: usize, part: u32) -> Value {
         let dims = self.function.body.ty(whole).tile().expect("operands are tiles").1.len();
         let index = Type::Tile { elem: Elem::Scalar(Scalar::I32), shape: Shape::new() };

@@ -1,9 +1,9 @@
-//! Decides which loads the copy engine makes, in loops and before them, by tma_copies of a tensor map; for the others it says why not.
-//!
-//! A map is filled when the kernel is launched, so what it needs must follow from the types and facts: an address and strides that are
-//! multiples of 16 bytes, extents and strides that are parameters and fit its fields. One thread asks for a tile, and a barrier in
-//! memory counts the bytes that come, by turns, which go on from iteration to iteration of the loops around: so the loop is in no condition
-//! that is itself in a loop, and all iterations run to their end.
+//! Purpose: select the loads that TMA executes, in `for` loops and before them, or record why not.
+//! Requires: facts: an address and strides that are multiples of 16 bytes; extents and strides that are parameters and fit the map.
+//! Establishes: *uniform phases*: the loop is not in a condition inside another loop, and no iteration ends early. An mbarrier
+//! counts the bytes of each copy, and its phase advances once per iteration across all enclosing loops.
+//! Preserves: the program; this is an analysis.
+//! See also: Triton's `TMALowering`; CUTLASS `SM90_TMA_LOAD`; PTX `cp.async.bulk.tensor`.
 
 use crate::async_copies::{By, Copy, CopyPlanner, Readers, Reads, TmaChoice};
 use crate::counted_loops;
@@ -20,16 +20,16 @@ use tileaa::ops::AccessHint;
 use tileaa::{Op, Type};
 use tileas::{tma_tiles, wgmma_atoms};
 
-/// What a map's address and strides are multiples of, in bytes, and what its strides are less than.
+/// The alignment of a map's address and strides in bytes, and the exclusive limit of its strides.
 const UNIT: u64 = 16;
 const MAX_STRIDE: i64 = 1 << 36;
-/// Bytes of a tile that is copied once, at least.
+/// The least number of bytes of a TMA copy outside loops.
 const MIN_ONCE: u32 = 8 << 10;
-/// Coordinates are signed numbers of 32 bits.
+/// Coordinates are signed 32-bit integers.
 const MAX_EXTENT: i64 = i32::MAX as i64;
 
 impl CopyPlanner<'_> {
-    /// The copy that a load of a view in the body of a `for` becomes.
+    /// The TMA copy that replaces a load of a view in the body of a `for`.
     pub(crate) fn tma_copies(&self, load: OpId, for_op: OpId) -> Result<Copy, &'static str> {
         let Core::For { body: inner, .. } = core(&self.function.body.ops[for_op].kind).expect("the load is in a loop") else {
             unreachable!("the load is in a `for`")
@@ -38,12 +38,12 @@ impl CopyPlanner<'_> {
         self.copy_by_tma(load, Some(self.function.body.block_of(*inner)), alternating)
     }
 
-    /// The copy that a load becomes which the function makes once, of an operand that mmas in loops read where it then is: the
-    /// copy engine brings it while it brings what the first iterations need.
+    /// The TMA copy that replaces a load in the function's entry block whose tile MMAs in loops read in place. It overlaps the
+    /// copies for the first iterations.
     pub(crate) fn tma_loads_before_loops(&self, load: OpId) -> Result<Copy, &'static str> {
         let copy = self.copy_by_tma(load, None, |index| self.is_known_early(index))?;
         if self.tma_copies == TmaChoice::WherePays && copy.buffer.bytes() < MIN_ONCE {
-            return Err("so few bytes come sooner through registers");
+            return Err("loading so few bytes through registers is faster");
         }
         let value = self.function.body.result(load);
         let readers = self.uses.ends(value);
@@ -55,8 +55,8 @@ impl CopyPlanner<'_> {
         }
     }
 
-    /// From a load of the function's block to the last op of it in which what it gives is read nothing is written, and nothing returns:
-    /// threads could do that before the copy engine has read, or while it writes.
+    /// Checks that no op between a load and its last reader writes memory or returns, because it could execute before TMA has
+    /// finished.
     fn stays_until_read(&self, load: OpId, readers: &[OpId]) -> Result<(), &'static str> {
         let body = &self.function.body;
         let with_inner = |op: OpId| self.inside(op).into_iter().chain([op]).collect::<Vec<_>>();
@@ -65,27 +65,27 @@ impl CopyPlanner<'_> {
         let last = meanwhile.iter().rposition(|ops| readers.iter().any(|reader| ops.contains(reader))).unwrap_or(0);
         for op in meanwhile.into_iter().take(last + 1).flatten() {
             match &body.ops[op].kind {
-                kind if writes(kind) => return Err("memory is written before mmas have read it"),
-                Op::Core(Core::Return {}) => return Err("the function may end before mmas read it"),
+                kind if writes(kind) => return Err("memory is written before MMAs have read it"),
+                Op::Core(Core::Return {}) => return Err("the function may end before MMAs read it"),
                 _ => {}
             }
         }
         Ok(())
     }
 
-    /// Indices are computed from arguments and block numbers, and from what is looked up by those.
+    /// Checks that indices depend only on arguments, block indices, and scalars that are loaded by those.
     fn is_known_early(&self, indices: &[Value]) -> Result<(), &'static str> {
         let body = &self.function.body;
         counted_loops::follow(self.function, indices.iter().copied(), |value, op| match op {
             _ if *body.ty(value) == Type::Token => Ok(false),
             Some(op) if !is_pure(&body.ops[op].kind) && !self.is_lookup(op) => {
-                Err("its index is not computed from arguments and block numbers")
+                Err("its index does not depend on arguments and block indices alone")
             }
             op => Ok(op.is_some()),
         })
     }
 
-    /// The copy of a load whose readers are in a block, or anywhere; `alternating` says why its slots are not taken in turn.
+    /// The TMA copy of a load whose readers are in a block, or in any block. `alternating` checks *uniform phases*.
     fn copy_by_tma(
         &self,
         load: OpId,
@@ -96,12 +96,12 @@ impl CopyPlanner<'_> {
         let Op::LoadView { view, index, token, order, hints, .. } = &body.ops[load].kind else {
             return Err("it is a load through pointers");
         };
-        let Type::View(ty) = body.ty(*view) else { unreachable!("the verifier holds that views are views") };
+        let Type::View(ty) = body.ty(*view) else { unreachable!("the verifier checks that views are views") };
         if !self.target.has(Feature::Tma) {
-            return Err("the target has no copy engine for tma_copies");
+            return Err("the target has no TMA");
         }
         if !self.allowed(hints) {
-            return Err("its author does not want it");
+            return Err("the author disallows TMA");
         }
         if order.semantics != MemoryOrdering::Weak {
             return Err("it is ordered against other threads");
@@ -115,7 +115,7 @@ impl CopyPlanner<'_> {
         alternating(index)?;
         let map = tma_tiles::map(body, self.function.params(), *view)?;
         self.fits(ty, *view)?;
-        let mut buffer = tma_tiles::buffer(ty, &map.extent, map.swizzle).ok_or("its tma_copies are too small to be swizzled")?;
+        let mut buffer = tma_tiles::buffer(ty, &map.extent, map.swizzle).ok_or("its TMA tiles are too small for a swizzle")?;
         let value = body.result(load);
         let readers = match self.readers(value, block, 0) {
             Some(Reads { groups: true, .. }) => {
@@ -124,7 +124,7 @@ impl CopyPlanner<'_> {
                 let read =
                     wgmma_atoms::operand_buffer(elem, shape, inner).ok_or("its rows are too short for a matrix descriptor")?;
                 if read.offsets != buffer.offsets {
-                    return Err("its tma_copies do not lie as warp groups read them");
+                    return Err("wgmma cannot read the layout of its TMA tiles");
                 }
                 buffer = read;
                 Readers::MmaSelections
@@ -132,12 +132,12 @@ impl CopyPlanner<'_> {
             Some(Reads { fragments, .. })
                 if self.tma_copies == TmaChoice::WherePays && self.meets_banks(value, &buffer, &fragments) =>
             {
-                return Err("fragments would be read from its tma_copies with bank conflicts");
+                return Err("fragment reads from its TMA tiles have bank conflicts");
             }
             Some(_) => Readers::MmaSelections,
-            None if !self.uses.reaches_only_mmas(value) => return Err("something else than a mma uses it"),
+            None if !self.uses.reaches_only_mmas(value) => return Err("an op other than an MMA uses it"),
             None if self.tma_copies == TmaChoice::WherePays && !self.reaches_tensor_memory(value) => {
-                return Err("threads read it into registers, for which it lies better as they lay it out");
+                return Err("threads read it into registers, and cp.async gives it a better swizzle for that");
             }
             None => Readers::Registers,
         };
@@ -148,9 +148,9 @@ impl CopyPlanner<'_> {
         AccessHint::of(hints, self.target, |hint| hint.allow_tma).unwrap_or(true)
     }
 
-    /// What facts say of the numbers in the map.
+    /// Checks by facts that the numbers of a map fit its fields.
     pub(crate) fn fits(&self, ty: &View, view: Value) -> Result<(), &'static str> {
-        let facts = self.facts.get_or_init(|| Facts::of(self.function)).memref(view).ok_or("nothing is known of its memory")?;
+        let facts = self.facts.get_or_init(|| Facts::of(self.function)).memref(view).ok_or("no facts are known of its memory")?;
         let bytes = u64::from(ty.memref.elem.bits() / 8);
         if !facts.base.is_multiple_of(UNIT) {
             return Err("its address is not known to be a multiple of 16 bytes");
@@ -172,11 +172,13 @@ impl CopyPlanner<'_> {
         Ok(())
     }
 
-    /// The loop is in no condition inside of another, and no iteration of it or of one around it ends early.
+    /// Checks *uniform phases*: the loop is not in a condition inside another loop, and no iteration of an enclosing loop ends
+    /// early.
     fn runs_alternately(&self, for_op: OpId) -> Result<(), &'static str> {
         let body = &self.function.body;
-        let outermost = counted_loops::outermost(self.function, &self.blocks, for_op)
-            .ok_or("its loop is inside a condition in a loop, or one that not all agents know, or in a loop without bounds")?;
+        let outermost = counted_loops::outermost(self.function, &self.blocks, for_op).ok_or(
+            "its loop is inside a condition in a loop, a condition that not all warp roles can compute, or an unbounded loop",
+        )?;
         for op in self.inside(outermost) {
             let ends = |region: &Region| {
                 let last = body.terminator(body.block_of(*region)).map(|op| &body.ops[op].kind);
@@ -201,26 +203,26 @@ impl CopyPlanner<'_> {
         body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region)).collect()
     }
 
-    /// Indices are computed from the loop's counter, from what does not change in it, and from what is looked up by those.
+    /// Checks that indices depend only on the induction variable, loop invariants, and scalars that are loaded by those.
     pub(crate) fn are_counted(&self, indices: &[Value], for_op: OpId) -> Result<(), &'static str> {
         let body = &self.function.body;
         let Some(Core::For { body: region, .. }) = core(&body.ops[for_op].kind) else { return Err("it is in no loop") };
         let block = body.block_of(*region);
         counted_loops::follow(self.function, indices.iter().copied(), |value, op| match op {
-            // Of a lookup, which was seen to come after loads only.
+            // The token of a scalar load, which follows loads only.
             _ if *body.ty(value) == Type::Token => Ok(false),
             None if body.blocks[block].args.iter().skip(1).any(|arg| *arg == value) => {
-                Err("its index comes from the iteration before")
+                Err("its index is carried from the previous iteration")
             }
             Some(op) if self.blocks[op.0 as usize] == Some(block) => match is_pure(&body.ops[op].kind) || self.is_lookup(op) {
                 true => Ok(true),
-                false => Err("its index is not computed from the loop's counter"),
+                false => Err("its index does not depend on the induction variable alone"),
             },
             _ => Ok(false),
         })
     }
 
-    /// A plain load of one element that comes after nothing but loads: whoever asks for tma_copies can make it as well.
+    /// A weak load of one element that is ordered after loads only. The warp role that issues TMA copies can execute it too.
     fn is_lookup(&self, op: OpId) -> bool {
         let body = &self.function.body;
         let (Op::LoadView { order, token, .. } | Op::Load { order, token, .. }) = &body.ops[op].kind else { return false };
@@ -228,12 +230,12 @@ impl CopyPlanner<'_> {
         single && order.semantics == MemoryOrdering::Weak && token.is_none_or(|token| self.is_of_loads(token))
     }
 
-    /// Whether what a token orders behind is nothing but loads.
+    /// Whether a token orders its users after loads only.
     pub(crate) fn is_of_loads(&self, token: Value) -> bool {
         self.is_of_loads_and(token, &BTreeSet::new())
     }
 
-    /// Whether it is nothing but loads and these stores.
+    /// Whether a token orders its users after loads and these stores only.
     pub(crate) fn is_of_loads_and(&self, token: Value, stores: &BTreeSet<OpId>) -> bool {
         let body = &self.function.body;
         let around =
@@ -248,7 +250,7 @@ impl CopyPlanner<'_> {
                 Def::Argument { block, .. } => around(block),
             };
             let Some(op) = made_by else { return false };
-            // Of a construct any that it has.
+            // For a region op, any op in it counts.
             let all: Vec<OpId> = self.inside(op).into_iter().chain([op]).collect();
             if all.iter().any(|op| !stores.contains(op) && writes(&body.ops[*op].kind)) {
                 return false;
@@ -260,7 +262,7 @@ impl CopyPlanner<'_> {
     }
 }
 
-/// Without a wildcard, so that a new op does not pass for one that writes nothing.
+/// Exhaustive, so that a new op does not count as one without writes.
 fn writes(op: &Op) -> bool {
     match op {
         Op::StoreView { .. }

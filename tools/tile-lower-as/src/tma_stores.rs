@@ -1,9 +1,9 @@
-//! Decides which stores to views the copy engine makes, by tma_copies of a tensor map; changes nothing.
-//!
-//! The accumulators of mmas are in another layout than a store would have, so they pass through shared memory, from where threads load
-//! them again to store them. The copy engine takes them from there by itself. It also combines whole tiles with what is in memory, which
-//! threads do element by element. What it stores is there when the kernel has ended, so nothing in the kernel may be ordered after it but
-//! further such stores, which the same thread asks for.
+//! Purpose: select the stores and reductions to views that TMA executes.
+//! Requires: assigned layouts. Accumulators pass through shared memory in any case, because a store needs another layout.
+//! Establishes: TMA stores from shared memory, and reduces full tiles into memory instead of element-wise atomics. A TMA store is
+//! complete only when the kernel ends, so only further TMA stores of the same thread are ordered after it.
+//! Preserves: the program; this is an analysis.
+//! See also: Triton's TMA store lowering; CUTLASS `SM90_TMA_STORE` and `SM90_TMA_REDUCE_ADD`.
 
 use crate::async_copies::{CopyPlanner, TmaChoice};
 use crate::convert::{innermost, neighbours_first};
@@ -22,19 +22,19 @@ use tileaa::ops::AccessHint;
 use tileaa::{Function, Op, Type};
 use tileas::{BufferInfo, Layout, budget, tma_tiles};
 
-/// A store by tma_copies: from which buffer, by which map.
+/// A TMA store: its buffer and tensor map.
 #[derive(Clone)]
 pub(crate) struct Store {
-    /// From which threads store the tile to the buffer: that in which it is, with vectors of the buffer first.
+    /// The register layout from which threads fill the buffer: the tile's layout, with contiguous elements of the buffer first.
     pub(crate) layout: Layout,
     pub(crate) buffer: BufferInfo,
     pub(crate) map: Map,
 }
 
-/// Who requested waits until the engine has read all. Of fewer bytes threads store faster.
+/// The least number of bytes of a TMA store. Its issuer waits until TMA has read the buffer; smaller tiles are faster with threads.
 const MIN_BYTES: u32 = 16 << 10;
 
-/// The stores by tma_tiles, and why threads make others of what passes through shared memory.
+/// The TMA stores, and why threads execute the other stores that pass through shared memory.
 #[derive(Default)]
 pub(crate) struct Stores {
     stores: BTreeMap<OpId, Store>,
@@ -52,7 +52,7 @@ impl Stores {
         for op in function.body.walk(function.region) {
             let Some(Stored { tile, mode, .. }) = stored(function, op) else { continue };
             let (Some(assigned_layout), Some(access)) = (plan.assigned_layouts.get(tile), plan.accesses.get(op)) else { continue };
-            // From where it is threads store it at once, but combine it with what is there element by element.
+            // Threads can store from the assigned layout at once. Reductions are element-wise without TMA, so they stay candidates.
             let at_once = access.layout.renaming(assigned_layout, |element| element).is_some() || !is_of_mma(function, plan, tile);
             if at_once && mode.is_none() {
                 continue;
@@ -85,7 +85,7 @@ impl Stores {
     }
 }
 
-/// What is stored, or combined with what is there.
+/// A store or a reduction to memory.
 struct Stored<'a> {
     tile: Value,
     view: Value,
@@ -107,7 +107,7 @@ fn stored(function: &Function, op: OpId) -> Option<Stored<'_>> {
     }
 }
 
-/// Whether a tile is where a mma left its accumulators, in their order.
+/// Whether a tile has the layout and order of an MMA's accumulator.
 fn is_of_mma(function: &Function, plan: &LoweringPlan, mut tile: Value) -> bool {
     while let Some(Step { from, how: How::Reshaped | How::Converted }) = operands::step(function, tile) {
         tile = from;
@@ -121,13 +121,13 @@ fn is_of_mma(function: &Function, plan: &LoweringPlan, mut tile: Value) -> bool 
 }
 
 impl CopyPlanner<'_> {
-    /// The store of a tile that has the first layout, and that threads would store in the second.
+    /// The TMA store of a tile with the first layout, which threads would store in the second.
     fn store(&self, store: OpId, [assigned_layout, access]: [&Layout; 2]) -> Result<Store, &'static str> {
         let body = &self.function.body;
         let Stored { tile, view, order, hints, mode, .. } = stored(self.function, store).expect("only stores are planned");
-        let Type::View(ty) = body.ty(view) else { unreachable!("the verifier holds that views are views") };
+        let Type::View(ty) = body.ty(view) else { unreachable!("the verifier checks that views are views") };
         if !self.allowed(hints) {
-            return Err("its author does not want it");
+            return Err("the author disallows TMA");
         }
         let (elem, shape) = body.ty(tile).tile().expect("a store is of a tile");
         let semantics = if mode.is_some() { MemoryOrdering::Relaxed } else { MemoryOrdering::Weak };
@@ -135,20 +135,20 @@ impl CopyPlanner<'_> {
             return Err("it is ordered against other threads");
         }
         if mode.is_some_and(|mode| !tileas::tma_tiles::combines(mode, elem.carrier())) {
-            return Err("the copy engine does not combine such elements in memory so");
+            return Err("TMA has no such reduction for these elements");
         }
         let bytes = (element_count(shape) as u32).saturating_mul(elem.bytes());
         if self.tma_copies == TmaChoice::WherePays && bytes < MIN_BYTES {
-            return Err("waiting for the copy engine takes longer than storing so little");
+            return Err("waiting for TMA takes longer than storing so few bytes");
         }
         let map = tma_tiles::map(body, self.function.params(), view)?;
         self.fits(ty, view)?;
-        let buffer = tma_tiles::buffer(ty, &map.extent, map.swizzle).ok_or("its tma_copies are too small to be swizzled")?;
+        let buffer = tma_tiles::buffer(ty, &map.extent, map.swizzle).ok_or("its TMA tiles are too small for a swizzle")?;
         if bytes > budget::shared_memory(self.target) / 2 {
             return Err("it passes through shared memory in parts");
         }
         let inner = tma_tiles::order(ty).expect("a map has an order")[0];
-        // Sums come from tensor memory with neighbours first.
+        // `tcgen05.ld` yields accumulators with contiguous elements first.
         let first = |dim| {
             if self.target.has(Feature::TensorMemory) {
                 assigned_layout.clone()
@@ -161,12 +161,12 @@ impl CopyPlanner<'_> {
         let exchange = smem_swizzles::exchange(elem, shape, by.map(|layout| innermost(layout, shape)), &by);
         let by_threads = by.map(|layout| smem_swizzles::wavefronts(&exchange, layout)).iter().sum::<u32>();
         if mode.is_none() && smem_swizzles::wavefronts(&buffer, &layout) > by_threads {
-            return Err("its tma_copies would be written with bank conflicts");
+            return Err("threads would fill its TMA tiles with bank conflicts");
         }
         Ok(Store { layout, buffer, map })
     }
 
-    /// Tokens order nothing behind a store but others of `all`, and it behind nothing but those and loads.
+    /// Checks that tokens order only stores of `all` after a store, and a store only after those and loads.
     fn order(&self, store: OpId, all: &BTreeSet<OpId>, uses: &Uses<'_>) -> Result<(), &'static str> {
         let body = &self.function.body;
         let Stored { token, .. } = stored(self.function, store).expect("only stores are planned");
@@ -178,7 +178,7 @@ impl CopyPlanner<'_> {
             return Ok(());
         }
         if !self.target.has(Feature::TensorMemory) {
-            // Nor has the engine an agent that could wait for it.
+            // Without tensor memory, no warp role waits for TMA stores.
             return Err("something is ordered after it");
         }
         let (mut seen, mut work) = (BTreeSet::new(), vec![done]);
@@ -200,7 +200,7 @@ impl CopyPlanner<'_> {
         Ok(())
     }
 
-    /// What a value is in the next iteration, and behind the loop, that a `continue` ends a iteration of a `for` with.
+    /// The values that carry an operand of a `continue`: the loop argument of the next iteration and the loop's result.
     fn carried(&self, end: OpId, value: Value) -> Option<Vec<Value>> {
         let body = &self.function.body;
         let block = self.blocks[end.0 as usize]?;

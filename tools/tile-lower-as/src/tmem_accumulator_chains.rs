@@ -1,9 +1,10 @@
-//! Finds the mmas whose accumulators can stay in tensor memory from the first mma that adds to them to the last; changes nothing.
-//!
-//! Tensor memory holds accumulators where only mmas see them: those that begin with zero, go from mma to mma and iteration loops,
-//! each used once, and are taken up in the end. Until the first mma has run there are no accumulators, and that need not be known
-//! before: it goes along as a truth in place of the tile. Between mmas each row may be multiplied by a factor, as attention does when
-//! a row's maximum changes; threads do that in tensor memory.
+//! Purpose: find the MMAs whose accumulator can stay in tensor memory from the first MMA of a chain to the last.
+//! Requires: an accumulator that starts at zero, passes through MMAs and loops with one use each, and is loaded at the end. Between
+//! MMAs each row may be scaled, as attention does when a row maximum changes; threads do that in tensor memory.
+//! Establishes: chains, and a reason for each other MMA. Before the first MMA an i1 `zero_init` replaces the accumulator (`scale-d
+//! = 0`).
+//! Preserves: the program; this is an analysis.
+//! See also: Triton's `HoistTMEMAlloc` and `OptimizeAccumulatorInit`.
 
 use crate::{operands, slices};
 use base::ir::{Op as OpId, Operation};
@@ -15,34 +16,34 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileaa::facts::Facts;
 use tileaa::{Function, Op};
 
-/// MmaSelections that add to the same accumulators.
+/// The MMAs that share an accumulator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chain {
     pub(crate) mmas: Vec<OpId>,
-    /// The ops that multiply rows of the accumulators on their way, and the factors, of which a row has one.
+    /// The ops that scale rows of the accumulator between MMAs, with one factor per row.
     pub(crate) scales: Vec<(OpId, Value)>,
-    /// The accumulators on their way: results of mmas and of scaling, and what loops carry.
+    /// The accumulator's values: results of MMAs and scalings, and loop-carried values.
     pub(crate) values: BTreeSet<Value>,
-    /// The accumulators when all is added up, which is the last of them.
+    /// The final value of the accumulator.
     pub(crate) result: Value,
-    /// Whether a mma is known to be made at all.
+    /// Whether at least one MMA is known to execute.
     pub(crate) runs: bool,
-    /// The slices at constant places that are all that uses them then; threads take up each by itself.
+    /// The constant slices of the final value if it has no other uses; threads load each slice separately.
     pub(crate) slices: Vec<OpId>,
 }
 
 impl Chain {
-    /// Whether nothing else is done before the accumulators are taken up, so that others can have their place before and after.
+    /// Whether the accumulator has a single value, so that its TMEM allocation is free for others before and after it.
     pub(crate) fn is_single(&self) -> bool {
         self.values.len() == 1
     }
-    /// Whether the accumulators are taken up where the mmas are made, behind no loop.
+    /// Whether no loop carries the accumulator, so that it is loaded right after its MMAs.
     pub(crate) fn is_straight(&self) -> bool {
         self.values.len() == self.mmas.len() + self.scales.len()
     }
 }
 
-/// The chains of a function, and for each mma that is in none the reason.
+/// The chains of a function, and the reason for each MMA outside all chains.
 pub(crate) fn of(function: &Function) -> (Vec<Chain>, BTreeMap<OpId, &'static str>) {
     let body = &function.body;
     let order = body.walk(function.region);
@@ -66,12 +67,12 @@ pub(crate) fn of(function: &Function) -> (Vec<Chain>, BTreeMap<OpId, &'static st
     }
     let chained: BTreeSet<OpId> = chains.iter().flat_map(|chain| chain.mmas.iter().copied()).collect();
     for mma in mmas.into_iter().filter(|mma| !chained.contains(mma)) {
-        reasons.entry(mma).or_insert("what it adds to does not begin with zero, or is computed otherwise than by mmas");
+        reasons.entry(mma).or_insert("its accumulator does not start at zero, or ops other than MMAs compute it");
     }
     (chains, reasons)
 }
 
-/// The `for` of each block that is the body of one.
+/// The `for` op of each loop body.
 fn loops(function: &Function) -> BTreeMap<Block, OpId> {
     let body = &function.body;
     let of_loop = |op: OpId| match &body.ops[op].kind {
@@ -81,19 +82,19 @@ fn loops(function: &Function) -> BTreeMap<Block, OpId> {
     body.walk(function.region).into_iter().filter_map(of_loop).collect()
 }
 
-/// An operand.
+/// A use of a value as an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ChainUse {
     op: OpId,
     number: usize,
 }
 
-/// What a use does with accumulators.
+/// The effect of a use on the accumulator.
 enum Step {
     Adds,
-    /// A loop begins with them, as the value that it carries with this number.
+    /// A loop takes it as the init with this index.
     Enters(usize),
-    /// An iteration ends with them.
+    /// An iteration yields it with this index.
     Leaves(usize),
     /// Rows are multiplied by these factors.
     Scales(Value),
@@ -108,19 +109,19 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    /// The operands of an op with which accumulators begin.
+    /// The operands of an op that start an accumulator.
     fn starts(&self, op: OpId) -> Vec<ChainUse> {
         let operands = self.function.body.ops[op].kind.operands();
         let all = operands.iter().enumerate().filter(|(_, value)| self.is_zero(**value)).map(|(number, _)| ChainUse { op, number });
         all.filter(|it| matches!(self.step(*it), Step::Adds | Step::Enters(_))).collect()
     }
 
-    /// The chain that begins with an operand; or its mmas so far, and why it is none.
+    /// Follows a chain from its first operand, or returns its MMAs so far and why it is no chain.
     fn chain(&self, start: ChainUse) -> Result<Chain, (Vec<OpId>, &'static str)> {
         let body = &self.function.body;
         let (mut mmas, mut scales, mut values, mut inside) = (Vec::new(), Vec::new(), BTreeSet::new(), Vec::new());
         let (mut at, mut runs, mut last) = (start, false, None);
-        // What is scaled in the end, threads have taken up already.
+        // Scalings after the last MMA apply to the loaded value.
         let mut scaled: Vec<(OpId, Value)> = Vec::new();
         loop {
             let step = self.step(at);
@@ -141,7 +142,7 @@ impl Finder<'_> {
                 }
                 Step::Leaves(number) => match inside.pop() {
                     Some((for_op, own)) if own == number && self.ends(for_op) == Some(at.op) => body.ops[for_op].results[number],
-                    _ => return Err((mmas, "a loop does not carry the accumulators on")),
+                    _ => return Err((mmas, "a loop does not carry the accumulator from iteration to iteration")),
                 },
                 Step::Scales(factors) => {
                     scaled.push((at.op, factors));
@@ -159,13 +160,13 @@ impl Finder<'_> {
             }
         }
         match last {
-            _ if !inside.is_empty() => Err((mmas, "a loop does something else with the accumulators than to add mmas")),
+            _ if !inside.is_empty() => Err((mmas, "a loop uses the accumulator for other ops than MMAs")),
             Some(result) if !mmas.is_empty() => Ok(Chain { mmas, scales, values, result, runs, slices: self.slices(result) }),
-            _ => Err((mmas, "nothing is added to the accumulators")),
+            _ => Err((mmas, "no MMA adds to the accumulator")),
         }
     }
 
-    /// The slices at constant places of a value that nothing else uses.
+    /// The constant slices of a value that has no other uses.
     fn slices(&self, value: Value) -> Vec<OpId> {
         let body = &self.function.body;
         let shape = |value: Value| &**body.ty(value).tile().expect("slices are of tiles").1;
@@ -199,7 +200,7 @@ impl Finder<'_> {
         }
     }
 
-    /// What a tile repeats along each of its rows.
+    /// The per-row vector that a tile broadcasts along its rows.
     fn of_rows(&self, value: Value) -> Option<Value> {
         let body = &self.function.body;
         let Op::Core(Core::Broadcast { x }) = body.ops[body.defining_op(value)?].kind else { return None };
@@ -208,7 +209,7 @@ impl Finder<'_> {
         (rows == own_rows && *columns == 1).then_some(x)
     }
 
-    /// The op with which all iterations of a loop end, if there is but one.
+    /// The terminator of all iterations of a loop, if it is unique.
     fn ends(&self, for_op: OpId) -> Option<OpId> {
         let body = &self.function.body;
         let inner = body.ops[for_op].kind.regions()[0];
@@ -222,7 +223,7 @@ impl Finder<'_> {
         body.terminator(body.block_of(inner)).filter(|_| !early)
     }
 
-    /// Whether a `continue` is the last op of a loop's body.
+    /// Whether a `continue` is the terminator of a loop body.
     fn is_of_inner_loop(&self, op: OpId) -> bool {
         let body = &self.function.body;
         self.loops.keys().any(|block| body.terminator(*block) == Some(op))
@@ -234,7 +235,7 @@ impl Finder<'_> {
         is_tile && matches!(made, Some(Op::Core(Core::Constant { value: Dense::Splat(0) })))
     }
 
-    /// Whether a loop runs at least once, as far as the stages behind this one see it too: its bounds are constants.
+    /// Whether a loop runs at least once, as later stages can also see: its bounds are constants.
     fn runs(&self, for_op: OpId) -> bool {
         let Op::Core(Core::For { lower, upper, unsigned, .. }) = &self.function.body.ops[for_op].kind else {
             unreachable!("only `for` loops are entered")

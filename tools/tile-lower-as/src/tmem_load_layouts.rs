@@ -1,9 +1,9 @@
-//! Decides by which atoms threads take accumulators up from tensor memory, and store operands there: whether a thread has all of a row, or a
-//! few columns of several rows; changes nothing.
-//!
-//! Tiles that are computed from each other element by element are in one layout. Where such tiles meet one with an element for each
-//! row, or are combined to one, rows to threads cost least; where the others have an element for each column, all of it would have to
-//! pass through shared memory to every thread that has a row.
+//! Purpose: choose the `tcgen05.ld` and `tcgen05.st` shapes for accumulators and operands.
+//! Requires: elementwise related tiles share one layout.
+//! Establishes: tiles that meet a per-row vector or are reduced to one use 32x32b, with one row per thread. Tiles that meet only
+//! per-column vectors use 16x256b, because with 32x32b that vector would go through shared memory to every thread.
+//! Preserves: the program; this is an analysis.
+//! See also: Triton's `getTmemCompatibleLayout` and `OptimizeTMemLayouts`; CUTLASS `SM100_TMEM_LOAD_*` atoms.
 
 use crate::tcgen05_selection::tmem_loaded;
 use crate::tmem_accumulator_chains::Chain;
@@ -14,21 +14,21 @@ use std::collections::BTreeSet;
 use tileaa::{Function, Op};
 use tileas::{BufferInfo, Layout, tensor_memory};
 
-/// The atoms in the order in which those that fit are taken: rows to threads first.
+/// Shapes in order of preference, with one row per thread first.
 pub(crate) const BY_ROWS: &[&str] = &["32x32b", "16x32bx2", "16x256b"];
-/// Few columns to threads first.
+/// Shapes in order of preference, with few columns per thread first.
 const BY_COLUMNS: &[&str] = &["16x256b", "16x32bx2", "32x32b"];
-/// All of them; by the last a thread has the same elements of an operand as of accumulators twice as wide by `16x256b`.
+/// All shapes. With 16x128b a thread has the same operand elements as accumulator elements of twice the width with 16x256b.
 pub(crate) const ALL: &[&str] = &["32x32b", "16x32bx2", "16x256b", "16x128b"];
 
-/// Which tiles of a function are in one layout, and what those meet.
+/// Groups of values that share a layout, and the vectors that they meet.
 pub(crate) struct Lanes {
-    /// For each value one that is in the same layout, or itself.
+    /// Union-find parents of the groups.
     same: Vec<usize>,
-    /// Of each such group one value: with something for each row, and for each column.
+    /// Groups that meet a per-row vector, and groups that meet a per-column vector, by representative.
     by_rows: BTreeSet<usize>,
     by_columns: BTreeSet<usize>,
-    /// What is computed from nothing but numbers: each thread makes what it needs of that.
+    /// Values computed from scalars and constants only, which threads rematerialize.
     free: Vec<bool>,
 }
 
@@ -81,7 +81,7 @@ impl Lanes {
         core.operands().iter().all(|operand| self.free[operand.0 as usize])
     }
 
-    /// The value that stands for all in the layout of one.
+    /// The representative of a value's group.
     fn of_all(&self, value: Value) -> usize {
         let mut at = value.0 as usize;
         while self.same[at] != at {
@@ -93,7 +93,7 @@ impl Lanes {
     fn join(&mut self, one: Value, other: Value) -> Value {
         let [one_of, other_of] = [one, other].map(|value| {
             let mut at = value.0 as usize;
-            // The way becomes shorter each time that it is gone.
+            // Path halving.
             while self.same[at] != at {
                 self.same[at] = self.same[self.same[at]];
                 at = self.same[at];
@@ -104,7 +104,7 @@ impl Lanes {
         one
     }
 
-    /// What the tiles of an op meet there.
+    /// Records the vectors that the tiles of an op meet.
     fn note(&mut self, function: &Function, op: base::ir::Op) {
         let node = &function.body.ops[op];
         let rank = |value: Value| function.body.ty(value).tile().map_or(0, |(_, shape)| shape.len());
@@ -131,7 +131,7 @@ impl Lanes {
         }
     }
 
-    /// What an operand repeats, if anything that passes through registers.
+    /// The direction in which an operand broadcasts a vector from registers, if it does.
     fn repeated(&self, function: &Function, value: Value) -> Option<Repeats> {
         let body = &function.body;
         let Op::Core(Core::Broadcast { x }) = body.ops[body.defining_op(value)?].kind else { return None };
@@ -143,13 +143,13 @@ impl Lanes {
         }
     }
 
-    /// The atoms by which threads take up accumulators, those that they should take first.
+    /// The shapes for `tcgen05.ld` of an accumulator, in order of preference.
     pub(crate) fn atoms(&self, accumulators: Value) -> &'static [&'static str] {
         let all = self.of_all(accumulators);
         if self.by_columns.contains(&all) && !self.by_rows.contains(&all) { BY_COLUMNS } else { BY_ROWS }
     }
 
-    /// The layout in which threads store an operand: where it is computed from accumulators, that in which they took those up.
+    /// The layout for `tcgen05.st` of an operand. If it is computed from an accumulator, threads keep the rows that they loaded.
     pub(crate) fn stored(
         &self,
         function: &Function,
@@ -171,13 +171,13 @@ impl Lanes {
     }
 }
 
-/// Along which of its two last dimensions alone a tile repeats what it is made of.
+/// The last dimension along which a tile repeats a vector.
 enum Repeats {
     Rows,
     Columns,
 }
 
-/// Whether a tile is made where it is used, in the layout that is wanted there.
+/// Whether each use of a tile rematerializes it in the layout that it needs.
 fn is_broadcast(function: &Function, value: Value) -> bool {
     let made = function.body.defining_op(value).map(|op| &function.body.ops[op].kind);
     matches!(made, Some(Op::Core(Core::Broadcast { .. } | Core::Constant { .. } | Core::Iota {})))

@@ -1,8 +1,9 @@
-//! Chooses together how wide the accesses are that move tiles computed from each other.
-//!
-//! What is computed from a tile stays in its layout, so an access of another width than the rest would need its tile moved through
-//! shared memory. A load that goes to an atomic operation, which takes one element at a time, or to a store of a wider type, is
-//! better narrowed: its lanes still cover whole sectors.
+//! Purpose: choose one vector width for accesses whose tiles are elementwise functions of each other.
+//! Requires: the widest legal width of each access.
+//! Establishes: accesses of a group are narrowed to one width if that costs less than a layout conversion through shared memory.
+//! Lanes of a narrowed access still cover full sectors.
+//! Preserves: legality: no access becomes wider.
+//! See also: Triton's `Coalesce`, which also picks the largest `perThread` among related accesses.
 
 use crate::access_layouts::{AccessPlan, blocked};
 use base::Value;
@@ -11,20 +12,20 @@ use core_dialect::core_ops::Core;
 use std::collections::BTreeMap;
 use tileaa::{Function, Op};
 
-/// An access and what it costs.
+/// An access and its cost.
 struct Member {
     op: OpId,
-    /// Log2 of the elements that it may take at a time.
+    /// Log2 of the widest vector in elements.
     widest: u32,
-    /// Registers of the tile.
+    /// Registers per thread of the tile.
     registers: u32,
-    /// Instructions of one access: more where it is guarded.
+    /// Instructions per access; guarded accesses need more.
     each: u32,
-    /// How often it is executed, as a guess.
+    /// The estimated number of executions.
     times: u32,
 }
 
-/// Instructions of a trip through shared memory beside the accesses: addresses and barriers.
+/// Instructions of a layout conversion besides its accesses: addresses and barriers.
 const TRIP: u32 = 16;
 
 impl Member {
@@ -35,14 +36,14 @@ impl Member {
     }
 }
 
-/// Narrows accesses so that those of one group agree where that costs less.
+/// Narrows the accesses of each group to the cheapest common width.
 pub(crate) fn agree(function: &Function, accesses: &mut BTreeMap<OpId, AccessPlan>, warp_bits: usize) {
     let mut groups = WidthGroups::of(function);
     let depths = depths(function);
-    // Only accesses that walk through the tile in the same order can have the same layout.
+    // Only accesses with the same element order can have the same layout.
     let mut members: BTreeMap<(Value, Vec<u32>), Vec<Member>> = BTreeMap::new();
     let any_width = |op: &OpId| {
-        // Words of multicast memory are as wide as they are.
+        // The width of multimem accesses is fixed.
         !matches!(function.body.ops[*op].kind, Op::MulticastLoad { .. } | Op::MulticastStore { .. })
     };
     for (&op, access) in accesses.iter().filter(|(op, _)| any_width(op)) {
@@ -56,13 +57,13 @@ pub(crate) fn agree(function: &Function, accesses: &mut BTreeMap<OpId, AccessPla
         let widest = members.iter().map(|member| member.widest).max().unwrap_or(0);
         let width = (0..=widest).rev().min_by_key(cost).unwrap_or(0);
         for member in members.iter().filter(|member| member.widest > width) {
-            let access = accesses.get_mut(&member.op).expect("it was among the accesses");
+            let access = accesses.get_mut(&member.op).expect("the access is planned");
             *access = AccessPlan { copy: access.copy, ..blocked(&order, width, warp_bits) };
         }
     }
 }
 
-/// The tile that an access moves, and whether a condition guards it.
+/// The tile that an access moves, and whether it is guarded.
 fn moved(function: &Function, op: OpId) -> (Value, bool) {
     let node = &function.body.ops[op];
     match &node.kind {
@@ -71,15 +72,15 @@ fn moved(function: &Function, op: OpId) -> (Value, bool) {
         Op::ReduceView { tile, .. } => (*tile, true),
         Op::Store { value, mask, .. } => (*value, mask.is_some()),
         Op::Load { mask, .. } | Op::AtomicRmw { mask, .. } | Op::AtomicCas { mask, .. } => (node.results[0], mask.is_some()),
-        _ => unreachable!("only accesses were planned"),
+        _ => unreachable!("only accesses are planned"),
     }
 }
 
-/// The loops and branches around each op.
+/// The number of loops around each op.
 fn depths(function: &Function) -> Vec<u32> {
     let body = &function.body;
     let mut depths = vec![0; body.ops.len()];
-    // Outer ops come before those in them.
+    // Outer ops come before the ops inside them.
     for op in body.walk(function.region) {
         let inside = depths[op.0 as usize] + u32::from(matches!(body.ops[op].kind, Op::Core(Core::For { .. } | Core::Loop { .. })));
         for region in body.ops[op].kind.regions() {
@@ -89,7 +90,7 @@ fn depths(function: &Function) -> Vec<u32> {
     depths
 }
 
-/// Values that have the same layout when nothing is moved.
+/// Union-find over values that share a layout unless one is converted.
 struct WidthGroups(Vec<Value>);
 
 impl WidthGroups {

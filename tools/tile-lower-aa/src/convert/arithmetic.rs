@@ -1,4 +1,4 @@
-//! Element-wise ops.
+//! Converts elementwise ops.
 
 use super::Converter;
 use base::Value;

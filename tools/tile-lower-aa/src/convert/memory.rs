@@ -1,4 +1,4 @@
-//! Accesses to memory, and ops that combine elements.
+//! Converts memory accesses, reductions, scans and MMAs.
 
 use super::{Converter, entry, integer};
 use base::diag::{Diagnostic, Result};
@@ -179,12 +179,12 @@ impl Converter<'_> {
         let bits = |identity: &Attribute| match identity {
             Attribute::Integer { bits, .. } | Attribute::Float { bits, .. } => Ok(Identity(*bits)),
             Attribute::Bool(bit) => Ok(Identity(u64::from(*bit))),
-            other => Err(Diagnostic::unsupported("LAA003", format!("{other:?} as the identity of a reduction"))),
+            other => Err(Diagnostic::unsupported("LAA003", format!("{other:?} cannot be the identity of a reduction"))),
         };
         identities.iter().map(bits).collect()
     }
 
-    /// Hints for one access, by target name; kept as written until the target is known.
+    /// Hints for one access, by target name. The target is unknown at this stage.
     fn hints(&self, hints: Option<&Dictionary>) -> Vec<AccessHint> {
         let hint = |(target, entries): &(tileir::StringId, Attribute)| AccessHint {
             target: self.module.string(*target).into(),

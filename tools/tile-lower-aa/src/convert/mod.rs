@@ -1,7 +1,7 @@
-//! `.tile` to `.aa`, op by op: memory becomes explicit, nothing is optimised.
+//! Converts `.tile` to `.aa` (TileAA) op by op: memory becomes explicit, without optimisation.
 //!
-//! Regions wait in a list instead of being entered by recursion, since their nesting is the input's choice. Types follow from
-//! the source's types and the [`provenance`] of pointers, so an op can be converted before its regions are.
+//! Regions wait in a worklist, because their nesting depth is the input's choice and recursion could overflow the stack. Types
+//! follow from the source types and the [`provenance`] of pointers, so an op can be converted before its regions.
 
 mod arithmetic;
 mod memory;
@@ -30,7 +30,7 @@ pub(crate) fn module(module: &Module, debug: &DebugInfo) -> Result<tileaa::Modul
     Ok(tileaa::Module { globals, functions })
 }
 
-/// Functions of single threads are not compiled; declarations that nothing calls do no harm.
+/// Rejects calls, because device functions are not compiled. Declarations without calls are accepted.
 fn no_calls(module: &Module, function: &tileir::Function, debug: &DebugInfo) -> Result<()> {
     let called = function.body.ops.values().find_map(|node| match &node.kind {
         Op::PreviewCall { callee, .. } => Some((callee.0, node.loc)),
@@ -44,8 +44,7 @@ fn no_calls(module: &Module, function: &tileir::Function, debug: &DebugInfo) -> 
 fn global(module: &Module, global: &tileir::Global, debug: &DebugInfo) -> Result<Global> {
     let (element, shape) = module.tile(global.ty);
     let natural = u64::from(element.bits().div_ceil(8));
-    // Zero asks for no more than the element needs.
-    // Any number is accepted in Tile IR; memory is aligned to a power of two that is at least as large.
+    // Zero requests only the element's natural alignment. Tile IR accepts any number; memory is aligned to the next power of two.
     let align = global.alignment.max(natural).checked_next_power_of_two().filter(|align| *align <= MAX_ALIGNMENT);
     let too_large = || {
         let message =
@@ -54,7 +53,7 @@ fn global(module: &Module, global: &tileir::Global, debug: &DebugInfo) -> Result
     };
     Ok(Global {
         name: module.string(global.name).into(),
-        elem: element.scalar().expect("globals do not hold pointers"),
+        elem: element.scalar().expect("elements of globals are no pointers"),
         count: shape.iter().product::<i64>() as u64,
         value: dense(module, global.value, global.ty),
         align: align.ok_or_else(too_large)?,
@@ -64,7 +63,7 @@ fn global(module: &Module, global: &tileir::Global, debug: &DebugInfo) -> Result
     })
 }
 
-/// The data of a constant, as a splat whenever its elements are equal.
+/// The data of a constant, as a splat if all elements are equal.
 fn dense(module: &Module, id: tileir::ConstantId, ty: TypeId) -> Dense {
     if let Some(bits) = module.splat(id, ty) {
         return Dense::Splat(bits);
@@ -76,7 +75,7 @@ fn dense(module: &Module, id: tileir::ConstantId, ty: TypeId) -> Dense {
     }
 }
 
-/// What is being converted, and where what is made goes.
+/// The state of a function's conversion.
 struct Converter<'a> {
     module: &'a Module,
     source: &'a tileir::Function,
@@ -85,7 +84,7 @@ struct Converter<'a> {
     /// The new value of each old one.
     values: Vec<Option<Value>>,
     waiting: Vec<(Region, Region)>,
-    /// The op at hand: where it goes and where it came from.
+    /// The insertion point and location of the current op.
     block: Block,
     loc: Loc,
 }
@@ -124,7 +123,7 @@ impl<'a> Converter<'a> {
         Ok(converted)
     }
 
-    /// Converts the only block of a region; one without a block is an empty `else`.
+    /// Converts the only block of a region. A region without a block is an empty `else`.
     fn fill(&mut self, from: Region, to: Region) -> Result<()> {
         self.block = self.out.body.block_of(to);
         let Some(&block) = self.source.body.regions[from].blocks.first() else {
@@ -168,14 +167,14 @@ impl<'a> Converter<'a> {
         Ok(())
     }
 
-    /// Ops that become several: one for each grid axis.
+    /// Converts ops that become one op per grid axis.
     fn spread(&mut self, kind: &Op, results: &[Value]) -> Result<()> {
         for (axis, &result) in results.iter().enumerate() {
             let axis = axis as u32;
             let core = match kind {
                 Op::GetTileBlockId {} => Core::BlockId { axis },
                 Op::GetNumTileBlocks {} => Core::BlockCount { axis },
-                other => unreachable!("{} is converted by its family", base::ir::Operation::mnemonic(other)),
+                other => unreachable!("another function converts {}", base::ir::Operation::mnemonic(other)),
             };
             let ty = self.ty(result)?;
             self.values[result.0 as usize] = Some(self.core(core, [ty])[0]);
@@ -190,7 +189,7 @@ impl<'a> Converter<'a> {
 
     /// The new value of an old one.
     fn value(&self, old: Value) -> Value {
-        self.values[old.0 as usize].expect("a verified body defines before it uses")
+        self.values[old.0 as usize].expect("the verifier checks that definitions dominate uses")
     }
     fn values(&self, old: &[Value]) -> Vec<Value> {
         old.iter().map(|value| self.value(*value)).collect()
@@ -206,7 +205,7 @@ impl<'a> Converter<'a> {
         types::convert(self.module, *self.source.body.ty(old), space, root)
     }
 
-    /// The pointer that a view looks through, or the pointer itself. Views are made in the open, never passed through blocks.
+    /// The base pointer of a view, or the pointer itself. A view's defining op is always known, because blocks never pass views.
     fn base_of(&self, mut value: Value) -> Option<Value> {
         loop {
             match self.module.ty(*self.source.body.ty(value)) {
@@ -225,7 +224,7 @@ impl<'a> Converter<'a> {
         }
     }
 
-    /// A new region that `from` will be converted into.
+    /// Creates a region and queues the conversion of `from` into it.
     fn region(&mut self, from: Region) -> Region {
         let to = self.out.body.new_region();
         self.waiting.push((from, to));
@@ -233,7 +232,7 @@ impl<'a> Converter<'a> {
     }
 }
 
-/// The kinds of shared memory that operands and results of ops have pointers to; a parameter that nothing uses does not count.
+/// The kinds of shared memory that pointers of operands and results address. Unused parameters do not count.
 fn shares(module: &Module, source: &tileir::Function) -> Vec<Sharing> {
     let body = &source.body;
     let ops = body.walk(source.region).into_iter().map(|op| &body.ops[op]);
@@ -257,7 +256,7 @@ fn sharing(module: &Module, ty: tileir::TypeId) -> Option<Sharing> {
     }
 }
 
-/// The author's hints for the whole kernel, by target name.
+/// The author's kernel hints, by target name.
 fn kernel_hints<'a>(module: &'a Module, hints: &'a Dictionary) -> impl Iterator<Item = Hint> + 'a {
     hints.iter().map(|(target, entries)| {
         let number = |key| entry(module, entries, key).and_then(integer);
@@ -270,7 +269,7 @@ fn kernel_hints<'a>(module: &'a Module, hints: &'a Dictionary) -> impl Iterator<
     })
 }
 
-/// An entry of a dictionary of hints. Hints never make a program invalid, so one of another form is as good as none.
+/// An entry of a hint dictionary. Malformed hints are ignored, because hints never make a program invalid.
 fn entry<'a>(module: &'a Module, entries: &'a Attribute, key: &str) -> Option<&'a Attribute> {
     match entries {
         Attribute::Dictionary(entries) | Attribute::OptimizationHints(entries) => {

@@ -1,7 +1,7 @@
-//! Where pointers point: the space of every pointer of a function and the object it was derived from.
+//! Pointer analysis: the address space of every pointer of a function and the object from which it is derived.
 //!
-//! `.tile` pointers have neither. Both are found by following pointers from where they are made through every op that passes
-//! them on, control flow included, until nothing changes.
+//! `.tile` pointers have neither. A forward data-flow analysis propagates both from definitions through ops and control flow to a
+//! fixed point. See also: LLVM's `InferAddressSpaces` and `getUnderlyingObject`.
 
 use base::Value;
 use base::ir::{Op as OpId, Operation, Region};
@@ -9,7 +9,7 @@ use core_dialect::tile::Space;
 use std::collections::BTreeMap;
 use tileir::{Element, Function, Module, Op, Type};
 
-/// What is known of a pointer's origin: nothing yet, one thing, or that there are several.
+/// Lattice value of a pointer's origin: unknown (bottom), a single origin, or several (top).
 #[derive(Clone, Copy, PartialEq)]
 enum Known<T> {
     Nothing,
@@ -54,7 +54,7 @@ impl Provenance {
         flow.build();
         let seeds: Vec<Value> = function.body.values.ids().filter(|value| flow.origins[value.0 as usize] != NOWHERE).collect();
         flow.propagate(seeds);
-        // An integer can only give back the address of a block's own memory if one was ever made into an integer.
+        // An integer can only become an address of a CTA's own memory if such an address was converted to an integer.
         let leaked = flow.addresses.iter().any(|ptr| flow.origins[ptr.0 as usize].space != Known::One(Space::Global));
         let space = if leaked { Space::Generic } else { Space::Global };
         let integers = std::mem::take(&mut flow.integers);
@@ -67,14 +67,14 @@ impl Provenance {
 
     pub(super) fn space(&self, value: Value) -> Space {
         match self.origins[value.0 as usize].space {
-            // A pointer that nothing defines is never followed.
+            // A pointer without reachable definition is never dereferenced.
             Known::Nothing => Space::Global,
             Known::One(space) => space,
             Known::Several => Space::Generic,
         }
     }
 
-    /// The number of the object that a pointer was derived from; 0 when unknown.
+    /// The alias scope of the object from which a pointer is derived; 0 if unknown.
     pub(super) fn root(&self, value: Value) -> u32 {
         match self.origins[value.0 as usize].root {
             Known::One(root) => root,
@@ -86,19 +86,19 @@ impl Provenance {
 struct Flow<'a> {
     module: &'a Module,
     function: &'a Function,
-    /// Where each pointer flows to.
+    /// The values to which each pointer flows.
     edges: Vec<Vec<Value>>,
     origins: Vec<Origin>,
-    /// Pointers made of integers.
+    /// Pointers converted from integers.
     integers: Vec<Value>,
-    /// Pointers made into integers.
+    /// Pointers converted to integers.
     addresses: Vec<Value>,
-    /// How many objects were met, and the numbers of the globals among them.
+    /// The number of objects found so far, and the alias scopes of globals.
     roots: u32,
     globals: BTreeMap<&'a str, u32>,
 }
 
-/// The loops around a block: the nearest `for` or `loop`, and the nearest `loop`.
+/// The innermost loop around a block (`for` or `loop`), and the innermost `loop`.
 #[derive(Clone, Copy, Default)]
 struct Around {
     nearest: Option<OpId>,

@@ -1,4 +1,4 @@
-//! Ops that move elements, and facts about values.
+//! Converts ops that rearrange elements, and assumptions about values.
 
 use super::Converter;
 use core_dialect::core_ops::{Core, Fact};
@@ -33,6 +33,6 @@ fn fact(predicate: &Attribute) -> Fact {
         Attribute::DivBy { divisor, every, along } => Fact::DivBy { divisor: *divisor, every: *every, along: *along },
         Attribute::SameElements(groups) => Fact::SameElements { groups: groups.to_vec() },
         Attribute::Bounded { lower, upper } => Fact::Bounded { low: *lower, high: *upper },
-        other => unreachable!("the verifier of .tile holds that {other:?} is not a predicate of assume"),
+        other => unreachable!("the verifier of .tile rejects {other:?} as a predicate of assume"),
     }
 }

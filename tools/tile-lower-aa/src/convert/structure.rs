@@ -1,4 +1,4 @@
-//! Control flow, tokens, messages and views.
+//! Converts control flow, tokens, assertions, prints and views.
 
 use super::Converter;
 use core_dialect::core_ops::Core;
@@ -26,7 +26,7 @@ impl Converter<'_> {
             Op::Yield { operands } => Core::Yield { values: self.values(operands) },
             Op::Continue { operands } => Core::Continue { values: self.values(operands) },
             Op::Break { operands } => Core::Break { values: self.values(operands) },
-            // Entries give nothing back, which the verifier of .tile holds.
+            // The verifier of .tile checks that entries return no values.
             Op::Return { .. } => Core::Return {},
             _ => return None,
         })

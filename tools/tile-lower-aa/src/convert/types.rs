@@ -1,11 +1,11 @@
-//! Types of `.tile` as types of `.aa`.
+//! Converts types of `.tile` to types of `.aa`.
 
 use base::diag::{Diagnostic, Result};
 use core_dialect::tile::{Elem, MemRef, Shape, Space, View, ViewKind};
 use tileir::types::DYNAMIC;
 use tileir::{Element, Module, Type, TypeId};
 
-/// The type of a value whose pointers, if it holds any, are in `space` and come from the object `root`.
+/// Converts the type of a value. Its pointers, if any, are in `space` and derived from the object `root`.
 pub(super) fn convert(module: &Module, ty: TypeId, space: Space, root: u32) -> Result<tileaa::Type> {
     Ok(match module.ty(ty) {
         Type::Tile { element, shape } => tileaa::Type::Tile { elem: elem(*element, space), shape: extents(shape) },
@@ -14,7 +14,7 @@ pub(super) fn convert(module: &Module, ty: TypeId, space: Space, root: u32) -> R
             tileaa::Type::View(view(module, ty, space, root)?)
         }
         Type::Token => tileaa::Type::Token,
-        other => return Err(Diagnostic::unsupported("LAA001", format!("values of type {other:?} have no form in .aa"))),
+        other => return Err(Diagnostic::unsupported("LAA001", format!(".aa has no values of type {other:?}"))),
     })
 }
 
@@ -25,7 +25,7 @@ pub(super) fn elem(element: Element, space: Space) -> Elem {
     }
 }
 
-/// The verifier of `.tile` holds that extents are positive and small.
+/// The verifier of `.tile` checks that extents are positive and small.
 fn extents(shape: &[i64]) -> Shape {
     shape.iter().map(|extent| *extent as u32).collect()
 }
@@ -43,7 +43,7 @@ fn memref(module: &Module, ty: TypeId, space: Space, root: u32) -> Result<MemRef
         Type::TensorView { element, shape, strides, .. } => {
             Ok(MemRef { elem: *element, space, sizes: known(shape), strides: known(strides), alias_scope: root })
         }
-        other => Err(Diagnostic::invalid("LAA002", format!("a view looks at {other:?}, which is not a tensor view"))),
+        other => Err(Diagnostic::invalid("LAA002", format!("the operand of a view is {other:?}, which is not a tensor view"))),
     }
 }
 

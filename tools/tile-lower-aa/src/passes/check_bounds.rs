@@ -1,8 +1,9 @@
-//! `--check-bounds`: before every access that could leave the array it is meant for, a check that it does not.
-//!
-//! An access through a view cannot leave it, since elements outside are masked; it is checked only along dimensions where the
-//! program promised to stay inside. An access through pointers is checked against the array that its pointers were derived
-//! from, when that is a parameter whose extent is known ([`super::extents`]). What is not checked is logged, with the reason.
+//! Purpose: `--check-bounds`: assert before an access that it stays inside its array.
+//! Requires: `.aa` before optimisation.
+//! Establishes: checks of view accesses along dimensions with an in-bounds promise (other dimensions are masked). Pointer accesses
+//! are checked against the array of their parameter if [`super::extents`] knows its extent. The log names unchecked accesses.
+//! Preserves: the behaviour of accesses that stay in bounds.
+//! See also: LLVM's `BoundsChecking` pass and `-fsanitize=bounds`.
 
 use super::edit::Edit;
 use super::extents::{Arrays, Number};
@@ -53,11 +54,7 @@ impl Checker<'_> {
 
     fn pointers(&mut self, op: OpId, what: &str, ptr: Value, mask: Option<Value>) {
         let Some(root) = self.arrays.root(ptr) else {
-            return self.log(
-                op,
-                Outcome::Missed,
-                format!("{what} is not checked: it is not known from which parameter its pointers come"),
-            );
+            return self.log(op, Outcome::Missed, format!("{what} is not checked: the parameter of its pointers is unknown"));
         };
         let parameter = self.edit.function.params().iter().position(|param| *param == root).unwrap_or(0);
         let extents = self.arrays.extents(root).to_vec();
@@ -65,22 +62,22 @@ impl Checker<'_> {
             return self.log(
                 op,
                 Outcome::Missed,
-                format!("{what} is not checked: nothing says how large the array of parameter {parameter} is"),
+                format!("{what} is not checked: the extent of the array of parameter {parameter} is unknown"),
             );
         }
         let (elem, shape) =
             self.edit.ty(ptr).tile().map(|(elem, shape)| (elem, shape.clone())).expect("verified: a tile of pointers");
         let Elem::Ptr { pointee, .. } = elem else { return };
         let mut at = At { edit: &mut self.edit, op };
-        // The largest of what views of the array show of it.
+        // Views may cover parts of the array; the largest one counts.
         let mut bytes: Option<Value> = None;
         for extent in &extents {
             let one = at.bytes(&extent.sizes, &extent.strides, extent.element);
             bytes = Some(bytes.map_or(one, |other| at.binary(Binary::MaxI { signedness: Signedness::Signed }, other, one)));
         }
-        // In elements of what is accessed; masked ones are nowhere.
+        // Units are elements of the accessed type. Masked elements always pass.
         let size = i64::from(pointee.bits().div_ceil(8).trailing_zeros());
-        let extent = at.shifted(bytes.expect("there is an extent"), size, &Shape::new());
+        let extent = at.shifted(bytes.expect("the array has an extent"), size, &Shape::new());
         let addresses = at.addresses(ptr, &shape);
         let base = at.addresses(root, &Shape::new());
         let base = at.broadcast(base, &shape);
@@ -94,16 +91,20 @@ impl Checker<'_> {
         self.log(op, Outcome::Passed, format!("{what} is checked against the array of parameter {parameter}"));
     }
 
-    /// The dimensions along which the program promised to stay inside.
+    /// Checks the dimensions along which the program promises to be in bounds.
     fn view(&mut self, op: OpId, what: &str, view: Value, index: &[Value], in_bounds: &[bool]) {
         let Type::View(View { tile, dim_map, kind, .. }) = self.edit.ty(view).clone() else { return };
         let sizes = self.arrays.view_sizes(&self.edit, view);
         for t in (0..tile.len()).filter(|t| in_bounds.get(*t).copied().unwrap_or(false)) {
             let Some(size) = sizes.as_ref().and_then(|sizes| sizes.get(dim_map[t] as usize)) else {
-                self.log(op, Outcome::Missed, format!("{what} is not checked along dimension {t}: its view is not made in sight"));
+                self.log(
+                    op,
+                    Outcome::Missed,
+                    format!("{what} is not checked along dimension {t}: its view has no visible definition"),
+                );
                 continue;
             };
-            // Along the sparse dimension each row has an index of its own.
+            // Along the sparse dimension each row has its own index.
             let sparse = kind == ViewKind::Gather { sparse_dim: t as u32 };
             let covered = if sparse { 1 } else { i64::from(tile[t]) };
             let shape = self.edit.ty(index[t]).tile().map_or(Shape::new(), |(_, shape)| shape.clone());
@@ -112,13 +113,13 @@ impl Checker<'_> {
             let step = at.splat(Scalar::I64, u64::from(kind.step(&tile, t)), &shape);
             let origin = at.binary(Binary::MulI { overflow: Overflow::None }, index, step);
             let size = at.number(*size);
-            // What the tile reaches: its first element, where that is before the array, or its last.
+            // The extreme element of the tile: the first if it is before the array, else the last.
             let covered = at.splat(Scalar::I64, (covered - 1) as u64, &shape);
             let last = at.add(origin, covered);
             let zero = at.splat(Scalar::I64, 0, &shape);
             let before = at.compare(Predicate::LessThan, origin, zero, &shape);
             let reached = at.select(before, origin, last, &shape);
-            let message = format!("{what} outside the array along dimension {}, where it was promised to stay inside", dim_map[t]);
+            let message = format!("{what} outside the array along dimension {}, despite a promise to be in bounds", dim_map[t]);
             at.check(reached, size, message);
             self.log(op, Outcome::Passed, format!("{what} is checked along dimension {t}"));
         }
@@ -139,7 +140,7 @@ impl Checker<'_> {
     }
 }
 
-/// Makes ops that stand before one.
+/// Inserts ops before an op.
 struct At<'a, 'b> {
     edit: &'a mut Edit<'b>,
     op: OpId,
@@ -172,7 +173,7 @@ impl At<'_, '_> {
     fn addresses(&mut self, x: Value, shape: &Shape) -> Value {
         self.edit.insert(self.op, Core::PtrToInt { x }, tile(Scalar::I64, shape))
     }
-    /// An integer as 64 bits; extents and indices are signed.
+    /// Extends an integer to 64 bits; extents and indices are signed.
     fn widen(&mut self, x: Value, shape: &Shape) -> Value {
         match self.edit.ty(x).tile() {
             Some((Elem::Scalar(Scalar::I64), _)) => x,
@@ -195,12 +196,12 @@ impl At<'_, '_> {
     fn select(&mut self, cond: Value, yes: Value, no: Value, shape: &Shape) -> Value {
         self.edit.insert(self.op, Core::Select { cond, yes, no }, tile(Scalar::I64, shape))
     }
-    /// A number divided by a power of two, rounded down.
+    /// Divides by a power of two, rounding down.
     fn shifted(&mut self, x: Value, bits: i64, shape: &Shape) -> Value {
         let bits = self.splat(Scalar::I64, bits as u64, shape);
         self.binary(Binary::ShR { signedness: Signedness::Signed }, x, bits)
     }
-    /// How many bytes a strided array spans: none when an extent is zero, else up to its last element.
+    /// The byte span of a strided array: zero if an extent is zero, else up to the end of its last element.
     fn bytes(&mut self, sizes: &[Number], strides: &[Number], element: u64) -> Value {
         let (one, zero) = (self.constant(1), self.constant(0));
         let mut span = one;

@@ -1,7 +1,9 @@
-//! Dead code: ops without effects whose results nothing needs, and values that branches and loops carry for nothing.
-//!
-//! What is needed is found from the effects backwards. A value that a loop carries is needed only when its result is, or when
-//! something needed in the body uses it; that it is handed on to the next iteration does not count.
+//! Purpose: remove dead ops, and dead operands and results of branches and loops.
+//! Requires: `.aa`.
+//! Establishes: every op has an effect or a live result. Liveness propagates backwards from effects; a loop-carried value is live
+//! only if its result or a live op in the body uses it, not because the next iteration receives it.
+//! Preserves: effects.
+//! See also: LLVM's `ADCE` and MLIR's `RemoveDeadValues`.
 
 use base::Value;
 use base::ir::{Def, Op as OpId, Operation};
@@ -28,13 +30,13 @@ pub(super) fn run(function: &mut Function) -> usize {
     removed
 }
 
-/// Whether an op must stay whatever becomes of its results.
+/// Whether an op is live even if its results are unused.
 fn has_effect(kind: &Op) -> bool {
     match kind {
-        // A weak load that nothing uses orders nothing.
+        // An unused weak load orders no other access.
         Op::Load { order, .. } | Op::LoadView { order, .. } => order.semantics != MemoryOrdering::Weak,
         Op::Core(Core::Alloca { .. } | Core::If { .. } | Core::For { .. }) => false,
-        // These three give values to something that is needed, or not.
+        // Terminators forward values; each value is live or dead on its own.
         Op::Core(Core::Yield { .. } | Core::Continue { .. }) => false,
         Op::Core(Core::Print { .. }) if common::fault_injected("aa.dead") => false,
         kind => !kind.is_pure(),
@@ -51,7 +53,7 @@ struct Needed<'a> {
     nesting: OpParents,
     ops: Vec<bool>,
     values: Vec<bool>,
-    /// The terminators that give values to each op.
+    /// The terminators that forward values to each op.
     ends: Vec<Vec<OpId>>,
     work: Vec<Work>,
 }
@@ -89,7 +91,7 @@ impl<'a> Needed<'a> {
         self.work.extend(self.ends[op.0 as usize].iter().map(|end| Work::Op(*end)));
         let target = self.nesting.target[op.0 as usize].map(|target| &self.function.body.ops[target].kind);
         match &self.function.body.ops[op].kind {
-            // What branches and loops take and give is needed value by value.
+            // Values that branches and loops forward are live or dead individually.
             Op::Core(Core::For { lower, upper, step, .. }) => self.need(&[*lower, *upper, *step]),
             Op::Core(Core::Loop { .. }) => {}
             _ if matches!(target, Some(Op::Core(_))) => {}
@@ -112,7 +114,7 @@ impl<'a> Needed<'a> {
         }
     }
 
-    /// What flows into a result of a branch or loop.
+    /// Marks the values that flow into a result of a branch or loop.
     fn result(&mut self, op: OpId, index: usize) {
         let function = self.function;
         let breaks_only = matches!(function.body.ops[op].kind, Op::Core(Core::Loop { .. }));
@@ -124,7 +126,7 @@ impl<'a> Needed<'a> {
         }
     }
 
-    /// What flows into a value that a loop carries.
+    /// Marks the values that flow into a loop-carried value.
     fn argument(&mut self, op: OpId, index: usize) {
         let function = self.function;
         match &function.body.ops[op].kind {
@@ -148,13 +150,13 @@ impl<'a> Needed<'a> {
     }
 }
 
-/// Which arguments and results of a branch or loop stay.
+/// The live arguments and results of a branch or loop.
 struct Kept {
     args: Vec<bool>,
     results: Vec<bool>,
 }
 
-/// Takes what nothing needs out of the values that branches and loops take, carry and give.
+/// Removes dead operands, arguments and results of branches and loops.
 fn drop_slots(function: &mut Function, nesting: &OpParents, needed: &[bool]) -> usize {
     let order = function.body.walk(function.region);
     let plans: BTreeMap<OpId, Kept> = order.iter().filter_map(|op| Some((*op, plan(function, *op, needed)?))).collect();
@@ -207,5 +209,5 @@ fn plan(function: &Function, op: OpId, needed: &[bool]) -> Option<Kept> {
 
 fn filter(values: &mut Vec<Value>, kept: &[bool]) {
     let mut kept = kept.iter();
-    values.retain(|_| *kept.next().expect("there is a flag for each value"));
+    values.retain(|_| *kept.next().expect("each value has a flag"));
 }

@@ -1,4 +1,4 @@
-//! Common subexpressions: a pure op that was computed before, in the same block or one around it, is not computed again.
+//! Common subexpression elimination: removes a pure op if an equal one dominates it. See also: LLVM's `EarlyCSE`.
 
 use super::edit::Edit;
 use base::Value;
@@ -9,12 +9,12 @@ use tileaa::{Function, Type};
 pub(super) fn run(function: &mut Function) -> usize {
     let mut edit = Edit::new(function);
     let places = edit.function.body.op_blocks();
-    // Blocks that are open, from the outside in, with the keys each has added.
+    // Scopes of the dominator tree: open blocks, outermost first, with the keys that each added.
     let mut open: Vec<(base::Block, Vec<Vec<u8>>)> = Vec::new();
     let mut known: BTreeMap<Vec<u8>, Vec<Value>> = BTreeMap::new();
     for op in edit.order() {
-        let block = places[op.0 as usize].expect("a compact body has every op in a block");
-        // Program order leaves a block for good before it goes on in the one around it.
+        let block = places[op.0 as usize].expect("compaction puts every op into a block");
+        // In program order, no op of a nested block follows an op of an outer block that comes after it.
         while let Some((_, keys)) = open.pop_if(|(inner, _)| left(&edit, *inner, op, block)) {
             for key in keys.into_iter().filter(|_| !common::fault_injected("aa.scope")) {
                 known.remove::<Vec<u8>>(&key);
@@ -35,13 +35,13 @@ pub(super) fn run(function: &mut Function) -> usize {
             edit.remove(op);
         } else {
             known.insert(key.clone(), results.to_vec());
-            open.last_mut().expect("a block was just opened").1.push(key);
+            open.last_mut().expect("the block's scope is open").1.push(key);
         }
     }
     edit.finish()
 }
 
-/// Whether program order has left the block `inner` when it comes to `op` in `block`.
+/// Whether program order has left the block `inner` at `op` in `block`.
 fn left(edit: &Edit<'_>, inner: base::Block, op: base::Op, block: base::Block) -> bool {
     let last = edit.function.body.blocks[inner].ops.last();
     inner != block && last.is_some_and(|last| *last < op)

@@ -1,7 +1,8 @@
-//! Editing a function: what passes decide while they read it, carried out at the end.
+//! Deferred edits of a function: passes record replacements and insertions while they read the function, and [`Edit::finish`]
+//! applies them.
 //!
-//! A pass goes through the ops in program order. Uses are forwarded through a table instead of being rewritten at once, and new
-//! ops are noted beside the op they go before, so ids stay valid while a pass runs.
+//! A pass visits ops in program order. Uses are forwarded through a table, and new ops are queued at their insertion point, so ids
+//! stay valid during the pass. See also: MLIR's `PatternRewriter`.
 
 use base::Value;
 use base::ir::{Block, Op as OpId, Operation};
@@ -12,11 +13,11 @@ use tileaa::{Function, Op, Type};
 
 pub(super) struct Edit<'a> {
     pub(super) function: &'a mut Function,
-    /// What each value is replaced by; itself if it is not.
+    /// The replacement of each value, or the value itself.
     forward: Vec<Value>,
     before: BTreeMap<OpId, Vec<OpId>>,
     removed: BTreeMap<OpId, Option<Block>>,
-    /// How often each value was used when the editing began.
+    /// The use counts at the start.
     uses: Vec<u32>,
     pub(super) changes: usize,
 }
@@ -33,7 +34,7 @@ impl<'a> Edit<'a> {
         self.function.body.walk(self.function.region)
     }
 
-    /// What stands for a value now.
+    /// The current replacement of a value.
     pub(super) fn resolve(&self, mut value: Value) -> Value {
         while self.forward[value.0 as usize] != value {
             value = self.forward[value.0 as usize];
@@ -41,7 +42,7 @@ impl<'a> Edit<'a> {
         value
     }
 
-    /// The op with its operands as they now are.
+    /// The op with its current operands.
     pub(super) fn kind(&self, op: OpId) -> Op {
         let mut kind = self.function.body.ops[op].kind.clone();
         kind.for_each_operand_mut(&mut |value| *value = self.resolve(*value));
@@ -52,7 +53,7 @@ impl<'a> Edit<'a> {
         self.function.body.ty(value)
     }
 
-    /// The shared op that made a value, with its operands as they now are.
+    /// The core op that defines a value, with its current operands.
     pub(super) fn made_by(&self, value: Value) -> Option<Core> {
         match self.kind(self.function.body.defining_op(value)?) {
             Op::Core(core) => Some(core),
@@ -60,7 +61,7 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// The data of a value that is a constant.
+    /// The data of a constant value.
     pub(super) fn constant(&self, value: Value) -> Option<&Dense> {
         match &self.function.body.ops[self.function.body.defining_op(value)?].kind {
             Op::Core(Core::Constant { value }) => Some(value),
@@ -68,7 +69,7 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// The one number that all elements of a value are.
+    /// The bits of a splat constant.
     pub(super) fn splat(&self, value: Value) -> Option<u64> {
         match self.constant(value)? {
             Dense::Splat(bits) => Some(*bits),
@@ -76,12 +77,12 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// Whether anything used a value when the editing began.
+    /// Whether a value had uses at the start.
     pub(super) fn is_used(&self, value: Value) -> bool {
         self.uses.get(value.0 as usize).is_none_or(|uses| *uses > 0)
     }
 
-    /// Uses of a value become uses of another.
+    /// Replaces all uses of a value by another one.
     pub(super) fn forward(&mut self, from: Value, to: Value) {
         let to = self.resolve(to);
         if from != to {
@@ -90,7 +91,7 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// Makes an op that will stand before another, with its location.
+    /// Creates an op before another one, with its location.
     pub(super) fn insert(&mut self, before: OpId, kind: impl Into<Op>, ty: Type) -> Value {
         let loc = self.function.body.ops[before].loc;
         let op = self.function.body.new_op(kind.into(), [ty], loc);
@@ -101,7 +102,7 @@ impl<'a> Edit<'a> {
         value
     }
 
-    /// Makes an op without a result that will stand before another, with its location.
+    /// Creates an op without results before another one, with its location.
     pub(super) fn insert_effect(&mut self, before: OpId, kind: impl Into<Op>) {
         let loc = self.function.body.ops[before].loc;
         let op = self.function.body.new_op(kind.into(), [], loc);
@@ -114,26 +115,26 @@ impl<'a> Edit<'a> {
         self.changes += 1;
     }
 
-    /// Takes an op out; its results must have been forwarded or be unused.
+    /// Removes an op whose results are forwarded or unused.
     pub(super) fn remove(&mut self, op: OpId) {
         self.removed.insert(op, None);
         self.changes += 1;
     }
 
-    /// Puts the ops of a block, but for its terminator, where the op around it was.
+    /// Replaces an op by the ops of one of its blocks, without the terminator.
     pub(super) fn inline(&mut self, op: OpId, block: Block) {
         self.removed.insert(op, Some(block));
         self.changes += 1;
     }
 
-    /// Carries out what was decided.
+    /// Applies the edits.
     pub(super) fn finish(self) -> usize {
         if self.changes == 0 {
             return 0;
         }
         let Edit { function, mut forward, before, removed, changes, .. } = self;
         for value in 0..forward.len() {
-            // Chains are as long as the folds that met; resolving in order keeps each look short.
+            // Chains of replacements can be long. Resolving in order compresses them.
             let mut end = forward[value];
             while forward[end.0 as usize] != end {
                 end = forward[end.0 as usize];

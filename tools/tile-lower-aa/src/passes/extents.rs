@@ -1,7 +1,7 @@
-//! Which parameter each pointer was derived from, and how large the arrays of the parameters are.
+//! Finds the parameter from which each pointer is derived, and the extents of parameter arrays.
 //!
-//! Two things tell: views that were made of a parameter itself, with extents that are parameters or constants; and names of
-//! kernels that follow cuTile Python's calling convention, which say that an array is its address, extents and strides.
+//! One source is views of a parameter whose extents are parameters or constants. The other one is kernel names in cuTile Python's
+//! calling convention, in which an array is an address, extents and strides.
 
 use super::edit::Edit;
 use base::Value;
@@ -11,14 +11,14 @@ use core_dialect::tile::Elem;
 use std::collections::{BTreeMap, BTreeSet};
 use tileaa::{Function, Op, Type};
 
-/// A number that is known where the kernel begins.
+/// A number that is known at kernel entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Number {
     Known(u64),
     Value(Value),
 }
 
-/// A strided array: extents and strides in elements, and the size of an element in bytes.
+/// A strided array: extents and strides in elements, and the element size in bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Extent {
     pub(super) sizes: Vec<Number>,
@@ -40,22 +40,22 @@ impl Arrays {
                 known.push(extent);
             }
         }
-        // What the name says is the whole array; a view may be of a part.
+        // The name describes the full array; a view may cover a part.
         extents.extend(by_name(function));
         Arrays { roots: roots(function), extents }
     }
 
-    /// The parameter that a pointer was derived from, when it can be but one.
+    /// The parameter from which a pointer is derived, if it is unique.
     pub(super) fn root(&self, pointer: Value) -> Option<Value> {
         self.roots.get(pointer.0 as usize).copied().flatten()
     }
 
-    /// What is known of the array of a parameter; the largest counts.
+    /// The known extents of a parameter's array; the largest counts.
     pub(super) fn extents(&self, root: Value) -> &[Extent] {
         self.extents.get(&root).map_or(&[], Vec::as_slice)
     }
 
-    /// The extents of what a view is a view of, when it is made in sight.
+    /// The extents of a view's memref, if its definition is visible.
     pub(super) fn view_sizes(&self, edit: &Edit, view: Value) -> Option<Vec<Number>> {
         let Core::MakeView { memref } = edit.made_by(view)? else { return None };
         let Core::MakeMemRef { sizes, .. } = edit.made_by(memref)? else { return None };
@@ -64,13 +64,13 @@ impl Arrays {
     }
 }
 
-/// The extents or strides of a type, with the operands where it leaves them open.
+/// The extents or strides of a type, with operands for dynamic ones.
 fn filled(fixed: &[Option<u64>], open: &[Value]) -> Vec<Number> {
     let mut open = open.iter();
     fixed.iter().map_while(|number| number.map(Number::Known).or_else(|| open.next().copied().map(Number::Value))).collect()
 }
 
-/// Views that are made of parameters, not of an address within.
+/// Extents from views of parameters, not of addresses derived from them.
 fn by_views(function: &Function) -> Vec<(Value, Extent)> {
     let body = &function.body;
     let at_entry = |number: Number| match number {
@@ -94,7 +94,7 @@ fn by_views(function: &Function) -> Vec<(Value, Extent)> {
     found
 }
 
-/// A value without what is only said of it.
+/// Strips assumptions from a value.
 fn plain(function: &Function, mut value: Value) -> Value {
     while let Some(Op::Core(Core::Assume { value: of, .. } | Core::PtrCast { x: of })) =
         function.body.defining_op(value).map(|op| &function.body.ops[op].kind)
@@ -104,8 +104,8 @@ fn plain(function: &Function, mut value: Value) -> Value {
     value
 }
 
-/// cuTile Python's convention: `name_Kt1_A2f32…_Si32_I4…`: an array (`A`, with its rank) is an address, extents and strides, a
-/// scalar (`S`) is itself, and constants are not passed. A name that says anything else says nothing here.
+/// Parses cuTile Python's convention `name_Kt1_A2f32…_Si32_I4…`: an array (`A`, with its rank) is an address, extents and strides,
+/// a scalar (`S`) is one parameter, and constants have none. Any other name yields no extents.
 fn by_name(function: &Function) -> BTreeMap<Value, Vec<Extent>> {
     let none = BTreeMap::new();
     let Some((_, signature)) = function.name.rsplit_once("_Kt1_") else { return none };
@@ -137,8 +137,8 @@ fn by_name(function: &Function) -> BTreeMap<Value, Vec<Extent>> {
     if params.next().is_some() { none } else { found }
 }
 
-/// For each value the parameter that its pointers come from. What a loop carries is taken to come from where it starts until an
-/// iteration brings something else.
+/// The parameter from which each value's pointers are derived. Optimistic: a loop-carried value has the root of its init until an
+/// iteration yields another one.
 fn roots(function: &Function) -> Vec<Option<Value>> {
     let carried = carried(function);
     let mut mixed = BTreeSet::new();
@@ -151,11 +151,11 @@ fn roots(function: &Function) -> Vec<Option<Value>> {
     }
 }
 
-/// For each `continue` what it gives new values to.
+/// The receivers of the operands of each `continue`.
 fn carried(function: &Function) -> BTreeMap<OpId, Vec<Value>> {
     let body = &function.body;
     let mut found = BTreeMap::new();
-    // Outer loops come first, so the innermost has the last word.
+    // Outer loops come first, so the innermost overwrites them.
     for op in body.walk(function.region) {
         let (region, skipped) = match &body.ops[op].kind {
             Op::Core(Core::For { body, .. }) => (*body, 1),

@@ -1,5 +1,9 @@
-//! What the facts decide: comparisons whose outcome is known, arithmetic that need not mind signs, and 64-bit arithmetic on
-//! numbers that fit 32 bits.
+//! Purpose: use value ranges to fold comparisons, to replace signed by unsigned arithmetic, and to narrow 64-bit arithmetic to 32
+//! bits.
+//! Requires: `.aa`.
+//! Establishes: nothing that later passes rely on.
+//! Preserves: values.
+//! See also: LLVM's `CorrelatedValuePropagation`.
 
 use super::edit::Edit;
 use base::Value;
@@ -11,7 +15,7 @@ use numerics::arith::{Binary, Compare, Convert, Overflow, Predicate, Rounding, S
 use tileaa::facts::{Facts, full_range};
 use tileaa::{Function, Op, Type};
 
-/// The ranges of all values as they were when the pass began; what it makes is not looked at again.
+/// The value ranges at the start. New ops are not analysed.
 struct Ranges(Vec<(i64, i64)>);
 
 pub(super) fn run(function: &mut Function) -> usize {
@@ -104,7 +108,7 @@ fn arithmetic(edit: &mut Edit<'_>, ranges: &Ranges, op: OpId, kind: Binary, lhs:
     }
 }
 
-/// A number in 64 bits that is one of 32 bits, sign-extended; perhaps before it was broadcast or reshaped.
+/// A 64-bit value that is a sign-extended 32-bit value, possibly broadcast or reshaped afterwards.
 enum Narrow {
     Value(Value),
     Constant(i32),
@@ -121,7 +125,7 @@ fn narrow(edit: &Edit<'_>, value: Value) -> Option<Narrow> {
     }
 }
 
-/// The 32-bit number that a value is the sign extension of.
+/// The 32-bit value whose sign extension this value is.
 fn extended(edit: &Edit<'_>, value: Value) -> Option<Value> {
     let is_word = |value: Value| edit.ty(value).tile().is_some_and(|(elem, _)| elem == Elem::Scalar(Scalar::I32));
     match edit.made_by(value)? {
@@ -148,20 +152,20 @@ fn in_word(edit: &mut Edit<'_>, op: OpId, like: Value, narrow: Narrow) -> Value 
     edit.insert(op, core, ty)
 }
 
-/// The type of a value with 32-bit integers for elements.
+/// The type of a value with 32-bit integer elements.
 fn word_like(edit: &Edit<'_>, value: Value) -> Type {
     let shape = edit.ty(value).tile().map(|(_, shape)| shape.clone()).unwrap_or_default();
     Type::Tile { elem: Elem::Scalar(Scalar::I32), shape }
 }
 
-/// Sign extension keeps the order, of unsigned numbers too.
+/// Narrows a comparison: sign extension preserves the order, also for unsigned comparisons.
 fn narrow_compare(edit: &mut Edit<'_>, op: OpId, predicate: Predicate, signedness: Signedness, lhs: Value, rhs: Value) {
     let Some([left, right]) = both_narrow(edit, lhs, rhs) else { return };
     let (left, right) = (in_word(edit, op, lhs, left), in_word(edit, op, rhs, right));
     edit.become_op(op, Core::Compare { kind: Compare::Int { predicate, signedness }, lhs: left, rhs: right });
 }
 
-/// The sum, difference or product of two such numbers that itself fits 32 bits.
+/// Narrows a sum, difference or product if the result fits 32 bits.
 fn narrow_arithmetic(edit: &mut Edit<'_>, ranges: &Ranges, op: OpId, kind: Binary, lhs: Value, rhs: Value) {
     let result = edit.function.body.result(op);
     let (low, high) = ranges.of(result);

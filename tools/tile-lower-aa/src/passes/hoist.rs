@@ -1,6 +1,9 @@
-//! Loop-invariant scalars, memrefs and views move before the loop.
-//!
-//! Tiles stay: what they save in time they may cost in registers, and the later stages know better.
+//! Purpose: hoist loop-invariant scalars, memrefs and views out of loops.
+//! Requires: `.aa`.
+//! Establishes: invariant scalars precede their loops. Tiles stay, because their registers may cost more than hoisting saves; later
+//! stages decide about them.
+//! Preserves: traps: a division is hoisted only if the divisor is known not to be zero.
+//! See also: LLVM's `LICM`.
 
 use base::ir::{Block, Op as OpId, Operation};
 use core_dialect::core_ops::Core;
@@ -13,9 +16,9 @@ pub(super) fn run(function: &mut Function) -> usize {
     let loops =
         order.iter().copied().filter(|op| matches!(function.body.ops[*op].kind, Op::Core(Core::For { .. } | Core::Loop { .. })));
     let mut moved = 0;
-    // Inner loops first, so that what leaves them can leave the loops around them too.
+    // Inner loops first, so that hoisted ops can leave the outer loops too.
     for op in loops.collect::<Vec<_>>().into_iter().rev() {
-        let place = places[op.0 as usize].expect("a compact body has every op in a block");
+        let place = places[op.0 as usize].expect("compaction puts every op into a block");
         moved += hoist(function, op, place);
     }
     if moved > 0 {
@@ -24,7 +27,7 @@ pub(super) fn run(function: &mut Function) -> usize {
     moved
 }
 
-/// Moves what can out of one loop; gives the number of ops.
+/// Hoists ops out of one loop; returns their number.
 fn hoist(function: &mut Function, looped: OpId, place: Block) -> usize {
     let region = function.body.ops[looped].kind.regions()[0];
     let block = function.body.block_of(region);
@@ -39,7 +42,7 @@ fn hoist(function: &mut Function, looped: OpId, place: Block) -> usize {
             leaving.push(op);
         } else {
             staying.push(op);
-            // Values of inner blocks cannot be used out here.
+            // Values of nested blocks are not available outside the loop.
             node.results.iter().for_each(|result| inside[result.0 as usize] = true);
         }
     }
@@ -62,7 +65,7 @@ fn is_worth_it(function: &Function, op: OpId) -> bool {
     })
 }
 
-/// Whether the op may run although the loop may not: a division only by what is known not to be zero.
+/// Whether an op may execute although the loop may have no iterations: a division only if its divisor is known not to be zero.
 fn is_safe(function: &Function, op: OpId) -> bool {
     match &function.body.ops[op].kind {
         Op::Core(Core::Assume { .. }) => false,

@@ -1,8 +1,9 @@
-//! Computes what a loop counts from the loop's own counter, so that an iteration needs nothing of the one before for it: loads can
-//! then run ahead, and ranges are known.
-//!
-//! A counter is what the loop carries and nothing uses after it: integers, or pointers, to which every iteration adds the same
-//! number (of elements, where they are pointers). Wrapping is the same either way.
+//! Purpose: express secondary induction variables by the loop's own one, which removes loop-carried dependences: loads can be
+//! prefetched, and value ranges are known.
+//! Requires: `.aa`; a loop-carried integer or pointer, unused after the loop, to which every iteration adds the same number.
+//! Establishes: such values are affine functions of the loop's induction variable.
+//! Preserves: values, including wrapping.
+//! See also: LLVM's `IndVarSimplify` and scalar evolution.
 
 use super::edit::Edit;
 use base::Value;
@@ -35,7 +36,7 @@ struct Counter {
     by: Increment,
 }
 
-/// What each iteration adds to all elements: a constant of so many bits, or an integer from outside the loop.
+/// The increment of all elements per iteration: a constant with its width, or a loop-invariant integer.
 #[derive(Clone, Copy)]
 enum Increment {
     Constant { number: u64, bits: u32 },
@@ -57,14 +58,14 @@ fn counters(edit: &Edit<'_>, op: OpId, init: &[Value], block: Block) -> Vec<Coun
             _ => return None,
         };
         let by = increment(edit, by, &inside)?;
-        // Narrower numbers are not what places are made of.
+        // Narrower integers are not used for addresses.
         let is_wide = body.ty(arg).tile()?.0.bits() >= 8;
         (is_wide && !edit.is_used(results[i])).then_some(Counter { arg, init: init[i], by })
     };
     (0..init.len()).filter_map(counter).collect()
 }
 
-/// The one number that all elements grow by, if it is the same in every iteration.
+/// The increment of all elements, if it is the same in every iteration.
 fn increment(edit: &Edit<'_>, by: Value, inside: &BTreeSet<OpId>) -> Option<Increment> {
     if let Some(number) = edit.splat(by) {
         let bits = edit.ty(by).tile()?.0.bits();
@@ -81,7 +82,7 @@ fn increment(edit: &Edit<'_>, by: Value, inside: &BTreeSet<OpId>) -> Option<Incr
     (from_outside && edit.ty(scalar).tile()?.1.is_empty()).then_some(Increment::Scalar(scalar))
 }
 
-/// What an iteration leaves to the next, if it can end at its end only.
+/// The operands of the loop's only `continue`, if no iteration ends early.
 fn only_continue(edit: &Edit<'_>, block: Block) -> Option<Vec<Value>> {
     let body = &edit.function.body;
     let mut blocks = vec![block];
@@ -101,8 +102,8 @@ fn only_continue(edit: &Edit<'_>, block: Block) -> Option<Vec<Value>> {
     found
 }
 
-/// Replaces a counter by what it was before the loop and what the iterations since then have added, if the loop's steps are known:
-/// a division by a constant is cheap.
+/// Replaces an induction variable by its init plus the increments of the past iterations. The step must be constant, so that the
+/// division by it is cheap.
 fn from_loop_counter(edit: &mut Edit<'_>, block: Block, [lower, step]: [Value; 2], counter: Counter) {
     let body = &edit.function.body;
     let (first, iv) = (body.blocks[block].ops[0], body.blocks[block].args[0]);
@@ -122,20 +123,20 @@ fn from_loop_counter(edit: &mut Edit<'_>, block: Block, [lower, step]: [Value; 2
 
 const WRAPS: Overflow = Overflow::None;
 
-/// How far a loop has come: its counter less its lower bound.
+/// The progress of a loop: its induction variable minus its lower bound.
 struct Passed<'a, 'b> {
     edit: &'a mut Edit<'b>,
-    /// The first op of an iteration, before which the new ones go.
+    /// The first op of an iteration, before which new ops are inserted.
     first: OpId,
     value: Value,
 }
 
 impl Passed<'_, '_> {
-    /// What a counter is that was `init` before the loop, whose own counter grows by `step`.
+    /// The value of an induction variable with this init, in a loop with this step.
     fn since(mut self, init: Value, step: u64, by: Increment) -> Value {
         let ty = self.edit.ty(init).clone();
         let (elem, shape) = ty.tile().expect("what grows is a tile");
-        // Addresses have 64 bits, and so has what is added to them.
+        // Addresses and their offsets have 64 bits.
         let is_pointer = elem.scalar().is_none();
         let scalar = if is_pointer { Scalar::I64 } else { elem.carrier() };
         let mut grown = self.grown(step, by, scalar);
@@ -153,7 +154,7 @@ impl Passed<'_, '_> {
         self.binary(Binary::AddI { overflow: WRAPS }, grown, init)
     }
 
-    /// What the iterations that have passed have added, in numbers of a type.
+    /// The sum of the increments of past iterations, in this type.
     fn grown(&mut self, step: u64, by: Increment, scalar: Scalar) -> Value {
         let own = self.edit.ty(self.value).tile().map(|(elem, _)| elem.carrier());
         if own == Some(scalar) && matches!(by, Increment::Constant { number, .. } if number == step) {
@@ -174,7 +175,7 @@ impl Passed<'_, '_> {
         }
     }
 
-    /// The iterations that have passed.
+    /// The number of past iterations.
     fn iterations(&mut self, step: u64) -> Value {
         if step == 1 {
             return self.value;
@@ -183,7 +184,7 @@ impl Passed<'_, '_> {
         self.with_number(kind, self.value, step)
     }
 
-    /// A scalar in another type, wrapped where it does not fit.
+    /// Converts a scalar to another type, with wrapping.
     fn converted(&mut self, x: Value, signedness: Signedness, to: Scalar) -> Value {
         let from = self.edit.ty(x).tile().map_or(to, |(elem, _)| elem.carrier());
         let kind = match from.bits().cmp(&to.bits()) {

@@ -1,4 +1,4 @@
-//! The passes of tile-lower-aa after the conversion, in order. At O0 only the last runs, which writes down what is known.
+//! The passes after the conversion, in order. At O0 only [`RECORD`] runs.
 
 mod check_bounds;
 mod dead;
@@ -33,10 +33,10 @@ pub const PASSES: &[Pass<File<Module>>] = &[
     Pass { name: "dead", run: |file| each(file, "dead", "Removed", dead::run) },
 ];
 
-/// What `--check-bounds` adds to the program, before anything is folded.
+/// The pass of `--check-bounds`, which runs before optimisation.
 pub const CHECK_BOUNDS: &[Pass<File<Module>>] = &[Pass { name: "check-bounds", run: check_bounds::run }];
 
-/// Writes the table of facts, which nothing that changes ids may follow.
+/// Writes the table of facts. It runs last, because the table refers to value ids.
 pub const RECORD: &[Pass<File<Module>>] = &[Pass { name: "facts", run: record }];
 
 fn record(file: &mut File<Module>) -> Result<()> {
@@ -46,7 +46,7 @@ fn record(file: &mut File<Module>) -> Result<()> {
     Ok(())
 }
 
-/// Runs a pass on every function and logs how much it changed.
+/// Runs a pass on every function and logs the number of changes.
 fn each(file: &mut File<Module>, pass: &str, name: &str, run: fn(&mut Function) -> usize) -> Result<()> {
     for function in &mut file.payload.functions {
         let count = run(function);

@@ -1,4 +1,5 @@
-//! Says of integer arithmetic where it cannot wrap, as the facts show, so that later stages may widen or split it.
+//! Adds no-wrap flags to integer arithmetic if facts prove them, so that later stages may widen or split it. See also: LLVM's
+//! inference of `nsw` and `nuw` in `CorrelatedValuePropagation`.
 
 use super::edit::Edit;
 use base::Value;
@@ -28,7 +29,7 @@ pub(super) fn run(function: &mut Function) -> usize {
     edit.finish()
 }
 
-/// The op with the strongest promise that holds, where it has none.
+/// The op with the strongest provable no-wrap flag, if it has none yet.
 fn promised(facts: &Facts<'_>, kind: Binary, elem: Elem, lhs: Value, rhs: Value) -> Option<Binary> {
     let (l, r) = (facts.range(lhs), facts.range(rhs));
     let none = Overflow::None;
@@ -54,7 +55,7 @@ fn promised(facts: &Facts<'_>, kind: Binary, elem: Elem, lhs: Value, rhs: Value)
     Some(remake(if is_unsigned_too { Overflow::NoWrap } else { Overflow::NoSignedWrap }))
 }
 
-/// Whether one number has only zeros where the other, which is not negative, may have bits: their sum carries nothing.
+/// Whether a number has zeros wherever the other, non-negative one may have bits, so that the addition has no carry.
 fn shares_no_bit(facts: &Facts<'_>, aligned: Value, small: Value) -> bool {
     let (low, high) = facts.range(small);
     low >= 0 && (high as u64) < facts.divisor(aligned)

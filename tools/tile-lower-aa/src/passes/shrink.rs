@@ -1,7 +1,9 @@
-//! Work on small tiles: an element-wise op whose operands are broadcasts is done before they are broadcast.
-//!
-//! Index and mask arithmetic of two-dimensional accesses is mostly of this kind: rows and columns are computed as full tiles
-//! although each element depends on one coordinate alone.
+//! Purpose: apply elementwise ops before broadcasts of their operands instead of after them.
+//! Requires: `.aa`.
+//! Establishes: index and mask arithmetic of 2-D accesses uses vectors instead of full tiles, as each element depends on one
+//! coordinate.
+//! Preserves: values.
+//! See also: Triton's `ReorderBroadcast`.
 
 use super::edit::Edit;
 use base::Value;
@@ -45,7 +47,7 @@ fn shrink(edit: &mut Edit<'_>, op: OpId, core: Core) {
     edit.become_op(op, Core::Broadcast { x: value });
 }
 
-/// What an operand is a broadcast of.
+/// The source of a broadcast operand.
 enum Source {
     Tile(Value, Shape),
     Splat(u64),
@@ -59,7 +61,7 @@ fn source(edit: &Edit<'_>, operand: Value) -> Option<Source> {
     }
 }
 
-/// The smallest shape that all sources can be broadcast to: a scalar if all are.
+/// The smallest shape that broadcasts of all sources fit: a scalar if all sources are scalars.
 fn common_shape(sources: &[Source], rank: usize) -> Shape {
     let shapes: Vec<&Shape> = sources
         .iter()

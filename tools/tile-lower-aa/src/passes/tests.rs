@@ -1,4 +1,4 @@
-//! Small functions before and after all passes.
+//! Unit tests: small functions before and after all passes.
 
 use super::PASSES;
 use base::{File, Payload};
@@ -42,7 +42,7 @@ fn constants_and_identities_fold() {
 }
 
 #[test]
-fn the_floor_of_a_remainder_needs_no_correction_where_nothing_is_negative() {
+fn floor_division_of_non_negative_values_needs_no_correction() {
     let lines = optimised(
         "%1 = block_id(axis: 0) : i32
          %2 = constant(6) : i32
@@ -79,7 +79,7 @@ fn rows_and_columns_are_computed_before_they_are_broadcast() {
 }
 
 #[test]
-fn masks_that_are_known_go_and_tokens_stay() {
+fn constant_masks_fold_and_tokens_stay() {
     let lines = optimised(
         "%t = make_token : token
          %0 = constant(false) : i1
@@ -102,7 +102,7 @@ fn masks_that_are_known_go_and_tokens_stay() {
 }
 
 #[test]
-fn loops_drop_what_they_carry_for_nothing_and_keep_the_rest() {
+fn dead_loop_carried_values_are_removed() {
     let lines = optimised(
         "%z = constant(0) : i32
          %s = constant(1) : i32
@@ -121,7 +121,7 @@ fn loops_drop_what_they_carry_for_nothing_and_keep_the_rest() {
 }
 
 #[test]
-fn branches_on_constants_are_taken_and_small_choices_are_selected() {
+fn constant_branches_fold_and_scalar_branches_become_selects() {
     let lines = optimised(
         "%1 = constant(true) : i1
          %2 = constant(7) : i32
@@ -152,7 +152,7 @@ fn branches_on_constants_are_taken_and_small_choices_are_selected() {
 }
 
 #[test]
-fn invariant_scalars_leave_the_loop_but_divisions_that_may_fail_stay() {
+fn invariant_scalars_are_hoisted_except_divisions_that_may_trap() {
     let lines = optimised(
         "%z = constant(0) : i32
          %s = constant(1) : i32
@@ -171,7 +171,7 @@ fn invariant_scalars_leave_the_loop_but_divisions_that_may_fail_stay() {
 }
 
 #[test]
-fn comparisons_of_extended_numbers_are_made_in_32_bits() {
+fn comparisons_of_sign_extended_values_are_narrowed() {
     let lines = optimised(
         "%1 = iota : tile<32xi32>
          %2 = convert(kind: ext_i(signedness: signed), x: %1) : tile<32xi64>
@@ -186,7 +186,7 @@ fn comparisons_of_extended_numbers_are_made_in_32_bits() {
 }
 
 #[test]
-fn sums_that_cannot_carry_say_so() {
+fn additions_that_cannot_wrap_get_no_wrap_flags() {
     let lines = optimised(
         "%1 = block_id(axis: 0) : i32
          %2 = constant(256) : i32
@@ -203,7 +203,7 @@ fn sums_that_cannot_carry_say_so() {
 }
 
 #[test]
-fn what_a_loop_counts_comes_from_its_own_counter() {
+fn induction_variables_derive_from_the_loop_counter() {
     let lines = optimised(
         "%l = constant(0) : i32
          %s = constant(64) : i32
@@ -224,7 +224,7 @@ fn what_a_loop_counts_comes_from_its_own_counter() {
 }
 
 #[test]
-fn a_second_counter_of_a_loop_needs_no_division() {
+fn second_induction_variable_needs_no_division() {
     let lines = optimised(
         "%l = constant(3) : i32
          %s = constant(132) : i32
@@ -242,7 +242,7 @@ fn a_second_counter_of_a_loop_needs_no_division() {
 }
 
 #[test]
-fn numbers_of_a_tile_that_a_loop_moves_come_from_its_counter() {
+fn loop_carried_index_tiles_derive_from_the_loop_counter() {
     let lines = optimised(
         "%l = constant(0) : i32
          %1 = constant(1) : i32
@@ -260,12 +260,12 @@ fn numbers_of_a_tile_that_a_loop_moves_come_from_its_counter() {
          return",
     );
     assert!(lines.iter().any(|line| line.starts_with("for(") && !line.contains("init")), "nothing is carried: {lines:#?}");
-    // In the wider type, so that no round wraps that did not.
+    // In the wider type, so that no iteration wraps that did not before.
     assert!(lines.iter().any(|line| line.contains("ext_i(signedness: unsigned)") && line.ends_with(": i64")), "{lines:#?}");
 }
 
 #[test]
-fn pointers_that_a_loop_moves_come_from_its_counter() {
+fn loop_carried_pointers_derive_from_the_loop_counter() {
     let lines = optimised(
         "%l = constant(0) : i32
          %1 = constant(1) : i32

@@ -1,8 +1,7 @@
-//! Whether tokens order accesses of one block of a cluster with those of the other: they say what follows in a tile block, and the
-//! blocks of a cluster do not wait for each other.
+//! Checks that no token orders an access of one CTA after an access of another CTA: CTAs of a cluster do not wait for each other.
 //!
-//! Two accesses in order, one of which writes, may stand if each rank has its own part of the memory: both through views that cut the
-//! same object into tiles of one extent, parted along one of its dimensions, or through the same pointers.
+//! An ordered pair with a write is allowed if each rank accesses only its own part of memory. Either both accesses use the same
+//! pointers, or views of one object with equal tile extents that are divided along the same dimension.
 
 use super::value_forms::{Flow, Form, Forms};
 use base::Value;
@@ -12,7 +11,7 @@ use core_dialect::tile::ViewKind;
 use std::collections::{BTreeMap, BTreeSet};
 use tileaa::{Function, Op, Type};
 
-/// Two accesses, in order, of which blocks of a cluster would not keep the order.
+/// The first ordered pair of accesses whose order a cluster would not keep.
 pub(super) fn broken(forms: &Forms<'_>, flow: &Flow) -> Option<(OpId, OpId)> {
     let function = forms.function;
     let before = before(function, flow);
@@ -32,7 +31,7 @@ pub(super) fn writes(function: &Function, op: OpId) -> bool {
     matches!(function.body.ops[op].kind, Op::StoreView { .. } | Op::Store { .. })
 }
 
-/// The accesses, with the tokens that they wait for.
+/// The accesses, with their input tokens.
 pub(super) fn accesses(function: &Function) -> Vec<(OpId, Option<Value>)> {
     let access = |op: OpId| match function.body.ops[op].kind {
         Op::LoadView { token, .. } | Op::StoreView { token, .. } | Op::Load { token, .. } | Op::Store { token, .. } => {
@@ -43,7 +42,7 @@ pub(super) fn accesses(function: &Function) -> Vec<(OpId, Option<Value>)> {
     function.body.walk(function.region).into_iter().filter_map(access).collect()
 }
 
-/// What each token stands for: the accesses that are over when it is there.
+/// The accesses that each token orders before its users.
 fn before(function: &Function, flow: &Flow) -> BTreeMap<Value, BTreeSet<OpId>> {
     let body = &function.body;
     let is_token = |value: &Value| *body.ty(*value) == Type::Token;
@@ -75,12 +74,12 @@ fn before(function: &Function, flow: &Flow) -> BTreeMap<Value, BTreeSet<OpId>> {
     before
 }
 
-/// The part of memory that is a rank's own in an access.
+/// The part of memory that only one rank accesses.
 #[derive(PartialEq)]
 enum Part {
-    /// Of an object: the dimension along which one of several runs of so many elements is the rank's.
+    /// Runs of this many elements of an object along a dimension, one run in turn for each rank.
     Runs(Value, u32, u32),
-    /// A part of these pointers, along a dimension.
+    /// A part of these pointers along a dimension.
     Pointers(Value, usize),
 }
 
@@ -98,7 +97,7 @@ fn part(forms: &Forms<'_>, op: OpId) -> Option<Part> {
             let whole = ty.kind == ViewKind::Partition;
             whole.then(|| Part::Runs(*memref, ty.dim_map[dim], ty.tile[dim] / forms.parts))
         }
-        // Made once, so the same in every access.
+        // It is computed once, so it is equal in every access.
         Op::Load { ptr, .. } | Op::Store { ptr, .. } => {
             let once = body.blocks[forms.function.entry()].ops.contains(&body.defining_op(*ptr)?);
             once.then_some(Part::Pointers(*ptr, dim))

@@ -1,12 +1,10 @@
-//! Shares a tile block out to the two or four blocks of a cluster, where the author asks for one (`num_cta_in_cga`).
-//!
-//! Requires: `.aa`. Establishes: `.aa` of one block, which has its part of what is stored and of what that is computed from, by its rank;
-//! every later stage sees an ordinary function. A value that is no tile, or of which all is needed, all blocks have. The function
-//! stays as it is where something must happen once, where tokens order what one block does with what the other does, or where several
-//! blocks would clearly be slower than one: the log says why.
-//!
-//! Which dimension of a store is parted follows from the work that is left to a block: of mmas first, then of loads, then of
-//! all else.
+//! Purpose: divide a tile block among the 2 or 4 CTAs of a cluster (`num_cta_in_cga`, `--cluster`).
+//! Requires: `.aa`; no op that must execute once, and no token that orders accesses of different CTAs.
+//! Establishes: the function of one CTA, which computes the part of each store that its rank selects, and what this part depends
+//! on. Scalars and shared operands are computed by every CTA. Each store is divided along the dimension that leaves a CTA the least
+//! work: MMAs count first, then loads, then other ops.
+//! Preserves: results; a function that clusters would slow down stays unchanged, with a remark.
+//! See also: Triton's `PlanCTA` (`CTASplitNum`); CUTLASS `ClusterShape`.
 
 mod cluster_token_order;
 mod rewrite;
@@ -27,17 +25,17 @@ use tileaa::{Function, Op};
 use tileas::MmaAtom;
 use value_forms::{Flow, Form, Forms};
 
-/// Stores and loads of a function that are looked at, at most: each pair is.
+/// The most loads and stores; their pairs are compared.
 const MAX_ACCESSES: usize = 256;
-/// What the blocks of a cluster do together may be at most so many halves of what one would.
+/// The limit of a cluster's total work, in halves of one CTA's work.
 const MAX_WORK: u128 = 3;
-/// Columns of mmas that are wide, and rows of halves that are.
+/// The least number of MMA columns, and of M rows of a part, for full tensor-core rate.
 const WIDE: u128 = 128;
 
-/// The function for a block of a cluster, or as it was.
+/// The function of one CTA of a cluster, or the unchanged function.
 pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) -> Result<Function> {
     if function.attrs.cluster.is_some() && !target.has(Feature::Clusters) {
-        let message = format!("'{}' is for the blocks of a cluster, which {} has not", function.name, target.name);
+        let message = format!("'{}' is for the CTAs of a cluster, and {} has no clusters", function.name, target.name);
         return Err(Diagnostic::unsupported("AS905", message).at_loc(&envelope.debug, function.loc));
     }
     let named = |name: &str| function.attrs.hints.iter().find(|hint| hint.target == name);
@@ -51,9 +49,9 @@ pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) 
     }
     let shared = match (RANKS.contains(&requested_value), target.has(Feature::Clusters)) {
         (_, false) => Err("the target has no clusters".into()),
-        (false, _) => Err(format!("clusters have {} or {} blocks", RANKS[0], RANKS[1])),
+        (false, _) => Err(format!("clusters have {} or {} CTAs", RANKS[0], RANKS[1])),
         _ if requested.is_some() => share_out(function, target, requested_value, true),
-        // Of an author's four blocks two may be what can be.
+        // If an author's four CTAs are not possible, two may be.
         _ => share_out(function, target, requested_value, false).or_else(|why| match requested_value == RANKS[1] {
             true => share_out(function, target, RANKS[0], false).map_err(|_| why),
             false => Err(why),
@@ -74,16 +72,16 @@ pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) 
     match shared {
         Ok(shared) => {
             let ranks = shared.attrs.cluster.unwrap_or(requested_value);
-            let told = if ranks == requested_value {
-                "as num_cta_in_cga says".into()
+            let origin = if ranks == requested_value {
+                "as num_cta_in_cga requests".into()
             } else {
                 format!("where num_cta_in_cga is {requested_value}")
             };
-            log(Outcome::Passed, format!("{ranks} blocks of a cluster share each tile block out, {told}"));
+            log(Outcome::Passed, format!("{ranks} CTAs of a cluster share each tile block, {origin}"));
             Ok(shared)
         }
         Err(why) if requested.is_some() => {
-            let message = format!("--cluster={requested_value}: this function is not shared out: {why}");
+            let message = format!("--cluster={requested_value}: this function cannot be divided: {why}");
             Err(Diagnostic::unsupported("AS905", message).at_loc(&envelope.debug, function.loc))
         }
         Err(why) => {
@@ -93,7 +91,7 @@ pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) 
     }
 }
 
-/// The function for one of the blocks, or why there is none. What merely would not pay does not stand against what a user says.
+/// The function of one CTA, or why there is none. A user's request overrides profitability.
 fn share_out(function: &Function, target: Target, ranks: u32, requested: bool) -> std::result::Result<Function, String> {
     let flow = Flow::of(function);
     let forms = parted(function, target, &flow, ranks)?;
@@ -103,7 +101,7 @@ fn share_out(function: &Function, target: Target, ranks: u32, requested: bool) -
     Ok(rewrite::run(&forms, &flow, Makers::ByRank))
 }
 
-/// The forms in which a function needs its values that stores so many parts, which may be made in any order; or why it cannot be.
+/// The forms of all values if stores are divided into parts that are computed in any order; or why the function cannot be divided.
 pub(crate) fn parted<'a>(
     function: &'a Function,
     target: Target,
@@ -112,7 +110,7 @@ pub(crate) fn parted<'a>(
 ) -> std::result::Result<Forms<'a>, String> {
     let body = &function.body;
     if let Some(op) = body.walk(function.region).into_iter().find(|op| happens_once(&body.ops[*op].kind)) {
-        return Err(format!("'{}' must happen once", body.ops[op].kind.mnemonic()));
+        return Err(format!("'{}' must execute once", body.ops[op].kind.mnemonic()));
     }
     if cluster_token_order::accesses(function).len() > MAX_ACCESSES {
         return Err(format!("it has more than {MAX_ACCESSES} accesses"));
@@ -121,13 +119,13 @@ pub(crate) fn parted<'a>(
     match cluster_token_order::broken(&forms, flow) {
         Some((first, second)) => {
             let [first, second] = [first, second].map(|op| body.ops[op].kind.mnemonic());
-            Err(format!("tokens order a '{second}' after a '{first}' of which the other block may have a part"))
+            Err(format!("tokens order a '{second}' after a '{first}' that may be in another CTA's part"))
         }
         None => Ok(forms),
     }
 }
 
-/// What several blocks may not all do, nor each for a part, nor one block for several.
+/// Whether an op must execute exactly once per tile block, so that it can be neither divided nor repeated.
 pub(crate) fn happens_once(op: &Op) -> bool {
     match op {
         Op::Core(core) => match core.effects() {
@@ -143,7 +141,7 @@ pub(crate) fn happens_once(op: &Op) -> bool {
     }
 }
 
-/// Parts every store along the dimension that leaves a block the least work.
+/// Divides every store along the dimension that leaves a CTA the least work.
 fn choose<'a>(function: &'a Function, flow: &'a Flow, weights: &Weights, parts: u32) -> std::result::Result<Forms<'a>, String> {
     let mut forms = Forms::new(function, flow, parts);
     let accesses = cluster_token_order::accesses(function).into_iter().map(|(op, _)| op);
@@ -155,24 +153,24 @@ fn choose<'a>(function: &'a Function, flow: &'a Flow, weights: &Weights, parts: 
             let mut forms = forms.clone();
             forms.store(store, dim).map(|()| forms)
         });
-        forms = parted.min_by_key(|forms| weights.work(forms)).ok_or("a store has nothing to share")?;
+        forms = parted.min_by_key(|forms| weights.work(forms)).ok_or("a store has no dimension to divide")?;
     }
     if stores.is_empty() { Err("it stores nothing".into()) } else { Ok(forms) }
 }
 
-/// Multiply-adds of mmas, bytes loaded, and elements of other tiles.
+/// FMAs of MMAs, bytes loaded, and elements of other tiles.
 type Work = [u128; 3];
 
-/// How much work each op is in a iteration, and how often it is done.
+/// The work of each op and the number of its executions.
 struct Weights {
     target: Target,
     iterations: BTreeMap<OpId, u32>,
-    /// Rows that the target's mmas have at least.
+    /// The least number of rows of the target's MMAs.
     rows: u128,
 }
 
 impl Weights {
-    /// Powers of two of iterations that a loop counts for, and nested loops at most.
+    /// Log2 of the assumed iterations of a loop, and its limit for nested loops.
     const LOOP: u32 = 4;
     const LOOPS: u32 = 40;
 
@@ -188,7 +186,7 @@ impl Weights {
                     Op::Core(Core::For { .. } | Core::Loop { .. }) => depth + Self::LOOP,
                     _ => depth,
                 };
-                // Bodies of reductions are part of them.
+                // Bodies of reductions belong to their op.
                 if kind.core().is_some() {
                     blocks.extend(kind.regions().into_iter().map(|region| (body.block_of(region), inner)));
                 }
@@ -199,12 +197,12 @@ impl Weights {
         Weights { target, iterations, rows }
     }
 
-    /// What one block of several does.
+    /// The work of one CTA of a cluster.
     fn work(&self, forms: &Forms<'_>) -> Work {
         self.sum(forms.function, forms.parts, |value| forms.passed(value).collect())
     }
 
-    /// What one block does that has each value in some forms.
+    /// The work of a CTA that computes each value in the given forms.
     fn sum(&self, function: &Function, parts: u32, forms: impl Fn(Value) -> Vec<Form>) -> Work {
         let mut work = Work::default();
         for (&op, iterations) in &self.iterations {
@@ -232,15 +230,15 @@ impl Weights {
                 [elements / rows * rows.max(self.rows) * depth, 0, 0]
             }
             Op::LoadView { .. } | Op::Load { .. } => [0, elements * u128::from(elem.bytes()), 0],
-            // Made where they are used.
+            // Rematerialized at each use.
             Op::Core(Core::Constant { .. } | Core::Iota {} | Core::Broadcast { .. } | Core::Reshape { .. }) => Work::default(),
             _ => [0, 0, elements],
         }
     }
 
-    /// Why several blocks would be slower than one: each does most of the work again, or all together load more than one did, and neither
-    /// are the mmas so slow that this does not matter, nor are their accumulators too large for one block. What all need they may bring each
-    /// other by tma_copies, which is no slower where the mmas of a part are still wide.
+    /// Why a cluster would be slower than one CTA: each CTA repeats most of the work, or the cluster loads more bytes. More loads
+    /// are acceptable if MMA time hides them, or if the accumulator does not fit one CTA. TMA multicast of shared tiles counts as
+    /// no extra load if the MMAs of a part keep full rate.
     fn loss(&self, forms: &Forms<'_>) -> Option<&'static str> {
         let function = forms.function;
         let ranks = u128::from(forms.parts);
@@ -248,12 +246,12 @@ impl Weights {
         let part = self.work(forms);
         let main = |work: &Work| if whole[0] > 0 { work[0] } else { work[1] + work[2] };
         if 2 * ranks * main(&part) > MAX_WORK * main(&whole) {
-            return Some("each block would do most of the work again");
+            return Some("each CTA would repeat most of the work");
         }
         let in_quarters = forms.parts > RANKS[0];
         let wide = self.are_wide(forms, if in_quarters { self.rows } else { WIDE });
         if in_quarters && whole[0] > 0 && !wide {
-            return Some("mmas of a part are not wide enough to be fast");
+            return Some("MMAs of a part are too narrow for full rate");
         }
         let fmas = self.rate(function)?;
         let copy = u128::from(perf_model::rates(self.target).copy);
@@ -261,10 +259,10 @@ impl Weights {
         let brought = if wide { self.shared(forms) / ranks * (ranks - 1) } else { 0 };
         let as_much = 8 * ranks * (part[1] - brought) <= 9 * whole[1];
         let fits = self.accumulators(function) <= self.capacity();
-        (fits && !in_time && !as_much).then_some("the blocks together would load more than one")
+        (fits && !in_time && !as_much).then_some("the CTAs together would load more than one CTA")
     }
 
-    /// Bytes that a block loads through views and the others do, too.
+    /// Bytes that all CTAs of a cluster load through views.
     fn shared(&self, forms: &Forms<'_>) -> u128 {
         let function = forms.function;
         let bytes = |(&op, iterations): (&OpId, &u32)| {
@@ -275,7 +273,7 @@ impl Weights {
         self.iterations.iter().filter_map(bytes).sum()
     }
 
-    /// Whether the target makes mmas from what the copy engine brings, and those of a part are wide, of so many rows at least.
+    /// Whether TMA multicast is available and the MMAs of a part keep full rate, with at least `rows` rows.
     fn are_wide(&self, forms: &Forms<'_>, rows: u128) -> bool {
         let body = &forms.function.body;
         let by_tma = self.target.has(Feature::TmaMulticast);
@@ -292,7 +290,7 @@ impl Weights {
         by_tma && mmas.flat_map(|node| node.results.iter()).all(|accumulators| is_wide(*accumulators))
     }
 
-    /// Multiply-adds in a clock of an SM, for the operands of the first MMA.
+    /// FMAs per cycle of an SM, for the operands of the first MMA.
     fn rate(&self, function: &Function) -> Option<u128> {
         let elem = function.body.ops.values().find_map(|node| match node.kind {
             Op::Mma { lhs, .. } | Op::MmaScaled { lhs, .. } => Some(function.body.ty(lhs).tile()?.0.carrier()),
@@ -301,7 +299,7 @@ impl Weights {
         Some(u128::from(MmaAtom::best_rate(self.target, elem)))
     }
 
-    /// Bytes of the largest accumulators of a mma, and those that a block has capacity for: all of tensor memory, or half of the registers.
+    /// Bytes of the largest accumulator of an MMA. The capacity of a CTA is all of tensor memory, or half of the registers.
     fn accumulators(&self, function: &Function) -> u64 {
         let bytes = |node: &base::ir::OpNode<Op>| match node.kind {
             Op::Mma { acc, .. } | Op::MmaScaled { acc, .. } => {

@@ -1,5 +1,5 @@
-//! Writes a function that stores parts: every value in the forms in which it is needed. A block of a cluster makes the part that its rank
-//! says; a block of its own makes all, one after the other between any two loops and conditions.
+//! Emits a function whose stores are divided: every value in all forms that its users need. A CTA of a cluster computes the part
+//! that its rank selects. Without a cluster, a CTA computes all parts in turn between any two loops and conditions.
 
 use super::value_forms::{Flow, Form, Forms, taken};
 use crate::tile_slicing::{Parts, index_limit};
@@ -14,16 +14,16 @@ use std::collections::BTreeMap;
 use tileaa::facts::Facts;
 use tileaa::{Function, Op, Type};
 
-/// Who makes the parts.
+/// Which CTA computes the parts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Makers {
-    /// Each block of a cluster one.
+    /// Each CTA of a cluster computes one.
     ByRank,
-    /// One block, first those of the first part, then those of the next.
+    /// One CTA computes the ops of the first part, then those of the next.
     Alternating,
 }
 
-/// Which part is made: of a rank that is known when the kernel runs, or a certain one.
+/// The index of a part: a dynamic rank or a constant.
 #[derive(Clone, Copy)]
 enum Rank {
     Of(Value),
@@ -59,13 +59,13 @@ struct ClusterRewriter<'a> {
     flow: &'a Flow,
     facts: Facts<'a>,
     to: Function,
-    /// What stands for a value in a form; of parts for each that is made here.
+    /// The new value for each old value and form, and for parts also the index into `ranks`.
     made: BTreeMap<(Value, Form, usize), Value>,
     ranks: Vec<Rank>,
 }
 
 impl ClusterRewriter<'_> {
-    /// The ops of a block: of what lies between loops and conditions all of the first part, then all of the second.
+    /// Emits a block. Between loops and conditions, all ops of the first part precede those of the second.
     fn block(&mut self, from: Block, to: Block) {
         let mut rest = &self.from.body.blocks[from].ops[..];
         while !rest.is_empty() {
@@ -80,7 +80,7 @@ impl ClusterRewriter<'_> {
         }
     }
 
-    /// A loop, a condition, an end of one, or a place between grids.
+    /// Emits a loop, a condition, a terminator or a grid dependency.
     fn passes_on(&mut self, op: OpId, to: Block) {
         let node = &self.from.body.ops[op];
         match &node.kind {
@@ -96,7 +96,7 @@ impl ClusterRewriter<'_> {
         }
     }
 
-    /// An op in the forms in which it is needed: one of the parts, and with the first the whole.
+    /// Emits an op in the forms that its users need: one part, and together with the first part the full value.
     fn op(&mut self, op: OpId, part: usize, to: Block) {
         let (from, forms) = (self.from, self.forms);
         let node = &from.body.ops[op];
@@ -113,7 +113,7 @@ impl ClusterRewriter<'_> {
         node.results.iter().for_each(|result| self.number(*result, part, to, node.loc));
     }
 
-    /// A load in every form that is needed; its token is there when all of them are over.
+    /// Emits a load in every form that its users need. Its token joins the tokens of all of them.
     fn load(&mut self, op: OpId, token: Option<Value>, part: usize, to: Block) {
         let node = &self.from.body.ops[op];
         let [tile, over] = node.results[..] else { unreachable!("a load results in a tile and a token") };
@@ -124,7 +124,7 @@ impl ClusterRewriter<'_> {
         }
         let needed = self.forms.passed(over).next().is_some();
         let token = match (tokens.len(), token) {
-            // Where all parts are made here, nobody asks when they are over.
+            // If this CTA computes all parts, no op uses the token.
             _ if !needed || part > 0 => return,
             (0, Some(token)) => self.made[&(token, Form::Whole, 0)],
             (0, None) => self.append(to, Core::MakeToken {}, Type::Token, node.loc),
@@ -134,11 +134,11 @@ impl ClusterRewriter<'_> {
         self.made.insert((over, Form::Whole, 0), token);
     }
 
-    /// An op in one form, as `taken` has it; otherwise, and the whole is there already, the slice of that.
+    /// Emits an op in one form, with operands as `taken` determines. Otherwise slices the full value.
     fn make(&mut self, op: OpId, form: Form, part: usize, to: Block) {
         let node = &self.from.body.ops[op];
         let Some(given) = taken(self.from, op, form, self.forms.parts) else {
-            let Form::Part(dim) = form else { unreachable!("a whole is always made") };
+            let Form::Part(dim) = form else { unreachable!("a full value always has a form") };
             let tiles = node.results.iter().filter(|result| *self.from.body.ty(**result) != Type::Token);
             return tiles.for_each(|result| self.slice(*result, dim, part, to, node.loc));
         };
@@ -178,7 +178,7 @@ impl ClusterRewriter<'_> {
         }
     }
 
-    /// The body of a reduction, as it is.
+    /// Copies the body of a reduction.
     fn combination(&mut self, from: Region, to: Region) {
         let (source, block) = (self.from.body.block_of(from), self.to.body.new_block(to));
         for &arg in &self.from.body.blocks[source].args {
@@ -190,7 +190,7 @@ impl ClusterRewriter<'_> {
         }
     }
 
-    /// A further part of an iota begins with as many of its extent as there are before it.
+    /// Adds the extents of all earlier parts to an iota.
     fn count_from_part(&mut self, iota: Value, form: Form, part: usize, to: Block, loc: Loc) {
         let ty = self.parted(iota, form);
         let Type::Tile { elem, shape } = &ty else { unreachable!("an iota is a tile") };
@@ -212,7 +212,7 @@ impl ClusterRewriter<'_> {
         self.made.insert((iota, form, part), sum);
     }
 
-    /// The part of a whole that is there.
+    /// Slices a part from the full value.
     fn slice(&mut self, value: Value, dim: usize, part: usize, to: Block, loc: Loc) {
         let whole = self.made[&(value, Form::Whole, 0)];
         let scalar = Type::scalar(Scalar::I32);
@@ -224,7 +224,7 @@ impl ClusterRewriter<'_> {
         self.made.insert((value, Form::Part(dim), part), slice);
     }
 
-    /// Beside the number of a tile, where it is needed, that of its part.
+    /// Emits the tile index of a part, if needed, after the tile index of the full tile.
     fn number(&mut self, value: Value, part: usize, to: Block, loc: Loc) {
         if !self.forms.of(value).contains(&Form::Number) {
             return;
@@ -247,7 +247,7 @@ impl ClusterRewriter<'_> {
         self.made.insert((value, Form::Number, part), number);
     }
 
-    /// A condition or a loop, which passes each value on in every form that is needed.
+    /// Emits a condition or a loop that forwards each value in every form that its users need.
     fn nested(&mut self, op: OpId, to: Block) {
         let node = &self.from.body.ops[op];
         let mut kind = node.kind.clone();
@@ -284,7 +284,7 @@ impl ClusterRewriter<'_> {
         }
     }
 
-    /// The arguments of a loop's body, in every form that is needed; the counter of a `for` is whole.
+    /// Adds the arguments of a loop body in every form that users need. The induction variable has its full form.
     fn arguments(&mut self, op: OpId, from: Block, to: Block, loc: Loc) {
         let args = &self.from.body.blocks[from].args;
         let counts = usize::from(matches!(self.from.body.ops[op].kind, Op::Core(Core::For { .. })));
@@ -299,7 +299,7 @@ impl ClusterRewriter<'_> {
         }
     }
 
-    /// What a terminator gives, in the forms in which it is taken.
+    /// Emits a terminator whose operands have the forms of its receivers.
     fn gives(&mut self, op: OpId, values: &[Value], to: Block) {
         let body = &self.from.body;
         let node = &body.ops[op];
@@ -315,12 +315,12 @@ impl ClusterRewriter<'_> {
             Op::Core(Core::Yield { .. }) => Core::Yield { values },
             Op::Core(Core::Continue { .. }) => Core::Continue { values },
             Op::Core(Core::Break { .. }) => Core::Break { values },
-            other => unreachable!("'{}' gives no values to the op around it", other.mnemonic()),
+            other => unreachable!("'{}' forwards no values to its parent op", other.mnemonic()),
         };
         self.to.body.append(to, Op::Core(kind), [], node.loc);
     }
 
-    /// Each of the values in the forms in which some are needed that take them, and of parts those that are made here.
+    /// The forms of each value that its users need, with one entry for each part that this CTA computes.
     fn slots(&self, takers: &[Value]) -> Vec<(Value, Form, usize)> {
         let parts = |form: Form| 0..if form == Form::Whole { 1 } else { self.ranks.len() };
         let forms = takers.iter().flat_map(|taker| self.forms.passed(*taker).map(|form| (*taker, form)));
@@ -332,7 +332,7 @@ impl ClusterRewriter<'_> {
         slots.map(|slot| self.made[&slot]).collect()
     }
 
-    /// The rank as an integer of a type.
+    /// The rank as an integer of this type.
     fn rank_as(&mut self, ty: &Type, part: usize, to: Block, loc: Loc) -> Value {
         let x = match self.ranks[part] {
             Rank::Is(rank) => return self.constant(rank.into(), ty, to, loc),
@@ -370,12 +370,12 @@ impl ClusterRewriter<'_> {
     }
 }
 
-/// There is one whole, whichever part it is wanted for.
+/// Full values have one entry for all parts.
 fn key(value: Value, form: Form, part: usize) -> (Value, Form, usize) {
     (value, form, if form == Form::Whole { 0 } else { part })
 }
 
-/// Whether an op passes values on to others than those that follow it, or is a place that all before and after keep to.
+/// Whether an op forwards values to another block, or orders all ops before and after it.
 fn passes_on(op: &Op) -> bool {
     matches!(
         op,
@@ -393,7 +393,7 @@ fn passes_on(op: &Op) -> bool {
     )
 }
 
-/// What a fact about a tile says of any part along a dimension, of so many elements; nothing where it may be of runs that the parts cut.
+/// The fact that holds for each part of a tile, with this extent along a dimension; none if parts cut the runs of the fact.
 fn parted_fact(fact: &Fact, dim: usize, extent: u32) -> Option<Fact> {
     let extent = i64::from(extent);
     match fact {

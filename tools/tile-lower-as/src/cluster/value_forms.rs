@@ -1,8 +1,8 @@
-//! In which forms a block of a cluster needs each value: whole, or the part along a dimension that its rank says, a half or a quarter.
+//! Determines the forms of each value in a divided function: full, or the part along a dimension that a rank selects.
 //!
-//! What is stored decides: each store writes a part of its tile, and whatever it is computed from is needed in the form that gives that.
-//! A value may be needed in several forms, and is made in each. Control flow, addresses and what cannot be parted are needed whole;
-//! the part of what cannot be made in parts is a slice of the whole.
+//! Stores are the roots: each writes a part of its tile, and forms propagate backwards through operands. A value may have several
+//! forms, each of which is emitted. Control flow, addresses and indivisible ops need full values. A part of an indivisible value is
+//! a slice.
 
 use base::ir::{Def, Op as OpId, Operation};
 use base::{Block, Value};
@@ -16,21 +16,21 @@ use tileaa::{Function, Op, Type};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Form {
     Whole,
-    /// The first part along this dimension for the first rank, the next one for the second, and so on.
+    /// The part along this dimension, in the order of ranks.
     Part(usize),
-    /// Of the number of a tile: the number of its part among parts.
+    /// For a tile index: the index of the part's tile.
     Number,
 }
 
 type Given = SmallVec<[Form; 4]>;
 
-/// Bits of the number of a tile, at least, so that those of parts have capacity: one of 32 bits ends where memory does.
+/// The least width of a tile index, so that indices of parts fit it: 32 bits cover all of memory.
 const NUMBER_BITS: u32 = 32;
 
 #[derive(Clone)]
 pub(crate) struct Forms<'a> {
     pub(crate) function: &'a Function,
-    /// How many parts there are.
+    /// The number of parts.
     pub(crate) parts: u32,
     flow: &'a Flow,
     of: Vec<BTreeSet<Form>>,
@@ -40,7 +40,7 @@ pub(crate) struct Forms<'a> {
 }
 
 impl<'a> Forms<'a> {
-    /// Those that hold whatever is stored: of control flow.
+    /// The forms that control flow requires, independent of stores.
     pub(crate) fn new(function: &'a Function, flow: &'a Flow, parts: u32) -> Self {
         let mut forms = Forms {
             function,
@@ -70,12 +70,12 @@ impl<'a> Forms<'a> {
         &self.of[value.0 as usize]
     }
 
-    /// The forms in which a value goes from block to block; the number of a part is made from the whole where it is needed.
+    /// The forms in which a value crosses blocks. The tile index of a part is derived from the full index where users need it.
     pub(crate) fn passed(&self, value: Value) -> impl Iterator<Item = Form> + '_ {
         self.of(value).iter().copied().filter(|form| *form != Form::Number)
     }
 
-    /// A store writes parts of its tile along a dimension. Nothing if that cannot be.
+    /// Divides a store along a dimension. Returns none if that is not possible.
     pub(crate) fn store(&mut self, op: OpId, dim: usize) -> Option<()> {
         let kind = &self.function.body.ops[op].kind;
         let given = taken(self.function, op, Form::Part(dim), self.parts)?;
@@ -105,7 +105,7 @@ impl<'a> Forms<'a> {
         }
     }
 
-    /// What an op takes to give a result in a form.
+    /// Requires the operand forms that give a result in a form.
     fn result(&mut self, op: OpId, value: Value, form: Form) {
         let body = &self.function.body;
         let kind = &body.ops[op].kind;
@@ -113,7 +113,7 @@ impl<'a> Forms<'a> {
             return;
         }
         if *body.ty(value) == Type::Token && kind.given().is_none() && !matches!(kind, Op::Core(_)) {
-            // The token of an access: the access takes what its tile takes.
+            // For the token of an access, the access has the operand forms of its tile.
             let tokens = kind.operands().into_iter().filter(|operand| *body.ty(*operand) == Type::Token);
             return tokens.for_each(|token| self.need(token, Form::Whole));
         }
@@ -121,24 +121,24 @@ impl<'a> Forms<'a> {
             Some(given) => kind.operands().into_iter().zip(given).for_each(|(operand, form)| self.need(operand, form)),
             None => self.need(value, Form::Whole),
         }
-        // Bodies of reductions are about elements, and may use scalars from outside.
+        // Bodies of reductions compute on elements, and may use scalars from outside.
         for inner in kind.regions().into_iter().flat_map(|region| body.walk(region)) {
             body.ops[inner].kind.operands().into_iter().for_each(|operand| self.need(operand, Form::Whole));
         }
     }
 }
 
-/// Where values of regions come from: for what a loop carries and what a loop or condition results in, the values that it is given.
+/// Data flow across regions: for each loop-carried value and each result of a loop or condition, its possible sources.
 pub(crate) struct Flow {
     pub(crate) sources: BTreeMap<Value, Vec<Value>>,
-    /// The op that each `yield`, `continue` and `break` gives its values to.
+    /// The op that receives the operands of each `yield`, `continue` and `break`.
     pub(crate) target: BTreeMap<OpId, OpId>,
 }
 
 impl Flow {
     pub(crate) fn of(function: &Function) -> Flow {
         let mut flow = Flow { sources: BTreeMap::new(), target: BTreeMap::new() };
-        // Blocks with the condition and the loop around them.
+        // Blocks with their innermost condition and loop.
         let mut blocks: Vec<(Block, Option<OpId>, Option<OpId>)> = vec![(function.entry(), None, None)];
         while let Some((block, condition, repeats)) = blocks.pop() {
             for &op in &function.body.blocks[block].ops {
@@ -150,7 +150,7 @@ impl Flow {
                     Op::Core(Core::For { init, body, .. }) => {
                         let args = function.body.blocks[inner(*body)].args[1..].to_vec();
                         flow.carries(&args, init);
-                        // Without a iteration the result is what it began with, and both are in the same forms.
+                        // With zero iterations the result is the init, so both have the same forms.
                         flow.carries(&function.body.ops[op].results, init);
                         flow.carries(&function.body.ops[op].results, &args);
                         flow.carries(&args, &function.body.ops[op].results);
@@ -189,8 +189,8 @@ impl Flow {
     }
 }
 
-/// The forms in which an op takes its operands, in their order, to give its results in a form; for a store, the form in which it has
-/// what it writes. Nothing where the op has no such form.
+/// The operand forms with which an op computes its results in a form; for a store, the form in which it writes its tile. None if
+/// the op has no such form.
 pub(crate) fn taken(function: &Function, op: OpId, form: Form, parts: u32) -> Option<Given> {
     let body = &function.body;
     let node = &body.ops[op];
@@ -198,7 +198,7 @@ pub(crate) fn taken(function: &Function, op: OpId, form: Form, parts: u32) -> Op
     let Form::Part(dim) = form else { return Some(all(Form::Whole)) };
     let shape = |value: Value| body.ty(value).tile().map(|(_, shape)| shape);
     match &node.kind {
-        Op::Core(core) => core_clc(function, core, (node.results[0], parts), dim, all),
+        Op::Core(core) => core_operand_forms(function, core, (node.results[0], parts), dim, all),
         Op::LoadView { view, index, token, order, .. } => {
             let given = addressed(function, *view, index, (dim, parts)).filter(|_| order.semantics == MemoryOrdering::Weak)?;
             Some(given.into_iter().chain(token.map(|_| Form::Whole)).collect())
@@ -229,7 +229,7 @@ pub(crate) fn taken(function: &Function, op: OpId, form: Form, parts: u32) -> Op
     }
 }
 
-/// The forms of left and right operand and of the accumulators, of which a part along a dimension is to be made.
+/// The forms of A, B and the accumulator for a part of the result along a dimension.
 fn mma(rank: usize, dim: usize) -> [Form; 3] {
     let part = Form::Part(dim);
     match rank - dim {
@@ -239,7 +239,7 @@ fn mma(rank: usize, dim: usize) -> [Form; 3] {
     }
 }
 
-/// The forms of a view and its index where a part of the tile is accessed.
+/// The forms of a view and its index for an access to a part of the tile.
 fn addressed(function: &Function, view: Value, index: &[Value], (dim, parts): (usize, u32)) -> Option<Given> {
     let Type::View(ty) = function.body.ty(view) else { return None };
     let along = match ty.kind {
@@ -253,7 +253,7 @@ fn addressed(function: &Function, view: Value, index: &[Value], (dim, parts): (u
     fits.then(|| [Form::Part(dim)].into_iter().chain(index).collect())
 }
 
-fn core_clc(
+fn core_operand_forms(
     function: &Function,
     core: &Core,
     (result, parts): (Value, u32),
@@ -289,7 +289,7 @@ fn core_clc(
     }
 }
 
-/// The dimension of a reshape's operand whose parts are those of the result: the elements before them are as many.
+/// The dimension of a reshape's operand whose parts equal those of the result: both have the same number of outer elements.
 fn before_reshape(from: &Shape, to: &Shape, (dim, parts): (usize, u32)) -> Option<usize> {
     let before = |shape: &[u32], dim: usize| shape[..dim].iter().map(|extent| u64::from(*extent)).product::<u64>();
     (0..from.len()).find(|d| from[*d] >= parts && before(from, *d) == before(to, dim))

@@ -1,4 +1,4 @@
-//! Structured control flow: regions are rewritten in place, carried tiles at their assigned_layouts.
+//! Converts structured control flow. Loop-carried tiles have their assigned layouts.
 
 use super::{Converter, Scope};
 use base::diag::Result;
@@ -29,7 +29,7 @@ impl Converter<'_> {
                 let init = self.carried(init, &args)?;
                 Core::Loop { init, body: self.region(*body, &args)? }
             }
-            _ => unreachable!("only ops with regions come here"),
+            _ => unreachable!("the caller passes ops with regions only"),
         };
         let values = self.emit(new, types, loc);
         self.remember_results(op, &values);
@@ -37,13 +37,13 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// The first values of carried ones, in the layouts of the arguments that will hold them.
+    /// The inits of loop-carried values, in the layouts of the arguments.
     fn carried(&mut self, init: &[Value], args: &[Value]) -> Result<Vec<Value>> {
         let init = if common::fault_injected("as.carried") { init.iter().rev().copied().collect() } else { init.to_vec() };
         init.iter().zip(args).map(|(init, like)| self.value_like(*init, *like)).collect()
     }
 
-    /// A value in the assigned_layout layout of another of the same type.
+    /// A value in the assigned layout of another one of the same type.
     fn value_like(&mut self, value: Value, like: Value) -> Result<Value> {
         if self.mmas.is_accumulator(like) {
             return Ok(self.is_zero_init(value));
@@ -72,7 +72,7 @@ impl Converter<'_> {
         Ok(region)
     }
 
-    /// Yield, continue, break and return: the values go where the construct they leave for has them.
+    /// Converts a terminator. Its operands get the assigned layouts of their receivers.
     pub(super) fn leave(&mut self, op: OpId, core: &Core) -> Result<()> {
         let receivers = self.receivers(op, core);
         let values = core.operands().into_iter().zip(receivers).map(|(value, like)| self.value_like(value, like));
@@ -88,7 +88,7 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// What receives the operands of an op that leaves a region: results of an `if`, arguments or results of a loop.
+    /// The receivers of a terminator's operands: results of an `if`, or arguments or results of a loop.
     fn receivers(&self, op: OpId, core: &Core) -> Vec<Value> {
         let body = &self.from.body;
         let mut inner = op;
@@ -107,7 +107,7 @@ impl Converter<'_> {
                 _ => inner = parent,
             }
         }
-        // What the body of a reduction yields are scalars, which live the same everywhere.
+        // The body of a reduction yields scalars, which need no layout.
         core.operands().to_vec()
     }
 
@@ -116,7 +116,7 @@ impl Converter<'_> {
     }
 }
 
-/// The op in whose region each op stands.
+/// The parent op of each op.
 pub(super) fn parents(function: &tileaa::Function) -> Vec<Option<OpId>> {
     let body = &function.body;
     let mut parents = vec![None; body.ops.len()];

@@ -1,4 +1,4 @@
-//! Matrix mmas: operands go to the fragments of the atom, or to buffers that each thread reads.
+//! Converts `mma.sync`, `wgmma` and FMA dots: operands become fragments of the atom, or buffers in shared memory.
 
 use super::{Converter, neighbours_first};
 use crate::mma_selection::{MmaSelection, OperandSource as PlannedOperand, shared_reads};
@@ -16,11 +16,11 @@ use tileas::mma_sync_atoms::Operand;
 use tileas::wgmma_atoms::{self, Matrix};
 use tileas::{Buffer, Layout, MmaAtom, MmaOperand, Op};
 
-/// MmaSelections by threads whose operands are in buffers together, beside the first.
+/// The most FMA dots whose operands share shared memory with those of the first.
 const MAX_AFTER: usize = 3;
-/// Bytes of such operands at most, so that they leave capacity for others.
+/// Bytes of such operands, at most, so that other buffers fit.
 const MAX_BYTES: usize = 48 << 10;
-/// Steps along K of a mma by multiply-adds that are written out.
+/// The unroll factor along K of an FMA dot.
 const STEPS_TOGETHER: u32 = 4;
 
 impl Converter<'_> {
@@ -30,7 +30,7 @@ impl Converter<'_> {
             _ => return Err(self.unsupported(op)),
         };
         let (loc, result) = (self.from.body.ops[op].loc, self.from.body.result(op));
-        let plan = self.mmas.get(op).expect("every mma was planned").clone();
+        let plan = self.mmas.get(op).expect("every MMA is planned").clone();
         if matches!(plan, MmaSelection::Tensor { .. }) {
             return self.tcgen05_mma(op, kind);
         }
@@ -61,13 +61,13 @@ impl Converter<'_> {
                 self.lowered_for.mmas.extend(read.map(|buffer| (buffer, op)));
                 (MmaAtom::Group(atom), lhs, rhs)
             }
-            MmaSelection::Tensor { .. } => unreachable!("made elsewhere"),
+            MmaSelection::Tensor { .. } => unreachable!("`tcgen05_mma` handles these"),
             MmaSelection::Shared { .. } => {
                 self.operands_of_others(op)?;
                 let shape = self.elem_shape(lhs).1;
                 let dims = shape.len();
                 let atom = MmaAtom::multiply_add(shape[dims - 1], STEPS_TOGETHER);
-                // Neighbours along the extent that a thread walks across lie side by side.
+                // Elements along the dimension that a thread walks across are contiguous.
                 let lhs = self.operand_buffer(lhs, dims - 2, result, loc)?;
                 let rhs = self.operand_buffer(rhs, dims - 1, result, loc)?;
                 let [lhs, rhs] = [lhs, rhs].map(|buffer| MmaOperand::Memory { buffer, stage: None, transposed: false });
@@ -83,8 +83,8 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Brings the operands of the mmas by threads that stand right behind one, and share operands with it, to their buffers before the
-    /// first of them is made: with nothing between the mmas what several read is read once.
+    /// Stores the operands of directly following FMA dots that share operands with this one, before the first dot. Without other
+    /// ops between the dots, threads read common operands once.
     fn operands_of_others(&mut self, first: OpId) -> Result<()> {
         for op in self.mmas_after(first) {
             let [lhs, rhs, _] = operands::of_mma(self.from, op);
@@ -96,7 +96,7 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// The mmas by threads of which nothing but such stands between an op and them, and that share operands.
+    /// The FMA dots that directly follow an op and share operands with it.
     fn mmas_after(&self, first: OpId) -> Vec<OpId> {
         let body = &self.from.body;
         let shared = |op: &OpId| matches!(self.mmas.get(*op), Some(MmaSelection::Shared { .. }));
@@ -116,8 +116,8 @@ impl Converter<'_> {
         behind
     }
 
-    /// Whether accumulators are zero as nothing was added up yet, of those that are so always or in the first iteration of the loop around: nobody
-    /// need write the zeros then.
+    /// The `zero_init` predicate of a `wgmma`, if its accumulator is zero always or in the first iteration of the enclosing loop.
+    /// Registers then need no explicit zeros (`scale-d = 0`).
     fn begins_with_zero(&mut self, acc: Value, loc: Loc) -> Result<Option<Value>> {
         if self.is_zero(acc) {
             return Ok(Some(self.truth(true, loc)));
@@ -133,7 +133,7 @@ impl Converter<'_> {
         matches!(made, Some(tileaa::Op::Core(Core::Constant { value: Dense::Splat(0) })))
     }
 
-    /// The counter of the loop that carries a value which begins as zero, and where it begins.
+    /// The induction variable and lower bound of the loop that carries a value with a zero init.
     fn zero_at_first(&self, value: Value) -> Option<(Value, Value)> {
         let body = &self.from.body;
         let Def::Argument { block, index } = body.values[value].def else { return None };
@@ -143,7 +143,7 @@ impl Converter<'_> {
         self.is_zero(first).then(|| (body.blocks[block].args[0], *lower))
     }
 
-    /// Where an operand is that warp groups read, or mmas in tensor memory.
+    /// The operand of a `wgmma` or `tcgen05` MMA, in its planned place.
     pub(super) fn operand_place(
         &mut self,
         value: Value,
@@ -160,9 +160,9 @@ impl Converter<'_> {
         Ok(MmaOperand::Memory { buffer, stage: None, transposed: transposed != common::fault_injected("as.transposed") })
     }
 
-    /// The buffer from which warp groups read an operand, and whether it holds it transposed: that of a copy, or one to which the
-    /// tile is stored, before the loops that do not change it. Where the atom `transposes` operands it is contiguous along whichever
-    /// extent threads store it with fewer passes over the banks, else along the depth.
+    /// The buffer from which `wgmma` or `tcgen05` reads an operand, and whether it is transposed there. Either a copy fills it, or
+    /// threads store the tile, hoisted out of loops that do not change it. If the atom `transposes` operands, the dimension with
+    /// fewer wavefronts of the store is contiguous, else K.
     fn matrix(&mut self, value: Value, operand: Operand, place: &PlannedOperand, transposes: bool) -> Result<(Buffer, bool)> {
         if let Some(found) = self.copied_matrix(value, operand, transposes) {
             return Ok(found);
@@ -176,7 +176,7 @@ impl Converter<'_> {
         let along_depth = if operand == Operand::B { shape.len() - 2 } else { shape.len() - 1 };
         let own = super::relayout::innermost(&assigned_layout, &shape).max(shape.len() - 2);
         let other = 2 * shape.len() - 3 - own;
-        // Rows of eight columns are too short for a descriptor.
+        // Rows of eight columns are too short for a matrix descriptor.
         let passes = |inner: usize| Some(self.store_passes(&wgmma_atoms::operand_buffer(elem, &shape, inner)?, layout));
         let either = [own, other].into_iter().filter_map(|inner| Some((passes(inner)?, inner)));
         let inner = either.min_by_key(|(passes, _)| *passes).filter(|_| transposes).map_or(along_depth, |(_, inner)| inner);
@@ -188,7 +188,7 @@ impl Converter<'_> {
         let at = self.before_loops(computed_at);
         let here = std::mem::replace(&mut self.block, self.scopes[at].block);
         let x = self.tile(value, layout)?;
-        let info = wgmma_atoms::operand_buffer(elem, &shape, inner).expect("the mma was planned for such operands");
+        let info = wgmma_atoms::operand_buffer(elem, &shape, inner).expect("the plan checks the operand's shape");
         let buffer = self.attrs.buffers.push(info);
         self.shared_store(x, layout, buffer, self.loc_of(value));
         self.block = here;
@@ -196,8 +196,8 @@ impl Converter<'_> {
         Ok((buffer, false))
     }
 
-    /// Whether it takes fewer passes over the banks to move a tile to the layout that transposes it and to store it from there than to
-    /// store it as it is.
+    /// Whether a conversion to the transposing layout plus a store from it takes fewer wavefronts than a store from the assigned
+    /// layout.
     fn is_better_moved(&self, value: Value, (assigned_layout, layout): (&Layout, &Layout), operand: Operand) -> bool {
         let (elem, shape) = self.elem_shape(value);
         let along_depth = if operand == Operand::B { shape.len() - 2 } else { shape.len() - 1 };
@@ -208,7 +208,7 @@ impl Converter<'_> {
             || moved + self.store_passes(&info, layout) < self.store_passes(&info, assigned_layout)
     }
 
-    /// The scope in which a tile was made; of a slice, which each use makes, that of the whole.
+    /// The scope that defines a tile; for a slice, which each use extracts, the scope of its source.
     fn computed_at(&mut self, value: Value) -> usize {
         let here = self.scopes.len() - 1;
         if let Some(assigned_layout) = self.assigned_layouts.get(value).cloned() {
@@ -217,17 +217,17 @@ impl Converter<'_> {
         }
         let of_slice = self.from.body.defining_op(value).map(|op| &self.from.body.ops[op].kind);
         let Some(tileaa::Op::Core(Core::Extract { x, indices })) = of_slice else { return here };
-        // The indices are scalars, which are made where their ops stand.
+        // The indices are scalars, which are emitted at their ops.
         let scalar = |index: &Value| self.scopes.iter().rposition(|scope| scope.made.contains_key(&(*index, None)));
         let indices = indices.iter().map(|index| scalar(index).unwrap_or(here)).max().unwrap_or(here);
         self.computed_at(*x).max(indices)
     }
 
-    /// The buffer of a copied tile of which an operand is a rearrangement that a descriptor can tell.
+    /// The buffer of a copied tile, if a matrix descriptor can express the operand's rearrangement of it.
     fn copied_matrix(&self, value: Value, operand: Operand, transposes: bool) -> Option<(Buffer, bool)> {
         let shape = self.elem_shape(value).1;
         let [rows, cols] = [shape[shape.len() - 2], shape[shape.len() - 1]].map(u32::trailing_zeros);
-        // Which element of the copied tile each bit of the operand's element number is.
+        // Maps each bit of the operand's linear element index to an element of the copied tile.
         let mut bits = Layout { register: (0..rows + cols).map(|bit| 1 << bit).collect(), ..Layout::default() };
         let mut source = value;
         let buffer = loop {
@@ -250,8 +250,8 @@ impl Converter<'_> {
         (fits && matrix.is_some()).then_some((buffer, transposed))
     }
 
-    /// The buffer from which threads read an operand: that of its copy, or else one with the extent `dim` innermost, which it has
-    /// in common with the accumulator.
+    /// The buffer from which FMA threads read an operand: that of its copy, or one whose innermost dimension `dim` is also a
+    /// dimension of the accumulator.
     fn operand_buffer(&mut self, value: Value, dim: usize, result: Value, loc: Loc) -> Result<Buffer> {
         let made = || self.scopes.last().and_then(|scope| scope.operands.get(&(value, dim)).copied());
         if let Some(buffer) = self.buffered.get(&value).copied().or_else(made) {

@@ -1,4 +1,4 @@
-//! Plans reductions (within each thread, over lanes, and over warps through shared memory) and scans.
+//! Converts reductions (within threads, then across lanes, then across warps through shared memory) and scans.
 
 use super::Converter;
 use crate::layout_assignment::without_dim;
@@ -57,7 +57,7 @@ impl Converter<'_> {
         self.reduce_step(state, body, |bits| bits.register.clear_dim(), make)
     }
 
-    /// One combining op; its result has the extents and layout that remain.
+    /// Emits one combining op, whose result has the remaining extents and layout.
     fn reduce_step(
         &mut self,
         state: &mut Partial,
@@ -81,7 +81,7 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Brings what the warps hold along the dimension into registers of every thread that needs it.
+    /// Exchanges partial results of warps through shared memory, so that every thread has those that it combines in registers.
     fn gather_warps(&mut self, state: &mut Partial) {
         let strides = Strides::of(&state.shape);
         let mask = strides.mask(state.dim as usize);
@@ -103,7 +103,7 @@ impl Converter<'_> {
         state.layout = to;
     }
 
-    /// The dimension has one element left and goes away.
+    /// Removes the dimension after its extent is one.
     fn drop_dim(&mut self, op: OpId, state: Partial) -> Result<()> {
         let mut shape = state.shape.clone();
         shape.remove(state.dim as usize);
@@ -120,7 +120,7 @@ impl Converter<'_> {
     }
 }
 
-/// A reduction in flight.
+/// The state of a partial reduction.
 struct Partial {
     shape: Shape,
     layout: Layout,
@@ -130,20 +130,20 @@ struct Partial {
 }
 
 impl Partial {
-    /// Whether registers, lanes and warps of a group hold different elements along the dimension.
+    /// Whether registers, lanes and warps hold different elements along the dimension.
     fn spread(&self) -> (bool, bool, bool) {
         let mask = Strides::of(&self.shape).mask(self.dim as usize);
         let any = |bases: &[u32]| bases.iter().any(|basis| basis & mask != 0);
         (any(&self.layout.register), any(&self.layout.lane), any(&self.layout.warp))
     }
 
-    /// Takes the bits that a step combined out of the dimension, whose extent shrinks to what is left.
+    /// Removes the bits that a step combined; the extent of the dimension shrinks.
     fn clear(&mut self, clear: impl Fn(&mut DimBits<'_>)) {
         let strides = Strides::of(&self.shape);
         let (dim, mask) = (self.dim as usize, strides.mask(self.dim as usize));
         let Layout { register, lane, warp } = &mut self.layout;
         clear(&mut DimBits { register: Bases(register, mask), lane: Bases(lane, mask) });
-        // The bits that are left of the dimension move together, lowest first.
+        // The remaining bits of the dimension are compacted, lowest first.
         let mut left: Vec<u32> = register.iter().chain(&*lane).chain(&*warp).copied().filter(|basis| basis & mask != 0).collect();
         left.sort_unstable();
         left.dedup();
@@ -163,7 +163,7 @@ struct DimBits<'a> {
     lane: Bases<'a>,
 }
 
-/// Bases, and the element-number bits of the dimension being reduced.
+/// Layout bases, and the linear-index bits of the reduced dimension.
 struct Bases<'a>(&'a mut Vec<u32>, u32);
 
 impl Bases<'_> {

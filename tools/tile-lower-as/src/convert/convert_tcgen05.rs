@@ -1,5 +1,5 @@
-//! MmaSelections in tensor memory: their accumulators are in a buffer until threads take them up. What stands for them until then is whether they
-//! are zero_init, which is that no mma has added to them.
+//! Converts `tcgen05` MMAs. A TMEM buffer holds their accumulator until threads load it. Until then, the i1 `zero_init` stands for
+//! the accumulator's value: true while no MMA has written it.
 
 use super::Converter;
 use crate::mma_selection::MmaSelection;
@@ -15,7 +15,7 @@ use tileas::mma_sync_atoms::Operand;
 use tileas::tensor_memory::{LaneMove, TmemSlice};
 use tileas::{Buffer, BufferInfo, Layout, MmaAtom, MmaOperand, Op, Space, Type};
 
-/// The type of what stands for accumulators.
+/// The type that stands for a TMEM accumulator.
 pub(super) const PREDICATE: Type = Type::Scalar(Elem::Scalar(Scalar::I1));
 
 impl Converter<'_> {
@@ -27,9 +27,9 @@ impl Converter<'_> {
         };
         let [lhs, rhs, acc] = operands::of_mma(self.from, op);
         let Some(MmaSelection::Tensor { atom, lhs: a, rhs: b, scales: layouts, .. }) = self.mmas.get(op).cloned() else {
-            unreachable!("planned as a mma in tensor memory")
+            unreachable!("planned as a `tcgen05` MMA")
         };
-        let chain = self.mmas.chain_of(op).expect("such mmas are in a chain").clone();
+        let chain = self.mmas.chain_of(op).expect("every `tcgen05` MMA is in a chain").clone();
         let lhs = self.operand_place(lhs, Operand::A, &a, atom.transposes)?;
         let rhs = self.operand_place(rhs, Operand::B, &b, atom.transposes)?;
         let operands = [&lhs, &rhs].into_iter().filter_map(MmaOperand::buffer);
@@ -67,31 +67,33 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Rows of accumulators are multiplied where they are: at once, or right before the mma that adds to them.
+    /// Scales rows of an accumulator in tensor memory: at its op, or right before the next MMA.
     pub(super) fn scale_accumulator(&mut self, op: OpId) -> Result<()> {
         let result = self.from.body.result(op);
         let before = self.from.body.ops[op].kind.operands().into_iter().find(|value| self.mmas.is_accumulator(*value));
-        let zero_init = self.is_zero_init(before.expect("the accumulators are an operand"));
+        let zero_init = self.is_zero_init(before.expect("the accumulator is an operand"));
         let zero_init = if self.is_scaled_late(op) { zero_init } else { self.scale(op, zero_init)? };
         self.remember(result, None, zero_init);
         Ok(())
     }
 
-    /// Whether what an op scales goes to a mma beside it: the less of its operands threads have in registers, the better.
+    /// Whether an op scales the accumulator for an MMA in the same block. Late scaling shortens the live ranges of the MMA's
+    /// operands.
     fn is_scaled_late(&self, op: OpId) -> bool {
         let (body, result) = (&self.from.body, self.from.body.result(op));
         let here = body.blocks.values().find(|block| block.ops.contains(&op)).expect("the op is in a block");
         here.ops.iter().any(|op| operands::is_mma(self.from, *op) && operands::of_mma(self.from, *op)[2] == result)
     }
 
-    /// Threads multiply rows of accumulators in tensor memory, which are there from then on: zero by a factor that is no number is not zero.
+    /// Scales rows of an accumulator in tensor memory. The accumulator is materialized from then on, because zero times NaN or
+    /// infinity is not zero.
     fn scale(&mut self, op: OpId, zero_init: Value) -> Result<Value> {
-        let (chain, factors) = self.mmas.chain_of_scale(op).expect("it scales accumulators");
+        let (chain, factors) = self.mmas.chain_of_scale(op).expect("the op scales an accumulator");
         let (chain, loc) = (chain.clone(), self.from.body.ops[op].loc);
         let buffer = self.accumulators_of(&chain);
         let info = &self.attrs.buffers[buffer];
         let (atom, rows) =
-            tcgen05_selection::rows(info, self.attrs.warps.trailing_zeros() as usize).expect("the chain was planned so");
+            tcgen05_selection::rows(info, self.attrs.warps.trailing_zeros() as usize).expect("the plan checks the chain's layout");
         let by = self.tile(factors, &rows)?;
         self.emit(Op::TmemScale { by, buffer, stage: None, zero_init, atom: LaneMove(atom) }, [], loc);
         Ok(self.truth(false, loc))
@@ -100,19 +102,19 @@ impl Converter<'_> {
     /// A left operand that threads store to tensor memory.
     pub(super) fn left_in_tensor_memory(&mut self, value: Value, layout: &Layout) -> Result<MmaOperand> {
         let (elem, shape) = self.elem_shape(value);
-        let info = tileas::tensor_memory::left(elem, &shape).expect("the mma was planned for such operands");
-        let whole = TmemSlice::of(&shape, &shape, 0).expect("the buffer is of the operand");
-        let atom = LaneMove(tcgen05_selection::lane_atom(&info, &whole, layout).expect("the layout is one that threads can store"));
+        let info = tileas::tensor_memory::left(elem, &shape).expect("the plan checks the operand's shape");
+        let whole = TmemSlice::of(&shape, &shape, 0).expect("the buffer has the operand's shape");
+        let atom = LaneMove(tcgen05_selection::lane_atom(&info, &whole, layout).expect("the plan checks the layout"));
         let x = self.tile(value, layout)?;
         let buffer = self.shared_place(info);
         self.emit(Op::TmemStore { x, buffer, stage: None, from: 0, atom }, [], self.loc_of(value));
         Ok(MmaOperand::Memory { buffer, stage: None, transposed: false })
     }
 
-    /// The scales of an operand, which threads store to tensor memory in a layout of all copies.
+    /// The scales of an operand, which threads store to tensor memory with all replicas that the instruction reads.
     fn scales_in_tensor_memory(&mut self, value: Value, operand: Operand, layout: &Layout) -> Result<MmaOperand> {
         let ((elem, shape), loc) = (self.elem_shape(value), self.loc_of(value));
-        let info = tileas::tensor_memory::scales(elem, &shape, operand).expect("the mma was planned for such scales");
+        let info = tileas::tensor_memory::scales(elem, &shape, operand).expect("the plan checks the shape of the scales");
         let one = tcgen05_selection::one_copy(layout, &shape);
         let x = self.tile(value, &one)?;
         let single: Shape = std::iter::once(1).chain(shape).collect();
@@ -120,14 +122,14 @@ impl Converter<'_> {
         let x = self.emit_one(Core::Reshape { x }, ty, loc);
         let ty = self.tile_type(elem, &info.shape, layout.clone());
         let x = self.emit_one(Core::Broadcast { x }, ty, loc);
-        let whole = TmemSlice::of(&info.shape, &info.shape, 0).expect("the buffer is of the scales");
-        let atom = LaneMove(tcgen05_selection::lane_atom(&info, &whole, layout).expect("the layout is one that threads can store"));
+        let whole = TmemSlice::of(&info.shape, &info.shape, 0).expect("the buffer has the shape of the scales");
+        let atom = LaneMove(tcgen05_selection::lane_atom(&info, &whole, layout).expect("the plan checks the layout"));
         let buffer = self.shared_place(info);
         self.emit(Op::TmemStore { x, buffer, stage: None, from: 0, atom }, [], loc);
         Ok(MmaOperand::Memory { buffer, stage: None, transposed: false })
     }
 
-    /// A buffer in tensor memory that nothing needs for longer than the mma beside it.
+    /// A TMEM buffer that is live only until the next MMA, so that MMAs of a component share it.
     fn shared_place(&mut self, info: BufferInfo) -> Buffer {
         let component = self.component;
         let known = self.places.iter().find(|(of, buffer)| *of == component && self.attrs.buffers[*buffer] == info);
@@ -138,18 +140,18 @@ impl Converter<'_> {
         })
     }
 
-    /// The buffer of a chain's accumulators.
+    /// The TMEM buffer of a chain's accumulator.
     fn accumulators_of(&mut self, chain: &Chain) -> Buffer {
         if let Some(buffer) = self.accumulators.get(&chain.mmas[0]) {
             return *buffer;
         }
-        let info = tcgen05_selection::accumulators(self.from, chain).expect("the chain was planned for tensor memory");
+        let info = tcgen05_selection::accumulators(self.from, chain).expect("the plan checks the accumulator's shape");
         let buffer = if chain.is_single() { self.shared_place(info) } else { self.attrs.buffers.push(info) };
         self.accumulators.insert(chain.mmas[0], buffer);
         buffer
     }
 
-    /// Whether accumulators are zero_init; those that are no chain's are zero.
+    /// The `zero_init` predicate of an accumulator. Values outside all chains are constant zeros.
     pub(super) fn is_zero_init(&mut self, accumulators: Value) -> Value {
         match self.mmas.is_accumulator(accumulators).then(|| self.recall(accumulators, None)).flatten() {
             Some(zero_init) => zero_init,
@@ -161,18 +163,18 @@ impl Converter<'_> {
         self.emit_one(Core::Constant { value: Dense::Splat(value.into()) }, PREDICATE, loc)
     }
 
-    /// Loads the accumulators of a chain to registers, if the value is what they are in the end and not taken up by slices.
+    /// Loads a chain's accumulator to registers, if the value is its final one and threads do not load it by slices.
     pub(super) fn take_up(&mut self, result: Value) {
         let Some(chain) = self.mmas.chain_to(result).filter(|chain| chain.slices.is_empty()) else { return };
         self.load_accumulator(chain, result, 0);
     }
 
     pub(super) fn take_up_slice(&mut self, op: OpId) {
-        let chain = self.mmas.chain_of_slice(op).expect("it is a slice of accumulators");
+        let chain = self.mmas.chain_of_slice(op).expect("the op extracts a slice of an accumulator");
         self.load_accumulator(chain, self.from.body.result(op), tcgen05_selection::slice_start(self.from, op));
     }
 
-    /// Loads a value from a chain's accumulators, from a column on; where nothing was added up they are zero.
+    /// Loads a value from a chain's accumulator, starting at a column, or zeros if no MMA has executed.
     fn load_accumulator(&mut self, chain: &Chain, result: Value, from: u32) {
         let zero_init = if chain.runs { None } else { Some(self.is_zero_init(chain.result)) };
         let buffer = self.accumulators_of(chain);
@@ -182,9 +184,9 @@ impl Converter<'_> {
         let id = self.module.layout_id(assigned_layout.clone());
         let ty = self.tile_type(elem, &shape, assigned_layout.clone());
         let info = &self.attrs.buffers[buffer];
-        let part = TmemSlice::of(&info.shape, &shape, from).expect("the buffer is of the accumulators");
+        let part = TmemSlice::of(&info.shape, &shape, from).expect("the buffer has the accumulator's shape");
         let atom = tcgen05_selection::lane_atom(info, &part, &assigned_layout)
-            .expect("the assigned_layout of accumulators is one that threads can take up");
+            .expect("the plan assigns a layout that `tcgen05.ld` supports");
         let load = Op::TmemLoad { buffer, stage: None, from, atom: LaneMove(atom) };
         let value = match zero_init {
             None => self.emit_one(load, ty, loc),

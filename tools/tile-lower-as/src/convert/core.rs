@@ -1,4 +1,4 @@
-//! The shared ops: scalars are carried over, tiles are made in the layout requested for.
+//! Converts ops of the core dialect: scalars once, tiles in the requested layout.
 
 use super::Converter;
 use crate::slices;
@@ -51,16 +51,16 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Makes a tile by its op, in a layout.
+    /// Emits the op of a tile in a layout.
     pub(super) fn make(&mut self, value: Value, layout: &Layout) -> Result<Value> {
-        let op = self.from.body.defining_op(value).expect("block arguments have assigned_layouts");
+        let op = self.from.body.defining_op(value).expect("block arguments have assigned layouts");
         let node = &self.from.body.ops[op];
         if let Some(&buffer) = self.buffered.get(&value) {
             let (elem, shape) = self.elem_shape(value);
             let ty = self.tile_type(elem, &shape, layout.clone());
             return Ok(self.shared_load(buffer, ty, layout, node.loc));
         }
-        let tileaa::Op::Core(core) = &node.kind else { unreachable!("only shared ops make values without a assigned_layout") };
+        let tileaa::Op::Core(core) = &node.kind else { unreachable!("only core ops define values without an assigned layout") };
         let (elem, shape) = self.elem_shape(value);
         let mut operands = Vec::new();
         for operand in core.operands() {
@@ -70,7 +70,7 @@ impl Converter<'_> {
                     Core::Broadcast { .. } => layout.unbroadcast(&source, &shape),
                     Core::Permute { order, .. } => layout.unpermute(&shape, order),
                     Core::Extract { .. } => slices::in_whole(layout, &source, &shape),
-                    // Reshapes keep element numbers, and element-wise ops keep elements.
+                    // Reshapes keep linear element indices, and elementwise ops keep elements.
                     _ => layout.clone(),
                 };
                 self.tile(operand, &desired)?

@@ -1,4 +1,4 @@
-//! Memory accesses: the tile goes to or comes from the layout of the access's atom.
+//! Converts memory accesses. A tile is stored from, or loaded to, the layout of the access's atom.
 
 use super::Converter;
 use super::relayout::Reads;
@@ -39,7 +39,7 @@ impl Converter<'_> {
                 }
             }
             tileaa::Op::StoreView { tile, view, index, token, order, in_bounds, .. } => {
-                let access = self.accesses.get(op).expect("every view access was looked at");
+                let access = self.accesses.get(op).expect("every view access is planned");
                 let (vector_bits, layout) = (access.vector_bits, access.layout.clone());
                 Op::StoreView {
                     tile: self.tile(*tile, &layout)?,
@@ -53,7 +53,7 @@ impl Converter<'_> {
                 }
             }
             tileaa::Op::ReduceView { tile, view, index, token, order, in_bounds, mode } => {
-                let layout = self.accesses.get(op).expect("every view access was looked at").layout.clone();
+                let layout = self.accesses.get(op).expect("every view access is planned").layout.clone();
                 Op::ReduceView {
                     tile: self.tile(*tile, &layout)?,
                     view: self.plain(*view)?,
@@ -65,7 +65,7 @@ impl Converter<'_> {
                     versioned: false,
                 }
             }
-            _ => unreachable!("only view accesses come here"),
+            _ => unreachable!("the caller passes view accesses only"),
         };
         self.access(op, new)
     }
@@ -74,7 +74,7 @@ impl Converter<'_> {
         let loc = self.from.body.ops[op].loc;
         let Some(AccessPlan { vector_bits, layout, .. }) = self.accesses.get(op).cloned() else {
             let (tileaa::Op::MulticastLoad { view, .. } | tileaa::Op::MulticastStore { view, .. }) = kind else {
-                unreachable!("only multicast accesses come here")
+                unreachable!("the caller passes multicast accesses only")
             };
             let ty = base::text::TypeText::print(self.from.body.ty(*view));
             let name = base::ir::Operation::mnemonic(kind);
@@ -103,12 +103,12 @@ impl Converter<'_> {
                 write: *write,
                 atom,
             },
-            _ => unreachable!("only multicast accesses come here"),
+            _ => unreachable!("the caller passes multicast accesses only"),
         };
         self.access(op, new)
     }
 
-    /// A load whose tile goes to a buffer, where its uses read it.
+    /// Emits an asynchronous copy of a view's tile to a buffer, from which its uses read it.
     fn copy_view(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
         let tileaa::Op::LoadView { view, index, token, order, in_bounds, hints } = kind else {
             unreachable!("only loads are copies")
@@ -135,7 +135,7 @@ impl Converter<'_> {
     }
 
     fn latency(&self, hints: &[AccessHint]) -> Option<u32> {
-        // Others say nothing.
+        // Hints outside the range are ignored.
         let known = |hint: &AccessHint| hint.latency.filter(|latency| (1..=tileas::MAX_LATENCY).contains(latency));
         AccessHint::of(hints, self.envelope.target?, known)
     }
@@ -145,12 +145,12 @@ impl Converter<'_> {
         known.unwrap_or_else(|| self.attrs.maps.push(map.clone()))
     }
 
-    /// A store from a buffer to which threads bring the tile from where it is computed.
+    /// Emits a TMA store from a buffer that threads fill.
     fn store_by_tma(&mut self, op: OpId, kind: &tileaa::Op, store: &Store) -> Result<()> {
         let (tileaa::Op::StoreView { tile, view, index, token, order, in_bounds, .. }
         | tileaa::Op::ReduceView { tile, view, index, token, order, in_bounds, .. }) = kind
         else {
-            unreachable!("only stores of views are by tma_copies")
+            unreachable!("only stores to views use TMA")
         };
         let mode = if let tileaa::Op::ReduceView { mode, .. } = kind { Some(*mode) } else { None };
         let node = &self.from.body.ops[op];
@@ -178,14 +178,14 @@ impl Converter<'_> {
         })
     }
 
-    /// A load through pointers likewise.
+    /// Emits an asynchronous copy of a load through pointers.
     fn copy_pointers(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
         let tileaa::Op::Load { ptr, mask, token, order, hints, .. } = kind else { unreachable!("only loads are copies") };
         let latency = self.latency(hints);
         let Copy { buffer, by: By::Pieces { layout, bytes, .. }, readers } =
             self.copies.get(op).expect("the load is a copy").clone()
         else {
-            unreachable!("tma_copies are of views")
+            unreachable!("TMA copies views only")
         };
         let buffer = self.attrs.buffers.push(buffer);
         let new = Op::Copy {
@@ -202,7 +202,7 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// The copy that a load became.
+    /// Emits the copy that replaces a load.
     fn copied(&mut self, op: OpId, new: Op, buffer: Buffer, readers: Readers) {
         let node = &self.from.body.ops[op];
         let (tile, done) = (node.results[0], node.results[1]);
@@ -210,7 +210,7 @@ impl Converter<'_> {
         self.remember(done, None, token);
         self.lowered_for.copies.insert(buffer, op);
         match readers {
-            // Each use reads it in the layout it wants.
+            // Each use reads it in the layout that it needs.
             Readers::MmaSelections => _ = self.buffered.insert(tile, buffer),
             Readers::Registers => {
                 let assigned_layout = self.assigned_layouts.or_default(self.from, tile);
@@ -230,7 +230,7 @@ impl Converter<'_> {
         let new = match kind {
             tileaa::Op::Load { ptr, mask, other, token, order, .. } => {
                 let at = self.from.body.result(op);
-                // The result liveness in the layout of its widest access, see `assigned_layouts`.
+                // The result has the layout of its widest access, see `layout_assignment`.
                 let vector_bits = self.accesses.get(op).map_or(0, |access| access.vector_bits);
                 Op::Load {
                     ptr: self.like(*ptr, at)?,
@@ -276,12 +276,12 @@ impl Converter<'_> {
                     order: *order,
                 }
             }
-            _ => unreachable!("only pointer accesses come here"),
+            _ => unreachable!("the caller passes pointer accesses only"),
         };
         self.access(op, new)
     }
 
-    /// A value in the assigned_layout layout of another.
+    /// A value in the assigned layout of another one.
     fn like(&mut self, value: Value, other: Value) -> Result<Value> {
         if !self.is_tile(value) {
             return self.plain(value);
@@ -297,9 +297,9 @@ impl Converter<'_> {
         }
     }
 
-    /// The index of a view. Rows of a gathered tile have an index each, which must be in the threads that touch the row.
+    /// The index of a view. Each row of a gathered tile has an index, which every thread that accesses the row must hold.
     fn view_index(&mut self, view: Value, index: &[Value], layout: &tileas::Layout) -> Result<Vec<Value>> {
-        let tileaa::Type::View(view) = self.from.body.ty(view) else { unreachable!("the verifier holds that views are views") };
+        let tileaa::Type::View(view) = self.from.body.ty(view) else { unreachable!("the verifier checks that views are views") };
         let strides = tileas::layout::Strides::of(&view.tile);
         let one = |(t, value): (usize, &Value)| {
             if self.is_tile(*value) {
@@ -311,7 +311,7 @@ impl Converter<'_> {
         index.iter().enumerate().map(one).collect()
     }
 
-    /// An access whose results are in registers.
+    /// Emits an access with register results.
     fn access(&mut self, op: OpId, new: Op) -> Result<()> {
         let found_once = new.effects().is_found_once();
         let results = self.result_types(op)?;
@@ -323,7 +323,7 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// What one thread found out, as all threads have it. Other warps have it from a buffer, if anything uses it.
+    /// Broadcasts a result that one thread computed. Other warps read it from a buffer, if any op uses it.
     pub(super) fn told(&mut self, op: OpId, found: Value) -> Value {
         let node = &self.from.body.ops[op];
         let ty = self.to.ty(found).clone();

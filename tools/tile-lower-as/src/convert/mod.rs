@@ -1,8 +1,9 @@
-//! Rewrites a function from `.aa` to `.as`, with the layouts that [`crate::layout_assignment`] decided.
-//!
-//! A value with a assigned_layout is made once, where its op stands. A value without one is made at each use, in the layout the use asks
-//! for ([`Converter::tile`]); so is the conversion of a value to a layout that is not its assigned_layout. What was made is remembered
-//! until the region it was made in ends.
+//! Purpose: rewrite a function from `.aa` to `.as` as its [`LoweringPlan`] specifies.
+//! Requires: a complete plan.
+//! Establishes: a value with an assigned layout is emitted once, at its op. Other values are rematerialized at each use in the
+//! layout that the use needs ([`Converter::tile`]). Layout conversions of a value are cached until their region ends.
+//! Preserves: the order of effects.
+//! See also: Triton's `ConvertTritonToTritonGPU` and `ConvertLayoutOp`.
 
 mod control;
 mod convert_mma;
@@ -31,7 +32,7 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use tileas::{Buffer, FunctionAttrs, Layout, LayoutId, Type};
 
-/// The new function, and which loads fill buffers of it.
+/// Returns the new function, and the origins of its buffers.
 pub(crate) fn convert(
     function: &tileaa::Function,
     plan: &LoweringPlan,
@@ -77,11 +78,11 @@ pub(crate) fn convert(
 /// An open region.
 struct Scope {
     block: Block,
-    /// Whether it runs again and again.
+    /// Whether it is a loop body.
     repeats: bool,
-    /// What each value of the old program is in the new one, by layout (none for scalars, views and tokens).
+    /// The new value for each old value and layout (none for scalars, views and tokens).
     made: BTreeMap<(Value, Option<LayoutId>), Value>,
-    /// The buffers in which mmas read their operands, by the extent that lies innermost.
+    /// The buffers from which MMAs read their operands, by the innermost dimension.
     operands: BTreeMap<(Value, usize), Buffer>,
 }
 
@@ -102,24 +103,24 @@ struct Converter<'a> {
     copies: &'a Copies,
     stores: &'a Stores,
     parents: Vec<Option<OpId>>,
-    /// How often each old value is used.
+    /// The use count of each old value.
     uses: Vec<u32>,
-    /// Where new ops go.
+    /// The insertion block.
     block: Block,
     /// The open regions, outermost first.
     scopes: Vec<Scope>,
-    /// Tiles that are in buffers, from where each use reads them.
+    /// Tiles in buffers, from which each use reads them.
     buffered: BTreeMap<Value, Buffer>,
     lowered_for: LoweredFor,
-    /// The buffers of accumulators in tensor memory, by the first mma that adds to them.
+    /// The TMEM buffers of accumulators, by the first MMA of their chain.
     accumulators: BTreeMap<OpId, Buffer>,
-    /// The component of the op that is written.
+    /// The component of the current op.
     component: usize,
-    /// The ops behind it.
+    /// The ops after the current op.
     behind: &'a [OpId],
-    /// Buffers in tensor memory that mmas of a component have one after the other.
+    /// TMEM buffers that MMAs of a component share in sequence.
     places: Vec<(usize, Buffer)>,
-    /// Those that tma_copies store from, which stores of a block have one after the other, if they are of one component.
+    /// Buffers of TMA stores, which stores of one block and component share in sequence.
     stored_from: Vec<((usize, Block), Buffer)>,
     envelope: &'a Envelope,
 }
@@ -149,7 +150,7 @@ impl Converter<'_> {
         }
     }
 
-    /// That this stage does not handle an op yet.
+    /// The error for an op that this pass does not support.
     fn unsupported(&self, op: OpId) -> Box<Diagnostic> {
         let node = &self.from.body.ops[op];
         let result = node.results.first().map(|value| base::text::TypeText::print(self.from.body.ty(*value)));
@@ -188,7 +189,7 @@ impl Converter<'_> {
         }
         Type::Tile { elem, shape: shape.clone(), layout: self.module.layout_id(layout) }
     }
-    /// The type of a value that is not spread over threads.
+    /// The type of a value that is not distributed over threads.
     fn scalar_type(&self, value: Value) -> Result<Type> {
         match self.from.body.ty(value) {
             tileaa::Type::Tile { elem, shape } if shape.is_empty() => Ok(Type::Scalar(*elem)),
@@ -198,7 +199,7 @@ impl Converter<'_> {
             tileaa::Type::Tile { .. } => Err(Diagnostic::unsupported("AS901", "a kernel parameter must be a scalar")),
         }
     }
-    /// The type of a value at its assigned_layout.
+    /// The type of a value in its assigned layout.
     fn assigned_type(&mut self, value: Value) -> Result<Type> {
         if self.mmas.is_accumulator(value) {
             return Ok(convert_tcgen05::PREDICATE);
@@ -211,12 +212,12 @@ impl Converter<'_> {
         Ok(self.tile_type(elem, &shape, assigned_layout))
     }
 
-    /// The new value of one that is not a tile.
+    /// The new value of a non-tile.
     fn plain(&mut self, value: Value) -> Result<Value> {
-        Ok(self.recall(value, None).expect("scalars are made where their op stands"))
+        Ok(self.recall(value, None).expect("scalars are emitted at their op"))
     }
 
-    /// The new value at its assigned_layout, whatever it is.
+    /// The new value in its assigned layout, for tiles and non-tiles.
     fn assigned_layout(&mut self, value: Value) -> Result<Value> {
         if !self.is_tile(value) {
             return self.plain(value);
@@ -249,7 +250,7 @@ impl Converter<'_> {
         Ok(new)
     }
 
-    /// A value at its assigned_layout moved to another layout, before the loops that do not change it.
+    /// Converts a value from its assigned layout to another one, hoisted out of loops that do not change it.
     fn moved(&mut self, value: Value, assigned_layout: LayoutId, (layout, id): (&Layout, LayoutId), reads: Reads) -> Value {
         let holds = |scope: &Scope| scope.made.get(&(value, Some(assigned_layout))).copied();
         let (computed_at, source) = self
@@ -258,7 +259,7 @@ impl Converter<'_> {
             .enumerate()
             .rev()
             .find_map(|(at, scope)| Some((at, holds(scope)?)))
-            .expect("a value with a assigned_layout is made where its op stands");
+            .expect("a value with an assigned layout is emitted at its op");
         let at = self.before_loops(computed_at);
         let here = std::mem::replace(&mut self.block, self.scopes[at].block);
         let loc = self.loc_of(value);
@@ -268,7 +269,7 @@ impl Converter<'_> {
         new
     }
 
-    /// The scope in which something may be made of a value that is made in scope `computed_at`: outside all loops that do not change it.
+    /// The outermost scope for code that depends on a value of scope `computed_at`: outside all loops that do not change it.
     fn before_loops(&self, computed_at: usize) -> usize {
         let loops = self.scopes[computed_at + 1..].iter().rev().take_while(|scope| scope.repeats).count();
         self.scopes.len() - 1 - loops
@@ -278,7 +279,7 @@ impl Converter<'_> {
         self.from.body.defining_op(value).map_or(self.from.loc, |op| self.from.body.ops[op].loc)
     }
 
-    /// Remembers the results of an op that was made at its assigned_layout.
+    /// Registers the results of an op in their assigned layouts.
     fn remember_results(&mut self, op: OpId, new: &[Value]) {
         for (&old, &new) in self.from.body.ops[op].results.iter().zip(new) {
             let layout = self.to.ty(new).layout();

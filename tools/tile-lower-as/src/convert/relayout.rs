@@ -1,5 +1,5 @@
-//! Moves a tile from one layout to another: by renaming registers where that is enough, else through shared memory, in parts when
-//! it is large.
+//! Converts tiles between layouts: by renaming registers if possible, by warp shuffles if few suffice, else through shared memory,
+//! in slices if the tile is large. See also: Triton's `ConvertLayoutOp` lowering.
 
 use super::Converter;
 use crate::layout_assignment::cat_result;
@@ -14,19 +14,19 @@ use tileas::budget;
 use tileas::layout::Strides;
 use tileas::{Buffer, BufferInfo, CopyAtom, Layout, Op, Route, Space, Type};
 
-/// A conversion takes at most one of so many shares of the shared memory.
+/// A conversion takes at most 1/MAX_SHARED_MEMORY of the shared memory.
 const MAX_SHARED_MEMORY: u32 = 2;
 
-/// Exchanges of words between lanes that cost less than a way through shared memory, with its barriers.
+/// The number of shuffled words up to which shuffles cost less than shared memory with its barriers.
 const FEW_EXCHANGES: usize = 4;
-/// The same where only slices are read, each by itself.
+/// The same if threads read only slices, each separately.
 const FEW_SLICES: usize = 16;
 
-/// By which atoms a tile is read back from shared memory.
+/// The atoms with which threads read a tile back from shared memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reads {
     Any,
-    /// Loads of vectors, of which those that nothing needs are left out.
+    /// Vector loads, of which unused ones are removed.
     Vectors,
 }
 
@@ -66,9 +66,9 @@ impl Converter<'_> {
         self.shared_load(buffer, ty, to, loc)
     }
 
-    /// Whether a tile is rather converted in the layout that is wanted of it, since what it is converted from passes through shared
-    /// memory with fewer wavefronts. It is no more work where nothing else uses it and
-    /// threads have no copies; of what loops do not change it would be done in each iteration.
+    /// Whether to rematerialize a tile in the requested layout, because converting its operand instead takes fewer wavefronts. This
+    /// adds no work if the operand has no other use and threads hold no copies. Loop-invariant values are not rematerialized,
+    /// because that would happen in each iteration.
     pub(super) fn is_recomputed(&self, value: Value, assigned_layout: &Layout, layout: &Layout) -> bool {
         let scope = self.scopes.last().expect("a function is open");
         let only_here = |value: Value| self.uses[value.0 as usize] == 1;
@@ -101,8 +101,8 @@ impl Converter<'_> {
         false
     }
 
-    /// For a tile too large to pass through shared memory at once: the bit of the element number whose halves each thread has in
-    /// both layouts.
+    /// For a tile too large for one exchange: the bit of the linear element index whose halves are in the same threads in both
+    /// layouts.
     fn halved(&self, elem: Elem, shape: &Shape, from: &Layout, to: &Layout) -> Option<u32> {
         let bytes = (core_dialect::tile::element_count(shape) as u32).saturating_mul(elem.bytes());
         let most = self.envelope.target().map_or(u32::MAX, budget::shared_memory) / MAX_SHARED_MEMORY;
@@ -110,14 +110,14 @@ impl Converter<'_> {
         (bytes > most).then(|| from.register.iter().filter(in_both).max().map(|basis| basis.trailing_zeros())).flatten()
     }
 
-    /// With the bit as a dimension of its own, the halves are slices along it. The others stay, so that the halves have rows.
+    /// Makes the bit a dimension and converts the halves as slices along it. Other dimensions stay, so that halves have rows.
     fn by_halves(&mut self, value: Value, to: &Layout, bit: u32, reads: Reads, loc: Loc) -> Value {
         let Type::Tile { elem, shape, layout } = self.to.ty(value).clone() else { unreachable!("only tiles have layouts") };
         let from = self.module.layouts[layout].clone();
         let (folded, half, dim) = halves(&shape, bit);
         let ty = self.tile_type(elem, &folded, from.clone());
         let value = self.emit_one(Core::Reshape { x: value }, ty, loc);
-        let of_half = |layout| slices::of_full(layout, &folded, &half).expect("the bit was chosen so");
+        let of_half = |layout| slices::of_full(layout, &folded, &half).expect("`halved` checks the bit");
         let (from, half_to) = (of_half(&from), of_half(to));
         let i32 = Type::Scalar(Elem::Scalar(Scalar::I32));
         let parts = [0, 1].map(|number| {
@@ -136,7 +136,7 @@ impl Converter<'_> {
         self.relayout(done, to, reads, loc)
     }
 
-    /// A buffer that holds a tile row by row.
+    /// A buffer that holds a tile in row-major order.
     pub(super) fn exchange_buffer(&mut self, elem: Elem, shape: &Shape) -> Buffer {
         let bits: u32 = shape.iter().map(|extent| extent.trailing_zeros()).sum();
         let offsets = (0..bits).map(|bit| 1 << bit).collect();
@@ -153,7 +153,7 @@ impl Converter<'_> {
         smem_swizzles::write_atom(info, layout, by_matrices)
     }
 
-    /// How many times a warp occupies the banks when it stores a tile.
+    /// Shared-memory wavefronts of a warp that stores a tile.
     pub(super) fn store_passes(&self, info: &BufferInfo, layout: &Layout) -> u32 {
         smem_swizzles::wavefronts_of(info, layout, self.store_atom(info, layout))
     }
@@ -165,7 +165,7 @@ impl Converter<'_> {
     }
 }
 
-/// The shape with a bit of the element number as a dimension of its own, that of either half, and which dimension it is.
+/// The shape with the bit as a dimension, the shape of either half, and the index of the new dimension.
 fn halves(shape: &Shape, bit: u32) -> (Shape, Shape, usize) {
     let strides = Strides::of(shape);
     let cut = (0..shape.len()).find(|dim| strides.mask(*dim) >> bit & 1 == 1).expect("the bit is one of the tile's");
@@ -177,7 +177,7 @@ fn halves(shape: &Shape, bit: u32) -> (Shape, Shape, usize) {
     (with(2), with(1), cut + 1)
 }
 
-/// Whether a register bit of both layouts is the only one that moves this bit of the element number.
+/// Whether in both layouts exactly one register bit moves this bit of the linear element index.
 fn is_alone(bit: u32, from: &Layout, to: &Layout) -> bool {
     [from, to].into_iter().all(|layout| {
         let all = layout.register.iter().chain(&layout.lane).chain(&layout.warp);
@@ -185,7 +185,7 @@ fn is_alone(bit: u32, from: &Layout, to: &Layout) -> bool {
     })
 }
 
-/// The layout with the registers that are neighbours along a dimension first, so that vectors can be made of them.
+/// The layout with registers that are contiguous along a dimension first, for vector accesses.
 pub(crate) fn neighbours_first(layout: &Layout, shape: &[u32], dim: usize) -> Layout {
     let run: Vec<u32> =
         Strides::of(shape).dim_bits(dim).map(|bit| 1 << bit).take_while(|basis| layout.register.contains(basis)).collect();
@@ -193,7 +193,7 @@ pub(crate) fn neighbours_first(layout: &Layout, shape: &[u32], dim: usize) -> La
     Layout { register: run.iter().chain(others).copied().collect(), ..layout.clone() }
 }
 
-/// The dimension along which a layout has neighbours.
+/// The dimension along which a layout has contiguous elements.
 pub(crate) fn innermost(layout: &Layout, shape: &[u32]) -> usize {
     let strides = Strides::of(shape);
     let basis = layout.register.first().or(layout.lane.first()).copied().unwrap_or(1);

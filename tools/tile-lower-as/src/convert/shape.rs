@@ -1,5 +1,5 @@
-//! Ops that pick or place slices: concatenation, reinterpretation and slices at constant places by registers, other slices through
-//! shared memory.
+//! Converts concatenation, reinterpretation and slices. If layouts and constant indices allow it, they only select registers;
+//! otherwise the tile passes through shared memory.
 
 use super::Converter;
 use super::relayout::Reads;
@@ -64,7 +64,7 @@ impl Converter<'_> {
                 }
                 self.shared_load(buffer, ty, &assigned_layout, loc)
             }
-            _ => unreachable!("only slices come here"),
+            _ => unreachable!("the caller passes slices only"),
         };
         self.remember_results(op, &[new]);
         Ok(())
@@ -74,7 +74,7 @@ impl Converter<'_> {
         values.iter().map(|value| self.plain(*value)).collect()
     }
 
-    /// The layout of a slice that is put at a constant place of a tile with this layout, where that is a choice of registers.
+    /// The layout of a slice that is inserted at constant indices of a tile, if that is a selection of registers.
     fn inserted(&self, slice: Value, indices: &[Value], assigned_layout: &Layout, whole: &Shape) -> Option<Layout> {
         let part = self.elem_shape(slice).1;
         slices::is_constant(self.from, indices, whole, &part).then(|| slices::of_full(assigned_layout, whole, &part)).flatten()
@@ -90,7 +90,7 @@ impl Converter<'_> {
         Ok(buffer)
     }
 
-    /// For each element of a slice, in a layout, its number in the whole.
+    /// For each element of a slice in a layout, its linear index in the full tile.
     fn slice_index(&mut self, indices: &[Value], whole: &Shape, slice: &Shape, layout: &Layout, loc: Loc) -> Result<Value> {
         let strides = Strides::of(whole);
         let ty = self.tile_type(I32, slice, layout.clone());
@@ -120,7 +120,7 @@ impl Converter<'_> {
     fn integer(&mut self, kind: Binary, lhs: Value, rhs: Value, ty: Type, loc: Loc) -> Value {
         self.emit_one(Core::Binary { kind, lhs, rhs }, ty, loc)
     }
-    /// A scalar as every element of a tile.
+    /// Splats a scalar.
     fn spread(&mut self, scalar: Value, shape: &Shape, layout: &Layout, loc: Loc) -> Value {
         let ones: Shape = shape.iter().map(|_| 1).collect();
         let uniform = Layout::uniform(layout.warp.len());

@@ -1,4 +1,4 @@
-//! Folds of branches.
+//! Folds branches.
 
 use crate::passes::edit::Edit;
 use base::Value;
@@ -29,7 +29,7 @@ pub(super) fn fold(edit: &mut Edit<'_>, op: OpId, cond: Value, then: Region, oth
     }
 }
 
-/// What a block yields, if that is how it ends.
+/// The operands of a block's `yield`, if the block ends in one.
 fn yielded(edit: &Edit<'_>, block: Block) -> Option<Vec<Value>> {
     match edit.kind(edit.function.body.terminator(block)?) {
         Op::Core(Core::Yield { values }) => Some(values),
@@ -42,7 +42,7 @@ fn forward_all(edit: &mut Edit<'_>, op: OpId, values: &[Value]) {
     results.iter().zip(values).for_each(|(result, value)| edit.forward(*result, *value));
 }
 
-/// Results that are the same on both sides are that; scalars chosen between without work are selected.
+/// Forwards results that are equal on both sides, and replaces branches without other ops by selects of scalars.
 fn merge(edit: &mut Edit<'_>, op: OpId, cond: Value, yes: &[Value], no: &[Value], blocks: [Block; 2]) {
     let empty = blocks.iter().all(|block| edit.function.body.blocks[*block].ops.len() == 1);
     let results = edit.function.body.ops[op].results.clone();
@@ -52,7 +52,7 @@ fn merge(edit: &mut Edit<'_>, op: OpId, cond: Value, yes: &[Value], no: &[Value]
             continue;
         }
         if yes == no {
-            // A value that both sides see was there before; one that fits a pointer of any space keeps the branch.
+            // A value that both sides yield dominates the branch. If pointer spaces differ, the branch stays.
             if *edit.ty(yes) == ty {
                 edit.forward(result, yes);
             }

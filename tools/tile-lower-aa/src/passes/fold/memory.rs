@@ -1,4 +1,4 @@
-//! Folds of masks and tokens. What is dropped hands its token on, so no order is lost.
+//! Folds masks and tokens. A removed access forwards its input token, so no order is lost.
 
 use super::Folded;
 use crate::passes::edit::Edit;
@@ -11,7 +11,7 @@ pub(super) fn fold(edit: &mut Edit<'_>, op: OpId, kind: Op) {
     match kind {
         Op::Load { ptr, mask: Some(mask), other, token, order, hints } => match (edit.splat(mask), other) {
             (Some(1), _) => edit.become_op(op, Op::Load { ptr, mask: None, other: None, token, order, hints }),
-            // Nothing is read: what is left is the value given for it.
+            // A load whose mask is false yields its padding.
             (Some(0), Some(other)) => {
                 let result = edit.function.body.ops[op].results[0];
                 edit.forward(result, other);
@@ -37,7 +37,7 @@ pub(super) fn fold(edit: &mut Edit<'_>, op: OpId, kind: Op) {
     }
 }
 
-/// Takes an access out whose result number `index` is its token.
+/// Removes an access whose token is the result with this index.
 fn drop_access(edit: &mut Edit<'_>, op: OpId, index: usize, token: Option<Value>) {
     let result = edit.function.body.ops[op].results[index];
     let token = token.unwrap_or_else(|| edit.insert(op, Core::MakeToken {}, Type::Token));
@@ -45,7 +45,7 @@ fn drop_access(edit: &mut Edit<'_>, op: OpId, index: usize, token: Option<Value>
     edit.remove(op);
 }
 
-/// A join needs each token once, and none that orders nothing.
+/// Removes duplicates and tokens without accesses from a join.
 pub(super) fn tokens(edit: &Edit<'_>, core: &Core) -> Option<Folded> {
     let Core::JoinTokens { tokens } = core else { return None };
     let is_zero_init = |token: &Value| matches!(edit.made_by(*token), Some(Core::MakeToken {}));

@@ -1,7 +1,9 @@
-//! Folds and canonical forms, until nothing changes. The list is in ARCHITECTURE.md, "Folds of tile-lower-aa".
-//!
-//! Constants stand on the right of commutative ops and of comparisons; a scalar is broadcast in one step; a negated comparison
-//! is the opposite one. No fold changes a float result by a bit, drops a token edge, or weakens an order.
+//! Purpose: fold constants and bring ops into canonical form, up to a fixed point (`instcombine`).
+//! Requires: `.aa`.
+//! Establishes: constants are right operands of commutative ops and comparisons; scalars are broadcast in one step; a negated
+//! comparison is the opposite comparison. ARCHITECTURE.md lists the folds in "Folds of tile-lower-aa".
+//! Preserves: float results bit for bit, token order and memory orderings.
+//! See also: LLVM's `InstCombine`; MLIR's canonicaliser.
 
 mod control;
 mod memory;
@@ -15,10 +17,10 @@ use core_dialect::core_ops::Core;
 use core_dialect::tile::{Dense, Elem, Shape};
 use tileaa::{Function, Op, Type};
 
-/// Folds meet folds; this many rounds are enough for what people write.
+/// The most iterations over the function; programs in practice need fewer.
 const ITERATIONS: usize = 8;
 
-/// What an op with one result becomes.
+/// The replacement of an op with one result.
 enum Folded {
     Value(Value),
     Op(Core),
@@ -66,7 +68,7 @@ fn tile(edit: &mut Edit<'_>, op: OpId, result: Value, core: &Core) -> Option<Fol
     numbers::fold(edit, &at, core).or_else(|| shapes::fold(edit, &at, core))
 }
 
-/// An op with the type of its result.
+/// An op and the type of its result.
 struct Place {
     op: OpId,
     elem: Elem,

@@ -1,4 +1,4 @@
-//! Folds of element-wise ops.
+//! Folds elementwise ops.
 
 use super::{Folded, Place, splat};
 use crate::passes::edit::Edit;
@@ -72,13 +72,13 @@ fn binary(edit: &mut Edit<'_>, at: &Place, kind: Binary, lhs: Value, rhs: Value)
     identity(kind, scalar, lhs, right).or_else(|| chained(edit, at, kind, lhs, right))
 }
 
-/// Ops with a constant on the right that change nothing, or leave nothing of the left.
+/// Folds ops with a neutral or absorbing constant on the right.
 fn identity(kind: Binary, scalar: Scalar, lhs: Value, right: u64) -> Option<Folded> {
     let ones = right == scalar.mask();
     match kind {
         Binary::AddI { .. } | Binary::SubI { .. } | Binary::Or | Binary::Xor if right == 0 => Some(Folded::Value(lhs)),
         Binary::ShL { .. } | Binary::ShR { .. } if right == 0 => Some(Folded::Value(lhs)),
-        // In one bit the number one is signed minus one.
+        // As a 1-bit signed number, 1 is -1.
         Binary::MulI { .. } if right == 1 => Some(Folded::Value(lhs)),
         Binary::DivI { .. } if right == 1 && scalar != Scalar::I1 => Some(Folded::Value(lhs)),
         Binary::RemI { .. } if right == 1 && scalar != Scalar::I1 => Some(splat(0)),
@@ -89,7 +89,7 @@ fn identity(kind: Binary, scalar: Scalar, lhs: Value, right: u64) -> Option<Fold
     }
 }
 
-/// Two constants in a row become one; a negated comparison becomes the opposite one.
+/// Merges consecutive ops with constants, and negated comparisons into the opposite ones.
 fn chained(edit: &mut Edit<'_>, at: &Place, kind: Binary, lhs: Value, right: u64) -> Option<Folded> {
     let scalar = at.elem.carrier();
     match (kind, edit.made_by(lhs)?) {
@@ -107,7 +107,7 @@ fn chained(edit: &mut Edit<'_>, at: &Place, kind: Binary, lhs: Value, right: u64
                 }
                 _ => return None,
             };
-            // The sum of both constants may wrap where neither step did.
+            // The sum of both constants may wrap although neither addition does.
             let kind = match outer {
                 Binary::AddI { .. } => Binary::AddI { overflow: Overflow::None },
                 Binary::MulI { .. } => Binary::MulI { overflow: Overflow::None },
@@ -120,7 +120,7 @@ fn chained(edit: &mut Edit<'_>, at: &Place, kind: Binary, lhs: Value, right: u64
     }
 }
 
-/// Two comparisons of the same numbers that must both hold, or one of which must, are one comparison.
+/// Merges the conjunction or disjunction of two comparisons of the same operands.
 fn both_compared(edit: &Edit<'_>, kind: Binary, lhs: Value, rhs: Value) -> Option<Folded> {
     let int = |value| match edit.made_by(value)? {
         Core::Compare { kind: Compare::Int { predicate, signedness }, lhs, rhs } => Some((predicate, signedness, lhs, rhs)),
@@ -155,7 +155,7 @@ const PREDICATES: [Predicate; 6] = [
     Predicate::GreaterThanOrEqual,
 ];
 
-/// For which of less (1), equal (2) and greater (4) a comparison holds.
+/// The outcomes for which a comparison holds, as a bit set: less (1), equal (2), greater (4).
 fn outcomes(predicate: Predicate) -> u8 {
     match predicate {
         Predicate::LessThan => 1,
@@ -243,7 +243,7 @@ fn select(edit: &Edit<'_>, at: &Place, cond: Value, yes: Value, no: Value) -> Op
         return Some(Folded::Value(cond));
     }
     if at.elem == Elem::Scalar(Scalar::I1) && edit.splat(yes) == Some(0) && edit.splat(no) == Some(1) {
-        // The constant true that is at hand.
+        // Reuses an existing constant true.
         return Some(Folded::Op(Core::Binary { kind: Binary::Xor, lhs: cond, rhs: no }));
     }
     match edit.made_by(cond)? {

@@ -1,4 +1,4 @@
-//! Folds of ops that move elements.
+//! Folds ops that rearrange elements.
 
 use super::{Folded, Place, splat};
 use crate::passes::edit::Edit;
@@ -55,7 +55,7 @@ fn is_identity(order: &[u32]) -> bool {
     order.iter().enumerate().all(|(i, dim)| i == *dim as usize)
 }
 
-/// The scalar that all elements of a value are.
+/// The scalar of which a value is a broadcast.
 fn broadcast_scalar(edit: &Edit<'_>, value: Value) -> Option<Value> {
     match edit.made_by(value)? {
         Core::Broadcast { x } if is_scalar(edit, x) => Some(x),
