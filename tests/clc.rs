@@ -157,12 +157,12 @@ fn stolen_blocks_are_requested_per_iteration() {
     );
 }
 
-/// Where something must happen once, or a target cannot, the option is refused.
+/// Where something must execute once, or a target cannot, the option is refused.
 #[test]
 fn side_effects_that_happen_once_are_not_stolen() {
     for (kernel, target, message) in [
         ("run/cluster_matmul/kernel.tile", "sm_90", "sm_90 has no cluster launch control"),
-        ("fault-injection/atomics.tileir", "sm_100", "must happen once"),
+        ("fault-injection/atomics.tileir", "sm_100", "must execute once"),
     ] {
         let (folder, source) = (temporary(), root().join("tests").join(kernel).display().to_string());
         let bytecode = folder.path().join("k.tileirbc").display().to_string();
