@@ -1,4 +1,4 @@
-"""Kernels of cuTile Python: their bytecode, for arguments like those given, without a GPU."""
+"""Generates bytecode from cuTile Python kernels for given arguments, without a GPU."""
 from __future__ import annotations
 
 import io
@@ -25,29 +25,29 @@ def name(kernel: Any) -> str:
 
 
 def names(kernel: Any) -> list[str]:
-    """Of its parameters."""
+    """Returns the names of the kernel's parameters."""
     return list(kernel._annotated_function.pysig.parameters)
 
 
 def constants(kernel: Any) -> list[bool]:
-    """Which parameters are `ct.Constant`, known when the kernel is compiled and not passed."""
+    """Returns for each parameter whether it is a `ct.Constant`, which is a compile-time value and not passed at launch."""
     return [getattr(one, "constant", False) for one in kernel._annotated_function.parameter_annotations]
 
 
 def annotations(kernel: Any) -> list[Any]:
-    """What the kernel says of its parameters: nodes with `scalar` and `array`, which are None where it says nothing."""
+    """Returns the annotations of the parameters: nodes with `scalar` and `array`, each None where the kernel has no annotation."""
     return list(kernel._annotated_function.parameter_annotations)
 
 
 def complete(kernel: Any, arguments: Sequence[Any]) -> list[Any]:
-    """The arguments with the defaults of those that were left out."""
+    """Returns the arguments with default values for omitted ones."""
     bound = kernel._annotated_function.pysig.bind(*arguments)
     bound.apply_defaults()
     return list(bound.args)
 
 
 def bytecode(kernel: Any, arguments: Sequence[Any], target: str) -> bytes:
-    """The kernel as bytecode, with what cuTile would assume of such arguments."""
+    """Returns the kernel as bytecode, with the assumptions that cuTile makes for such arguments."""
     from cuda.tile.compilation import CallingConvention, KernelSignature, export_kernel
 
     arguments, annotated = complete(kernel, arguments), annotations(kernel)
@@ -71,7 +71,7 @@ def bytecode(kernel: Any, arguments: Sequence[Any], target: str) -> bytes:
 
 
 def _alias_groups(arguments: Sequence[Any]) -> list[list[str]]:
-    """The alias group of each argument: arrays that overlap, directly or through others, have one in common."""
+    """Returns the alias group of each argument. Arrays that overlap, directly or through other arrays, share a group."""
     group = list(range(len(arguments)))
     arrays = [index for index, one in enumerate(arguments) if isinstance(one, np.ndarray)]
     for at, one in enumerate(arrays):
@@ -87,7 +87,7 @@ def _array_annotation(annotation: Any, field: str, otherwise: Any) -> Any:
 
 
 def index_type(annotation: Any) -> str:
-    """The type that an array's extents and strides are passed in, as launches call it."""
+    """Returns the launch type of an array's extents and strides."""
     import cuda.tile as ct
 
     return "i64" if _array_annotation(annotation, "index_dtype", None) == ct.int64 else "i32"
@@ -127,7 +127,7 @@ def _constraint(argument: Any, annotation: Any, groups: list[str]) -> Any:
 
 
 def scalar(argument: Any, annotation: Any = None) -> np.generic:
-    """A number as the type that cuTile gives it: an integer has 32 bits unless its parameter is a `ct.ScalarInt64`."""
+    """Converts a number to the type that cuTile gives it. An integer has 32 bits unless its parameter is a `ct.ScalarInt64`."""
     if (annotated := getattr(annotation, "scalar", None)) is not None and isinstance(argument, (int, np.integer)):
         bits = annotated.dtype.bitwidth
         if not -2**(bits - 1) <= int(argument) < 2**(bits - 1):

@@ -1,4 +1,4 @@
-"""A kernel in the debugger."""
+"""Runs a kernel in the debugger."""
 from __future__ import annotations
 
 import subprocess
@@ -16,10 +16,23 @@ from ._tools import Deadline, run, tool
 def debug(grid: Sequence[int] | int, kernel: Any, arguments: Sequence[Any], *, stage: str = "tile", commands: Sequence[str] | None = None,
           target: str = "sm_90", opt_level: int = 3, against: str | None = None, options: Sequence[str] = (),
           timeout: float | None = None) -> str | None:
-    """Debugs a kernel with `tile-debug`, in the terminal that Python runs in; `help` there lists the commands. Arrays are copied, and
-    stay as they are. With `commands`, they are carried out instead, and what was said is returned. `against` names another stage,
-    with which values are compared; `options` are options of `tile-debug`, such as `--block=3`; `timeout` is
-    the most seconds that compiling and the commands may take."""
+    """Debugs a kernel with `tile-debug` in the terminal of this Python process. The debugger works on copies of the arrays.
+
+    Args:
+        grid: Extents of the grid.
+        kernel: A kernel of cuTile Python, bytecode, or a path.
+        arguments: Arguments of the kernel.
+        stage: Stage to execute: `tile`, `aa`, `as` or `sched`.
+        commands: Debugger commands to execute without a terminal, such as `["break 12", "continue", "variables"]`.
+        target: Target, such as `sm_90`.
+        opt_level: Optimisation level, 0 to 3.
+        against: Another stage. The debugger stops at the first value that differs from the value in that stage.
+        options: More options of `tile-debug`, such as `--block=3`.
+        timeout: Limit of compilation and commands together in seconds.
+
+    Returns:
+        The output of `commands`, or None after an interactive session.
+    """
     deadline = Deadline(timeout)
     program = compile(kernel, arguments, target=target, opt_level=opt_level, timeout=timeout)
     with tempfile.TemporaryDirectory(prefix="tileworks-") as name:

@@ -1,4 +1,4 @@
-"""What tools say of a failure, as exceptions with the place in the source."""
+"""The diagnostics of the tools as exceptions with a place in the source."""
 from __future__ import annotations
 
 import dataclasses
@@ -9,7 +9,17 @@ import re
 
 @dataclasses.dataclass(frozen=True)
 class Diagnostic:
-    """One error or warning of a tool."""
+    """One error or warning of a tool.
+
+    Attributes:
+        severity: `error` or `warning`.
+        code: Code, such as `LCH013`. `tileiras --explain CODE` describes it.
+        message: Message without the place.
+        file: Source file, or None.
+        line: Line in that file, or None.
+        column: Column in that line, or None.
+        notes: More lines that belong to the diagnostic.
+    """
     severity: str
     code: str
     message: str
@@ -20,7 +30,7 @@ class Diagnostic:
 
     @staticmethod
     def read(line: str) -> Diagnostic | None:
-        """A line of a tool's standard error, when it is a diagnostic."""
+        """Parses a line of a tool's standard error. Returns None if the line is not a diagnostic."""
         try:
             data = json.loads(line)
         except ValueError:
@@ -47,7 +57,13 @@ class Diagnostic:
 
 
 class TileworksError(Exception):
-    """Something failed; `diagnostics` are what the tool said, the errors first, and `printed` what the kernel printed until then."""
+    """Base class of all errors.
+
+    Attributes:
+        diagnostics: The diagnostics of the tool, errors first.
+        message: All diagnostics as text.
+        printed: The output of the kernel before the failure.
+    """
 
     def __init__(self, diagnostics: list[Diagnostic], otherwise: str, printed: str = ""):
         # `args` are the arguments, by which pickle and copy construct an exception again.
@@ -65,31 +81,31 @@ class TileworksError(Exception):
 
     @property
     def code(self) -> str | None:
-        """The code of the first error, which `tileiras --explain` knows."""
+        """The code of the first error; `tileiras --explain CODE` describes it."""
         return self.diagnostics[0].code if self.diagnostics else None
 
     @property
     def file(self) -> str | None:
-        """The source file that the first error with a place is about."""
+        """The source file of the first diagnostic with a place, or None."""
         return next((one.file for one in self.diagnostics if one.file), None)
 
     @property
     def line(self) -> int | None:
-        """The line there."""
+        """The line of the first diagnostic with a place, or None."""
         return next((one.line for one in self.diagnostics if one.file), None)
 
 
 class TimeLimitError(TileworksError, TimeoutError):
-    """A tool took longer than `timeout` or `--max-time` allows."""
+    """A tool exceeded the limit of `timeout` or `--max-time`."""
 
 
 class CompileError(TileworksError):
-    """A stage refused the program."""
+    """A stage rejected the program."""
 
 
 class RunError(TileworksError):
-    """A kernel did what is not defined, an assertion of it failed, or a launch does not fit it."""
+    """The kernel had undefined behaviour, an assertion of the kernel failed, or the launch does not fit the kernel."""
 
 
 class CheckError(RunError):
-    """`check=True` found faults; `diagnostics` has all of them."""
+    """`check=True` detected faults; `diagnostics` has all of them."""

@@ -1,4 +1,4 @@
-"""Running kernels on numpy arrays, on the CPU."""
+"""Executes kernels on numpy arrays on the CPU."""
 from __future__ import annotations
 
 import dataclasses
@@ -26,13 +26,18 @@ ELEMENTS = SCALARS | {"bool": "bool", "uint8": "u8", "uint16": "u16", "uint32": 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """What a run left, besides the arrays."""
+    """The result of a launch besides the arrays.
+
+    Attributes:
+        printed: The output of the kernel.
+        warnings: Warnings of the tools.
+    """
     printed: str
     warnings: tuple[Diagnostic, ...]
 
 
 class Description:
-    """A launch in a folder: launch.json, and a file for each array."""
+    """A launch in a folder: `launch.json` and one file for each array."""
 
     def __init__(self, folder: Path, grid: Sequence[int] | int, kernel: Any, arguments: Sequence[Any]):
         self.folder, self.arrays, self.names = folder, [], []
@@ -64,7 +69,7 @@ class Description:
         self.path.write_text(json.dumps({"grid": grid, "buffers": buffers, "params": parameters}))
 
     def _buffer(self, name: str, array: np.ndarray) -> int:
-        """The number of the buffer for an array: the same memory is the same buffer."""
+        """Returns the buffer index of an array. Arrays with the same memory share one buffer."""
         for index, other in enumerate(self.arrays):
             if span(array) == span(other) and array.size:
                 return index
@@ -76,7 +81,7 @@ class Description:
         return len(self.arrays) - 1
 
     def take(self, out: Path) -> None:
-        """Puts what was written into the arrays."""
+        """Copies the outputs of the run back into the arrays."""
         for name, array in zip(self.names, self.arrays):
             after = np.load(out / f"{name}.npy").reshape(-1).view(np.uint8) if _type(array) else np.fromfile(out / f"{name}.bin", np.uint8)
             if not array.flags.writeable:
@@ -87,13 +92,13 @@ class Description:
 
 
 def _type(array: np.ndarray) -> str | None:
-    """What launches call the type of an array whose elements lie one behind the other."""
+    """Returns the launch type of a contiguous array, or None for other arrays."""
     name = ELEMENTS.get(array.dtype.name)
     return f"{name}{list(array.shape)}" if name and array.size and array.ndim and array.flags.c_contiguous else None
 
 
 def _number(argument: Any) -> np.generic:
-    """A parameter of bytecode: a Python integer has 64 bits where 32 are too few."""
+    """Converts a parameter of a bytecode kernel. A Python integer that does not fit 32 bits has 64 bits."""
     large = isinstance(argument, int) and not -2**31 <= argument < 2**31
     return np.int64(argument) if large else _cutile.scalar(argument)
 
@@ -105,14 +110,33 @@ def _signed(number: np.generic) -> int:
 def launch(grid: Sequence[int] | int, kernel: Any, arguments: Sequence[Any], *, stage: str = "tile", check: bool = False,
            target: str = "sm_90", opt_level: int = 3, options: Sequence[str] = (),
            timeout: float | None = None) -> Run:
-    """Runs a kernel for each tile block of `grid`; arrays among the arguments are written in place.
+    """Executes a kernel on the CPU for each tile block of `grid`, and writes its arrays in place.
 
-    A kernel of cuTile Python takes its arguments as `ct.launch` would; bytecode takes an array as its address, and each parameter by
-    itself. `stage` is what is run: `tile` (what the program means), `aa`, `as`, `sched` or `ptx`. With `check`, faults that do not
-    show in the results are errors too: reads of what nobody wrote, accesses that nothing orders, assumptions that do not hold;
-    PTX is always checked for its accesses to shared memory, but neither for races between tile blocks nor for accesses that no
-    token orders: check an earlier stage for those. `timeout` is the most seconds that the call may take; an option `--max-time` limits
-    each tool. Raises `CompileError`, `RunError` or `CheckError`, with the line of the source, or `TimeLimitError`."""
+    A kernel of cuTile Python takes the arguments of `ct.launch`. A bytecode kernel takes an array as its address and every other parameter
+    as a number.
+
+    Args:
+        grid: Extents of the grid.
+        kernel: A kernel of cuTile Python, bytecode, or a path.
+        arguments: Arguments of the kernel.
+        stage: Stage to execute: `tile` (the program as written), `aa`, `as`, `sched` or `ptx`.
+        check: Detects faults that the results do not show: uninitialised reads, races between tile blocks, accesses that no token orders,
+            and wrong assumptions. For PTX, the accesses to shared memory are always checked, races between tile blocks and missing tokens
+            never. Check an earlier stage for those.
+        target: Target, such as `sm_90`.
+        opt_level: Optimisation level, 0 to 3.
+        options: More options of `tileiras`, such as `--check-bounds`.
+        timeout: Limit of the whole call in seconds. The option `--max-time` limits each tool.
+
+    Returns:
+        The output of the kernel and the warnings.
+
+    Raises:
+        CompileError: A stage rejects the kernel. The error has the source line.
+        RunError: Execution fails. The error has the source line.
+        CheckError: `check=True` detects a fault.
+        TimeLimitError: The call exceeds `timeout`.
+    """
     if stage not in ("tile", "aa", "as", "sched", "ptx"):
         raise ValueError(f"a kernel can be run as tile, aa, as, sched or ptx, not {stage!r}")
     deadline = Deadline(timeout)

@@ -1,4 +1,4 @@
-"""A sweep of compilations on the machines of a Dask cluster: the commands of a file of `tileiras --emit-ninja`, with one client."""
+"""Compiles the commands of a file of `tileiras --emit-ninja` on the machines of a Dask cluster, with one client."""
 from __future__ import annotations
 
 import dataclasses
@@ -21,7 +21,7 @@ STATE = ".tileworks_sweep"
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """One compilation: its words, the word after `-o` is the output and the last one the input."""
+    """One compilation. The word after `-o` is the output and the last word is the input."""
     output: str
     source: str
     #: Files besides the input, at whose change it is compiled again: the tools.
@@ -34,7 +34,7 @@ class Command:
 
 
 def commands(path: Path) -> list[Command]:
-    """The compilations of a file that `tileiras --emit-ninja` wrote."""
+    """Parses the compilations of a file of `tileiras --emit-ninja`."""
     text = re.sub(r"\$\n\s*", "", path.read_text())
     variables: dict[str, str] = {}
     phony: dict[str, tuple[str, ...]] = {}
@@ -73,7 +73,7 @@ def _expand(text: str, variables: dict[str, str]) -> str:
 
 
 def _split(line: str, variables: dict[str, str]) -> list[str]:
-    """The words of a build line; `:` and `|` are words of their own."""
+    """Splits a build line into words; `:` and `|` are separate words."""
     parts = re.findall(r"(?:\$[$: ]|\$\{\w+\}|\$\w+|[^\s:|$])+|[:|]", line)
     return [part if part in ":|" else _expand(part, variables) for part in parts]
 
@@ -88,7 +88,7 @@ def stale(command: Command, state: dict[str, str], root: Path) -> bool:
 
 
 def execute(tasks: list[tuple[tuple[str, ...], bytes]]) -> list[tuple[int, bytes, bytes | None]]:
-    """On a worker: runs commands in a folder of their own. Returns exit code, standard error and output of each."""
+    """Runs commands in a temporary folder of the worker. Returns exit code, standard error and output of each."""
     import os
     import subprocess
     import tempfile
@@ -115,7 +115,7 @@ def execute(tasks: list[tuple[tuple[str, ...], bytes]]) -> list[tuple[int, bytes
 
 
 def run(client: Any, todo: list[Command], root: Path, workers: int) -> Iterator[tuple[Command, int, bytes, bytes | None]]:
-    """Compiles on the cluster of a client, and yields results as they come."""
+    """Compiles on the cluster of a client, and yields each result when it arrives."""
     import cloudpickle
     from distributed import as_completed
 
@@ -134,8 +134,20 @@ def run(client: Any, todo: list[Command], root: Path, workers: int) -> Iterator[
 
 def sweep(path: str | os.PathLike[str] = "build.ninja", *, scheduler: str | None = None, workers: int | None = None,
           folder: str | os.PathLike[str] = ".") -> tuple[int, int]:
-    """Compiles what is out of date of a file of `tileiras --emit-ninja`, on the cluster at `scheduler` (such as `tcp://HOST:8786`), or
-    with so many workers on this machine. Returns how many compilations ran and how many failed; their messages go to standard error."""
+    """Runs the outdated compilations of a file of `tileiras --emit-ninja` on a Dask cluster. Their messages go to standard error.
+
+    Args:
+        path: The ninja file.
+        scheduler: Address of the cluster's scheduler, such as `tcp://HOST:8786`. Without it, the call starts workers on this machine.
+        workers: Number of workers on this machine. The default is the number of cores.
+        folder: The folder that paths of the file are relative to.
+
+    Returns:
+        The number of compilations and the number of failures.
+
+    Raises:
+        TileworksError: Dask is not installed, or the file has no compilations.
+    """
     try:
         from distributed import Client, LocalCluster
     except ImportError:
