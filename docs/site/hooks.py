@@ -121,7 +121,7 @@ def measured() -> str:
     values = [ratio for ratio, _ in ratios]
     mean = math.exp(statistics.fmean(map(math.log, values)))
     numbers = [(f"{mean:.2f}", "of the time of NVIDIA's compiler, geometric mean"), (f"{statistics.median(values):.2f}", "of the time, median"),
-               (f"{sum(value < 1 for value in values)} of {len(values)}", "kernels are faster on an H200")]
+               (f"{sum(value < 1 for value in values)} of {len(values)}", "kernels take less time")]
     cards = "".join(f"<div><strong>{number}</strong>{text}</div>" for number, text in numbers)
     return f'<div class="numbers">{cards}</div>\n\n{chart(ratios)}'
 
