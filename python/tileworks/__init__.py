@@ -1,4 +1,4 @@
-"""Tileworks from Python: compile a tile kernel to any stage, run it on numpy arrays on the CPU, check it, tell its time.
+"""Compiles tile kernels to any stage, executes them on numpy arrays on the CPU, checks them and predicts their time.
 
     import numpy as np, cuda.tile as ct, tileworks
 
@@ -8,14 +8,14 @@
         ct.store(c, index=(i,), tile=ct.load(a, index=(i,), shape=(T,)) + ct.load(b, index=(i,), shape=(T,)))
 
     a, b, c = np.ones(1024, np.float32), np.ones(1024, np.float32), np.empty(1024, np.float32)
-    tileworks.launch((4,), vadd, (a, b, c, 256), check=True)      # c is written in place
+    tileworks.launch((4,), vadd, (a, b, c, 256), check=True)      # writes c in place
     print(tileworks.compile(vadd, (a, b, c, 256)).stage("sched").text)
     print(tileworks.time((4,), vadd, (a, b, c, 256)))
     tileworks.view(vadd, (a, b, c, 256), grid=(4,)).save("vadd.html")
-    tileworks.debug((4,), vadd, (a, b, c, 256))                     # in this terminal
+    tileworks.debug((4,), vadd, (a, b, c, 256))                     # opens the debugger in this terminal
 
-A kernel is one of cuTile Python, or bytecode as `bytes` or in a file. No GPU is needed, and CUDA only for cubins (ptxas, libdevice);
-`tileiras --doctor` says what was found. The work is done by the tools of the project, each as a process: see their `--help`.
+A kernel is a kernel of cuTile Python, bytecode as `bytes`, or the path of a bytecode file. Nothing here needs a GPU. Only PTX needs
+libdevice, and only cubins need ptxas; `tileiras --doctor` lists the files that it finds. Each function runs the tools as processes.
 """
 from ._compare import Comparison, compare
 from ._debug import debug

@@ -1,4 +1,4 @@
-"""The command `tileworks`: a sweep on several machines, and a kernel against NVIDIA's compiler."""
+"""The command `tileworks`: runs sweeps on several machines and compares a kernel with the code of NVIDIA's compiler."""
 from __future__ import annotations
 
 import argparse

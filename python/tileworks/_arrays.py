@@ -1,4 +1,4 @@
-"""The memory of numpy arrays: which bytes they cover, and which of them are the same."""
+"""The memory of numpy arrays: the bytes that an array covers, and overlap between arrays."""
 from __future__ import annotations
 
 from typing import Sequence
@@ -7,7 +7,7 @@ import numpy as np
 
 
 def span(array: np.ndarray) -> tuple[int, int]:
-    """The first byte of an array's elements in memory, and the one behind the last."""
+    """Returns the address of the first byte of an array's elements and the address after the last byte."""
     return np.lib.array_utils.byte_bounds(array) if hasattr(np.lib, "array_utils") else np.byte_bounds(array)
 
 
@@ -17,7 +17,7 @@ def overlap(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 def memory(array: np.ndarray) -> np.ndarray:
-    """The bytes that an array covers, those between its elements too, as they lie in memory."""
+    """Returns the bytes that an array covers in memory order, including the gaps between its elements."""
     if any(stride < 0 for stride in array.strides):
         raise ValueError("an array with a negative stride cannot be passed to a kernel; copy it first")
     first, end = span(array)

@@ -1,4 +1,4 @@
-"""A kernel as this project and NVIDIA's compiler compile it, side by side."""
+"""Compiles a kernel with this project and with NVIDIA's compiler, and shows both results side by side."""
 from __future__ import annotations
 
 import dataclasses
@@ -31,7 +31,18 @@ exec "$KEEP_PTXAS" "$@"
 
 @dataclasses.dataclass(frozen=True)
 class Side:
-    """What one compiler made."""
+    """The result of one compiler.
+
+    Attributes:
+        compiler: `tileworks` or `NVIDIA`.
+        ptx: The PTX text.
+        cubin: The cubin.
+        registers: Registers of a thread.
+        spills: Instructions that move spilled registers, or None if neither a launch nor nvdisasm provides the number.
+        stack_bytes: Stack of a thread in bytes.
+        seconds: Predicted time of the launch, or None.
+        without_time: The reason for a missing time.
+    """
     compiler: str
     ptx: str
     cubin: bytes
@@ -46,7 +57,15 @@ class Side:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Comparison:
-    """Ours and NVIDIA's: `str()` is a table with the report of `tile-score`, and a notebook shows the PTX side by side."""
+    """The results of both compilers. `str()` returns a table with the report of `tile-score`; a notebook shows both PTX texts.
+
+    Attributes:
+        kernel: Name of the kernel.
+        target: Target, such as `sm_90`.
+        ours: Result of this project.
+        theirs: Result of NVIDIA's compiler.
+        score: Report of `tile-score`.
+    """
     kernel: str
     target: str
     ours: Side
@@ -54,6 +73,7 @@ class Comparison:
     score: str
 
     def rows(self) -> list[tuple[str, str, str]]:
+        """Returns the rows of the table: the quantity, its value for this project, and its value for NVIDIA's compiler."""
         def of(side: Side) -> list[str]:
             time = f"{side.seconds * 1e6:.2f} us" if side.seconds is not None else side.without_time or "no launch"
             spills = "not known" if side.spills is None else str(side.spills)
@@ -80,7 +100,7 @@ class Comparison:
 
 
 def toolkit(reference: str | os.PathLike[str] | None) -> Path:
-    """The `bin` folder of NVIDIA's toolkit."""
+    """Returns the `bin` folder of NVIDIA's toolkit."""
     given = reference or os.environ.get("REFERENCE")
     if not given:
         raise TileworksError([], "NVIDIA's compiler is not named: set REFERENCE to the folder with its tileiras and ptxas, such as "
@@ -97,8 +117,25 @@ def compare(kernel: Any, arguments: Sequence[Any] = (), *, grid: Sequence[int] |
             allow_native: bool = False, timeout: float | None = None) -> Comparison:
     """Compiles a kernel with this project and with NVIDIA's compiler, and compares PTX, registers, spills, predicted time and score.
 
-    The time needs a launch: `grid` and the arguments, or the description in the file `launch`. NVIDIA's code computes its tensor maps in
-    host code, which runs on this machine only with `allow_native`. Raises `TileworksError` where NVIDIA's compiler is not installed."""
+    A predicted time needs a launch: either `grid` and `arguments`, or `launch`.
+
+    Args:
+        kernel: A kernel of cuTile Python, bytecode, or a path.
+        arguments: Arguments of the kernel; cuTile Python needs them to generate bytecode.
+        grid: Extents of the grid.
+        launch: File with a launch description, instead of `grid` and `arguments`.
+        target: Target, such as `sm_90`.
+        gpu: Machine description of `tile-time`. By default `tile-time` takes the machine that represents the target.
+        opt_level: Optimisation level, 0 to 3.
+        reference: The folder that contains NVIDIA's `tileiras` and `ptxas`. The default is the environment variable `REFERENCE`.
+        allow_native: Permits to run the host code in NVIDIA's cubin on this machine. That code computes its tensor maps.
+        timeout: Limit of the whole call in seconds.
+
+    Raises:
+        TileworksError: NVIDIA's compiler is not installed, or it rejects the kernel.
+        CompileError: A stage of this project rejects the kernel.
+        TimeLimitError: The call exceeds `timeout`.
+    """
     theirs, deadline, target = toolkit(reference), Deadline(timeout), base_target(target)
     program = compile(kernel, arguments, target=target, opt_level=opt_level, timeout=timeout)
     with tempfile.TemporaryDirectory(prefix="tileworks-") as name:
@@ -118,7 +155,7 @@ def compare(kernel: Any, arguments: Sequence[Any] = (), *, grid: Sequence[int] |
 
 
 def _theirs(origin: Path, bytecode: bytes, target: str, opt_level: int, folder: Path, deadline: Deadline) -> None:
-    """Compiles with NVIDIA's tileiras, which takes the ptxas beside it, so a copy of it lies beside one that keeps the PTX."""
+    """Compiles with a copy of NVIDIA's tileiras. Reason: tileiras runs the ptxas beside it, and a script there keeps the PTX."""
     around, kept = folder / "toolkit", folder / "theirs"
     inside = around / origin.name
     inside.mkdir(parents=True)

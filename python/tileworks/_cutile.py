@@ -1,13 +1,12 @@
-"""Kernels of cuTile Python: their bytecode, for arguments like those given, without a GPU."""
+"""Generates bytecode from cuTile Python kernels for given arguments, without a GPU."""
 from __future__ import annotations
 
 import io
-import math
 from typing import Any, Sequence
 
 import numpy as np
 
-from ._arrays import clusters, offsets
+from ._arrays import overlap
 
 #: Bytecode versions to write, the first that the installed cuTile knows.
 VERSIONS = ("13.5", "13.4", "13.3", "13.2", "13.1")
@@ -26,35 +25,35 @@ def name(kernel: Any) -> str:
 
 
 def names(kernel: Any) -> list[str]:
-    """Of its parameters."""
+    """Returns the names of the kernel's parameters."""
     return list(kernel._annotated_function.pysig.parameters)
 
 
 def constants(kernel: Any) -> list[bool]:
-    """Which parameters are `ct.Constant`, known when the kernel is compiled and not passed."""
+    """Returns for each parameter whether it is a `ct.Constant`, which is a compile-time value and not passed at launch."""
     return [getattr(one, "constant", False) for one in kernel._annotated_function.parameter_annotations]
 
 
 def annotations(kernel: Any) -> list[Any]:
-    """What the kernel says of its parameters: nodes with `scalar` and `array`, which are None where it says nothing."""
+    """Returns the annotations of the parameters: nodes with `scalar` and `array`, each None where the kernel has no annotation."""
     return list(kernel._annotated_function.parameter_annotations)
 
 
 def complete(kernel: Any, arguments: Sequence[Any]) -> list[Any]:
-    """The arguments with the defaults of those that were left out."""
+    """Returns the arguments with default values for omitted ones."""
     bound = kernel._annotated_function.pysig.bind(*arguments)
     bound.apply_defaults()
     return list(bound.args)
 
 
 def bytecode(kernel: Any, arguments: Sequence[Any], target: str) -> bytes:
-    """The kernel as bytecode, with what cuTile would assume of such arguments."""
+    """Returns the kernel as bytecode, with the assumptions that cuTile makes for such arguments."""
     from cuda.tile.compilation import CallingConvention, KernelSignature, export_kernel
 
     arguments, annotated = complete(kernel, arguments), annotations(kernel)
-    passed = [None if constant else argument for argument, constant in zip(arguments, constants(kernel))]
-    parameters = [argument if constant else _constraint(argument, annotation, group, alignment) for argument, constant, annotation, group,
-                  alignment in zip(arguments, constants(kernel), annotated, _alias_groups(passed), _alignments(passed))]
+    groups = _alias_groups([None if constant else argument for argument, constant in zip(arguments, constants(kernel))])
+    parameters = [argument if constant else _constraint(argument, annotation, group)
+                  for argument, constant, annotation, group in zip(arguments, constants(kernel), annotated, groups)]
     # Constant extents came with the second calling convention; names of kernels without them stay as they are.
     extents = any(_array_annotation(one, "static_shape_dims", ()) for one in annotated)
     signature = KernelSignature(parameters, CallingConvention.cutile_python_v2() if extents else CallingConvention.cutile_python_v1())
@@ -72,18 +71,15 @@ def bytecode(kernel: Any, arguments: Sequence[Any], target: str) -> bytes:
 
 
 def _alias_groups(arguments: Sequence[Any]) -> list[list[str]]:
-    """The alias group of each argument: arrays that overlap, directly or through others, have one in common."""
+    """Returns the alias group of each argument. Arrays that overlap, directly or through other arrays, share a group."""
+    group = list(range(len(arguments)))
     arrays = [index for index, one in enumerate(arguments) if isinstance(one, np.ndarray)]
-    group = clusters([arguments[index] for index in arrays])
-    names = {index: [f"memory{number}"] if group.count(number) > 1 else [] for index, number in zip(arrays, group)}
-    return [names.get(index, []) for index in range(len(arguments))]
-
-
-def _alignments(arguments: Sequence[Any]) -> list[int]:
-    """By what each argument's address can be divided: an array begins a buffer, or stands in that of the arrays it overlaps."""
-    arrays = [index for index, one in enumerate(arguments) if isinstance(one, np.ndarray)]
-    offset = dict(zip(arrays, offsets([arguments[index] for index in arrays])))
-    return [math.gcd(offset.get(index, 0), 16) for index in range(len(arguments))]
+    for at, one in enumerate(arrays):
+        for other in arrays[:at]:
+            if arguments[one] is arguments[other] or overlap(arguments[one], arguments[other]):
+                joined, into = group[one], group[other]
+                group = [into if number == joined else number for number in group]
+    return [[f"memory{number}"] if group.count(number) > 1 else [] for number in group]
 
 
 def _array_annotation(annotation: Any, field: str, otherwise: Any) -> Any:
@@ -91,7 +87,7 @@ def _array_annotation(annotation: Any, field: str, otherwise: Any) -> Any:
 
 
 def index_type(annotation: Any) -> str:
-    """The type that an array's extents and strides are passed in, as launches call it."""
+    """Returns the launch type of an array's extents and strides."""
     import cuda.tile as ct
 
     return "i64" if _array_annotation(annotation, "index_dtype", None) == ct.int64 else "i32"
@@ -106,7 +102,7 @@ def _dtype(dtype: np.dtype) -> Any:
     return getattr(ct, name)
 
 
-def _constraint(argument: Any, annotation: Any, groups: list[str], alignment: int) -> Any:
+def _constraint(argument: Any, annotation: Any, groups: list[str]) -> Any:
     import cuda.tile as ct
     from cuda.tile.compilation import ArrayConstraint, ScalarConstraint
 
@@ -127,11 +123,11 @@ def _constraint(argument: Any, annotation: Any, groups: list[str], alignment: in
         may_alias_internally=False, stride_constant=[stride if axis in known else None for axis, stride in enumerate(strides)],
         shape_constant=[extent if axis in fixed else None for axis, extent in enumerate(argument.shape)],
         stride_divisible_by=[1 if axis in known else divisor(stride) for axis, stride in enumerate(strides)],
-        shape_divisible_by=[1 if axis in fixed else divisor(extent) for axis, extent in enumerate(argument.shape)], base_addr_divisible_by=alignment)
+        shape_divisible_by=[1 if axis in fixed else divisor(extent) for axis, extent in enumerate(argument.shape)], base_addr_divisible_by=16)
 
 
 def scalar(argument: Any, annotation: Any = None) -> np.generic:
-    """A number as the type that cuTile gives it: an integer has 32 bits unless its parameter is a `ct.ScalarInt64`."""
+    """Converts a number to the type that cuTile gives it. An integer has 32 bits unless its parameter is a `ct.ScalarInt64`."""
     if (annotated := getattr(annotation, "scalar", None)) is not None and isinstance(argument, (int, np.integer)):
         bits = annotated.dtype.bitwidth
         if not -2**(bits - 1) <= int(argument) < 2**(bits - 1):

@@ -1,4 +1,4 @@
-"""A kernel in the debugger."""
+"""Runs a kernel in the debugger."""
 from __future__ import annotations
 
 import subprocess
@@ -16,10 +16,23 @@ from ._tools import Deadline, run, tool
 def debug(grid: Sequence[int] | int, kernel: Any, arguments: Sequence[Any], *, stage: str = "tile", commands: Sequence[str] | None = None,
           target: str = "sm_90", opt_level: int = 3, against: str | None = None, options: Sequence[str] = (),
           timeout: float | None = None) -> str | None:
-    """Debugs a kernel with `tile-debug`, in the terminal that Python runs in; `help` there lists the commands. Arrays are copied, and
-    stay as they are. With `commands`, they are carried out instead, and what was output is returned. `against` names another stage,
-    with which values are compared; `options` are options of `tile-debug`, such as `--block=3`; `timeout` is
-    the most seconds that compiling and the commands may take."""
+    """Debugs a kernel with `tile-debug` in the terminal of this Python process. The debugger works on copies of the arrays.
+
+    Args:
+        grid: Extents of the grid.
+        kernel: A kernel of cuTile Python, bytecode, or a path.
+        arguments: Arguments of the kernel.
+        stage: Stage to execute: `tile`, `aa`, `as` or `sched`.
+        commands: Debugger commands to execute without a terminal, such as `["break 12", "continue", "variables"]`.
+        target: Target, such as `sm_90`.
+        opt_level: Optimisation level, 0 to 3.
+        against: Another stage. The debugger stops at the first value that differs from the value in that stage.
+        options: More options of `tile-debug`, such as `--block=3`.
+        timeout: Limit of compilation and commands together in seconds.
+
+    Returns:
+        The output of `commands`, or None after an interactive session.
+    """
     deadline = Deadline(timeout)
     program = compile(kernel, arguments, target=target, opt_level=opt_level, timeout=timeout)
     with tempfile.TemporaryDirectory(prefix="tileworks-") as name:
@@ -27,11 +40,11 @@ def debug(grid: Sequence[int] | int, kernel: Any, arguments: Sequence[Any], *, s
         described = Description(folder, grid, kernel, arguments)
         for one in filter(None, (stage, against)):
             program.stage(one, deadline=deadline).save(folder / f"kernel.{one}")
-        args: list[Any] = [folder / f"kernel.{stage}", "--launch", described.path, *options]
-        args += ["--against", folder / f"kernel.{against}"] if against else []
-        args += ["--source", file] if (file := source(kernel, folder)) else []
+        words: list[Any] = [folder / f"kernel.{stage}", "--launch", described.path, *options]
+        words += ["--against", folder / f"kernel.{against}"] if against else []
+        words += ["--source", file] if (file := source(kernel, folder)) else []
         if commands is None:
-            subprocess.run([tool("tile-debug"), *map(str, args)], check=False)
+            subprocess.run([tool("tile-debug"), *map(str, words)], check=False)
             return None
-        output, _ = run("tile-debug", *args, *(f"--execute={command}" for command in commands), fails=RunError, deadline=deadline)
-        return output.decode(errors="replace")
+        said, _ = run("tile-debug", *words, *(f"--execute={command}" for command in commands), fails=RunError, deadline=deadline)
+        return said.decode(errors="replace")

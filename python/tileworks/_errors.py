@@ -1,4 +1,4 @@
-"""What tools say of a failure, as exceptions with the place in the source."""
+"""The diagnostics of the tools as exceptions with a place in the source."""
 from __future__ import annotations
 
 import dataclasses
@@ -9,7 +9,17 @@ import re
 
 @dataclasses.dataclass(frozen=True)
 class Diagnostic:
-    """One error or warning of a tool."""
+    """One error or warning of a tool.
+
+    Attributes:
+        severity: `error` or `warning`.
+        code: Code, such as `LCH013`. `tileiras --explain CODE` describes it.
+        message: Message without the place.
+        file: Source file, or None.
+        line: Line in that file, or None.
+        column: Column in that line, or None.
+        notes: More lines that belong to the diagnostic.
+    """
     severity: str
     code: str
     message: str
@@ -20,7 +30,7 @@ class Diagnostic:
 
     @staticmethod
     def read(line: str) -> Diagnostic | None:
-        """A line of a tool's standard error, when it is a diagnostic."""
+        """Parses a line of a tool's standard error. Returns None if the line is not a diagnostic."""
         try:
             data = json.loads(line)
         except ValueError:
@@ -33,8 +43,8 @@ class Diagnostic:
             if isinstance(place, dict) and kind in place:
                 file, at, column = (place[kind].get(name) for name in ("file", "line", "column"))
         # What a kernel asserts has its place in the message, as on a GPU.
-        if file is None and (output := re.match(r"(.+?\.py):(\d+): (.*)", message, re.S)):
-            file, at, message = output[1], int(output[2]), output[3]
+        if file is None and (said := re.match(r"(.+?\.py):(\d+): (.*)", message, re.S)):
+            file, at, message = said[1], int(said[2]), said[3]
         return Diagnostic(data.get("severity", "error"), data.get("code", ""), message, file, at, column, tuple(data.get("notes", ())))
 
     def __str__(self) -> str:
@@ -47,7 +57,13 @@ class Diagnostic:
 
 
 class TileworksError(Exception):
-    """Something failed; `diagnostics` are what the tool output, the errors first, and `printed` what the kernel printed until then."""
+    """Base class of all errors.
+
+    Attributes:
+        diagnostics: The diagnostics of the tool, errors first.
+        message: All diagnostics as text.
+        printed: The output of the kernel before the failure.
+    """
 
     def __init__(self, diagnostics: list[Diagnostic], otherwise: str, printed: str = ""):
         # `args` are the arguments, by which pickle and copy construct an exception again.
@@ -56,7 +72,7 @@ class TileworksError(Exception):
         # An assertion prints itself before it stops the kernel. `tile-run` also reports it as an error, `tile-sim` only the trap.
         asserted = re.findall(r"^(.+?):(\d+): (tile block: .*)", printed, re.M)[:1]
         asserted = [] if any(one.code == "RUN040" for one in diagnostics) else asserted
-        diagnostics = [Diagnostic("error", "RUN040", args, file, int(line)) for file, line, args in asserted] + diagnostics
+        diagnostics = [Diagnostic("error", "RUN040", words, file, int(line)) for file, line, words in asserted] + diagnostics
         self.diagnostics = sorted(diagnostics, key=lambda one: one.severity != "error")
         self.message = "\n".join(str(one) for one in self.diagnostics) or otherwise
 
@@ -65,31 +81,31 @@ class TileworksError(Exception):
 
     @property
     def code(self) -> str | None:
-        """The code of the first error, which `tileiras --explain` knows."""
+        """The code of the first error; `tileiras --explain CODE` describes it."""
         return self.diagnostics[0].code if self.diagnostics else None
 
     @property
     def file(self) -> str | None:
-        """The source file that the first error with a place is about."""
+        """The source file of the first diagnostic with a place, or None."""
         return next((one.file for one in self.diagnostics if one.file), None)
 
     @property
     def line(self) -> int | None:
-        """The line there."""
+        """The line of the first diagnostic with a place, or None."""
         return next((one.line for one in self.diagnostics if one.file), None)
 
 
 class TimeLimitError(TileworksError, TimeoutError):
-    """A tool took longer than `timeout` or `--max-time` allows."""
+    """A tool exceeded the limit of `timeout` or `--max-time`."""
 
 
 class CompileError(TileworksError):
-    """A stage refused the program."""
+    """A stage rejected the program."""
 
 
 class RunError(TileworksError):
-    """A kernel did what is not defined, an assertion of it failed, or a launch does not fit it."""
+    """The kernel had undefined behaviour, an assertion of the kernel failed, or the launch does not fit the kernel."""
 
 
 class CheckError(RunError):
-    """`check=True` found faults; `diagnostics` has all of them."""
+    """`check=True` detected faults; `diagnostics` has all of them."""

@@ -1,4 +1,4 @@
-"""Programs, and the files that the stages make of them."""
+"""Programs and their stage files."""
 from __future__ import annotations
 
 import html
@@ -26,7 +26,7 @@ SUFFIXES = {"a": 90, "f": 100}
 
 
 def base_target(target: str) -> str:
-    """The target that tools know: `sm_90a` is code for the same GPU as `sm_90`."""
+    """Returns the target without suffix: code for `sm_90a` and `sm_90` runs on the same GPU."""
     parts = re.fullmatch(r"sm_([0-9]{2,3})([a-z]?)", target)
     if parts is None:
         raise ValueError(f"{target!r} is not a target; a target is sm_ and a number, such as sm_90, sm_90a or sm_100f")
@@ -37,26 +37,33 @@ def base_target(target: str) -> str:
 
 
 class Stage:
-    """A file of one stage: `bytes` as the tools write it, `text` to read; drawn as HTML in a notebook."""
+    """The file of one stage. A notebook shows its text.
+
+    Attributes:
+        kind: Stage, an element of `STAGES`.
+        bytes: File contents.
+        target: Target, such as `sm_90`.
+    """
 
     def __init__(self, kind: str, data: bytes, target: str):
         self.kind, self.bytes, self.target = kind, data, target
 
     @property
     def text(self) -> str:
-        """The whole file as text; of a cubin, its kernels and what they need."""
+        """The whole file as text; for a cubin, its kernels and their resources."""
         if self.kind in ("ptx", "llvm-ir"):
             return self.bytes.decode()
         return run("tile-dump", fails=CompileError, input=self.bytes)[0].decode()
 
     @property
     def program(self) -> str:
-        """The text without log and tables of locations."""
+        """The text without the log and the location tables."""
         bare = self.kind in ("aa", "as", "sched")
         text = run("tile-dump", "--bare", fails=CompileError, input=self.bytes)[0].decode() if bare else self.text
         return "\n".join(line for line in text.splitlines() if not line.startswith("//!tile"))
 
     def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the file to a path."""
         Path(path).write_bytes(self.bytes)
 
     def __repr__(self) -> str:
@@ -68,7 +75,15 @@ class Stage:
 
 
 class Program:
-    """A kernel for a target. Stages are made when they are asked for, and kept."""
+    """A kernel for one target. The first request for a stage compiles it, and the program keeps the result.
+
+    Attributes:
+        bytecode: The bytecode of the kernel.
+        target: Target, such as `sm_90`.
+        opt_level: Optimisation level, 0 to 3.
+        options: More options of `tileiras`.
+        timeout: Limit of each stage in seconds.
+    """
 
     def __init__(self, bytecode: bytes, target: str = "sm_90", opt_level: int = 3, options: Sequence[str] = (),
                  timeout: float | None = None):
@@ -77,7 +92,15 @@ class Program:
         self._stages: dict[str, Stage] = {}
 
     def stage(self, kind: str, *, deadline: Deadline | None = None) -> Stage:
-        """The file of a stage, one of `STAGES`. Raises `CompileError`, or `TimeLimitError` after the program's timeout."""
+        """Returns the file of a stage.
+
+        Args:
+            kind: An element of `STAGES`.
+
+        Raises:
+            CompileError: A stage rejects the program.
+            TimeLimitError: The compilation exceeds the program's timeout.
+        """
         if kind not in STAGES:
             raise ValueError(f"there is no stage {kind!r}; the stages are {', '.join(STAGES)}")
         if kind not in self._stages:
@@ -92,7 +115,7 @@ class Program:
 
     @property
     def cubin(self) -> bytes:
-        """The cubin; this needs ptxas."""
+        """The cubin. This needs ptxas."""
         return self.stage("cubin").bytes
 
     def __repr__(self) -> str:
@@ -105,9 +128,20 @@ class Program:
 
 def compile(kernel: Any, arguments: Sequence[Any] = (), *, target: str = "sm_90", opt_level: int = 3, options: Sequence[str] = (),
             timeout: float | None = None) -> Program:
-    """A kernel of cuTile Python with arguments like those that it will be given, or bytecode as `bytes` or the path of a file.
-    `options` are more options of `tileiras`, such as `--check-bounds`; `timeout` is the most seconds that each stage may take.
-    A target may have a suffix, as in `sm_90a` or `sm_100f`. Raises `CompileError`, with the line of the source, or `TimeLimitError`."""
+    """Compiles a kernel. The result generates the file of a stage on request.
+
+    Args:
+        kernel: A kernel of cuTile Python, bytecode as `bytes`, or the path of a bytecode file.
+        arguments: Arguments like those of the launch. Only kernels of cuTile Python need them, for types, alignment and divisibility.
+        target: Target, such as `sm_90`. A suffix is allowed, as in `sm_90a` or `sm_100f`.
+        opt_level: Optimisation level, 0 to 3.
+        options: More options of `tileiras`, such as `--check-bounds`.
+        timeout: Limit of each stage in seconds.
+
+    Raises:
+        CompileError: A stage rejects the kernel. The error has the source line.
+        TimeLimitError: A stage exceeds `timeout`.
+    """
     if isinstance(kernel, Program):
         return kernel
     target = base_target(target)

@@ -1,4 +1,4 @@
-"""The source file of a kernel, that of a notebook's cell too."""
+"""Finds the source file of a kernel, also of a kernel in a notebook cell."""
 from __future__ import annotations
 
 import inspect
@@ -11,7 +11,7 @@ from . import _cutile
 
 
 def source(kernel: Any, folder: Path) -> str | None:
-    """The file that a kernel of cuTile Python is written in. A notebook keeps the text of its cells in memory: that is saved in `folder`."""
+    """Returns the source file of a cuTile Python kernel. The text of a notebook cell is only in memory; `folder` gets a copy."""
     if not _cutile.is_kernel(kernel):
         return None
     function = inspect.unwrap(_cutile.function(kernel))

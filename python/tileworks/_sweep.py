@@ -1,4 +1,4 @@
-"""A sweep of compilations on the machines of a Dask cluster: the commands of a file of `tileiras --emit-ninja`, with one client."""
+"""Compiles the commands of a file of `tileiras --emit-ninja` on the machines of a Dask cluster, with one client."""
 from __future__ import annotations
 
 import dataclasses
@@ -21,20 +21,20 @@ STATE = ".tileworks_sweep"
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """One compilation: its args, the word after `-o` is the output and the last one the input."""
+    """One compilation. The word after `-o` is the output and the last word is the input."""
     output: str
     source: str
     #: Files besides the input, at whose change it is compiled again: the tools.
     others: tuple[str, ...]
-    args: tuple[str, ...]
+    words: tuple[str, ...]
 
     @property
     def signature(self) -> str:
-        return hashlib.sha256("\0".join(self.args).encode()).hexdigest()
+        return hashlib.sha256("\0".join(self.words).encode()).hexdigest()
 
 
 def commands(path: Path) -> list[Command]:
-    """The compilations of a file that `tileiras --emit-ninja` wrote."""
+    """Parses the compilations of a file of `tileiras --emit-ninja`."""
     text = re.sub(r"\$\n\s*", "", path.read_text())
     variables: dict[str, str] = {}
     phony: dict[str, tuple[str, ...]] = {}
@@ -54,11 +54,11 @@ def commands(path: Path) -> list[Command]:
             else:
                 current[match[2]] = match[3]
     found = []
-    for args, own in builds:
-        if args[1:3] == [":", "phony"]:
-            phony[args[0]] = tuple(args[3:])
-        elif args[1:3] == [":", "tileiras"]:
-            output, source, others = args[0], args[3], args[5:] if "|" in args else []
+    for words, own in builds:
+        if words[1:3] == [":", "phony"]:
+            phony[words[0]] = tuple(words[3:])
+        elif words[1:3] == [":", "tileiras"]:
+            output, source, others = words[0], words[3], words[5:] if "|" in words else []
             scope = variables | own | {"out": shlex.quote(output), "in": shlex.quote(source), "launcher": ""}
             known = tuple(file for other in others for file in phony.get(other, (other,)))
             found.append(Command(output, source, known, tuple(shlex.split(_expand(rule, scope)))))
@@ -73,7 +73,7 @@ def _expand(text: str, variables: dict[str, str]) -> str:
 
 
 def _split(line: str, variables: dict[str, str]) -> list[str]:
-    """The args of a build line; `:` and `|` are args of their own."""
+    """Splits a build line into words; `:` and `|` are separate words."""
     parts = re.findall(r"(?:\$[$: ]|\$\{\w+\}|\$\w+|[^\s:|$])+|[:|]", line)
     return [part if part in ":|" else _expand(part, variables) for part in parts]
 
@@ -88,18 +88,18 @@ def stale(command: Command, state: dict[str, str], root: Path) -> bool:
 
 
 def execute(tasks: list[tuple[tuple[str, ...], bytes]]) -> list[tuple[int, bytes, bytes | None]]:
-    """On a worker: runs commands in a folder of their own. Returns exit code, standard error and output of each."""
+    """Runs commands in a temporary folder of the worker. Returns exit code, standard error and output of each."""
     import os
     import subprocess
     import tempfile
 
     results = []
     with tempfile.TemporaryDirectory() as folder:
-        for number, (args, content) in enumerate(tasks):
+        for number, (words, content) in enumerate(tasks):
             source, output = os.path.join(folder, f"input{number}"), os.path.join(folder, f"output{number}")
             with open(source, "wb") as file:
                 file.write(content)
-            line = [*args[:-1], source]
+            line = [*words[:-1], source]
             line[line.index("-o") + 1] = output
             try:
                 ran = subprocess.run(line, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True)
@@ -115,7 +115,7 @@ def execute(tasks: list[tuple[tuple[str, ...], bytes]]) -> list[tuple[int, bytes
 
 
 def run(client: Any, todo: list[Command], root: Path, workers: int) -> Iterator[tuple[Command, int, bytes, bytes | None]]:
-    """Compiles on the cluster of a client, and yields results as they come."""
+    """Compiles on the cluster of a client, and yields each result when it arrives."""
     import cloudpickle
     from distributed import as_completed
 
@@ -125,7 +125,7 @@ def run(client: Any, todo: list[Command], root: Path, workers: int) -> Iterator[
     parts = [todo[at:at + size] for at in range(0, len(todo), size)]
     futures = {}
     for part in parts:
-        tasks = [(command.args, (root / command.source).read_bytes()) for command in part]
+        tasks = [(command.words, (root / command.source).read_bytes()) for command in part]
         futures[client.submit(execute, tasks, pure=False)] = part
     for future, results in as_completed(list(futures), loop=client.loop, with_results=True):
         for command, (code, stderr, built) in zip(futures[future], results):
@@ -134,8 +134,20 @@ def run(client: Any, todo: list[Command], root: Path, workers: int) -> Iterator[
 
 def sweep(path: str | os.PathLike[str] = "build.ninja", *, scheduler: str | None = None, workers: int | None = None,
           folder: str | os.PathLike[str] = ".") -> tuple[int, int]:
-    """Compiles what is out of date of a file of `tileiras --emit-ninja`, on the cluster at `scheduler` (such as `tcp://HOST:8786`), or
-    with so many workers on this machine. Returns how many compilations ran and how many failed; their messages go to standard error."""
+    """Runs the outdated compilations of a file of `tileiras --emit-ninja` on a Dask cluster. Their messages go to standard error.
+
+    Args:
+        path: The ninja file.
+        scheduler: Address of the cluster's scheduler, such as `tcp://HOST:8786`. Without it, the call starts workers on this machine.
+        workers: Number of workers on this machine. The default is the number of cores.
+        folder: The folder that paths of the file are relative to.
+
+    Returns:
+        The number of compilations and the number of failures.
+
+    Raises:
+        TileworksError: Dask is not installed, or the file has no compilations.
+    """
     try:
         from distributed import Client, LocalCluster
     except ImportError:

@@ -1,4 +1,4 @@
-"""How long a kernel takes on a GPU, told without one."""
+"""Predicts the time of a kernel on a GPU, without a GPU."""
 from __future__ import annotations
 
 import dataclasses
@@ -16,7 +16,15 @@ from ._tools import Deadline, limits, run
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Timing:
-    """The prediction of `tile-time`: its report, and all figures in `data`."""
+    """The prediction of `tile-time`. `str()` returns its report.
+
+    Attributes:
+        seconds: Predicted time of the launch.
+        cycles: Predicted SM cycles of the launch.
+        gpu: Machine description, such as `h100-sxm`.
+        report: Report as text.
+        data: All numbers of the report, as `tile-time --json` writes them.
+    """
     seconds: float
     cycles: float
     gpu: str
@@ -37,7 +45,7 @@ class Timing:
         return f"<p>{html.escape(head)}</p>{saves}<details><summary>report</summary>{report}</details>"
 
     def advice(self) -> list[tuple[float, str]]:
-        """What would save time: which part of it, and how."""
+        """Returns the changes that would save time: the saved fraction of the time, and the change."""
         return [(one["gain"], f"{one['if']}: {one['how']}") for one in self.data["advice"]]
 
 
@@ -47,8 +55,23 @@ def _time(seconds: float) -> str:
 
 def time(grid: Sequence[int] | int, kernel: Any, arguments: Sequence[Any], *, target: str = "sm_90", gpu: str | None = None, opt_level: int = 3,
          options: Sequence[str] = (), timeout: float | None = None) -> Timing:
-    """Predicts the time of a launch. `gpu` is a machine of `tile-time`, by default the one that stands for the target. The arrays
-    are read, not written. `timeout` is the most seconds that the call may take."""
+    """Predicts the time of a launch. The call reads the arrays and does not write them.
+
+    Args:
+        grid: Extents of the grid.
+        kernel: A kernel of cuTile Python, bytecode, or a path.
+        arguments: Arguments of the kernel.
+        target: Target, such as `sm_90`.
+        gpu: Machine description of `tile-time`. By default `tile-time` takes the machine that represents the target.
+        opt_level: Optimisation level, 0 to 3.
+        options: More options of `tileiras`.
+        timeout: Limit of the whole call in seconds.
+
+    Raises:
+        CompileError: A stage rejects the kernel.
+        RunError: `tile-time` rejects the launch.
+        TimeLimitError: The call exceeds `timeout`.
+    """
     deadline = Deadline(timeout)
     program = compile(kernel, arguments, target=target, opt_level=opt_level, options=options, timeout=timeout)
     with tempfile.TemporaryDirectory(prefix="tileworks-") as name:

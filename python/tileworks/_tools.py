@@ -1,4 +1,4 @@
-"""Finding the project's tools, and running them."""
+"""Finds and runs the tools."""
 from __future__ import annotations
 
 import os
@@ -13,7 +13,7 @@ from ._errors import Diagnostic, TileworksError, TimeLimitError
 
 
 class Deadline:
-    """The end of the time that a call may take; without a timeout there is none."""
+    """The end of a call's time limit. Without a timeout there is no end."""
 
     def __init__(self, timeout: float | None):
         if timeout is not None and not timeout > 0:
@@ -22,12 +22,12 @@ class Deadline:
         self._end = None if timeout is None else time.monotonic() + timeout
 
     def left(self) -> float | None:
-        """The seconds until then."""
+        """Returns the remaining seconds, or None without a timeout."""
         return None if self._end is None else max(0.0, self._end - time.monotonic())
 
 
 def limits(options: Sequence[str]) -> list[str]:
-    """The options that limit time and memory, which every tool has."""
+    """Returns the options that limit time and memory. Every tool accepts them."""
     found = []
     for at, option in enumerate(options):
         if option in ("--max-time", "--max-memory"):
@@ -38,7 +38,7 @@ def limits(options: Sequence[str]) -> list[str]:
 
 
 def tool(name: str) -> str:
-    """The path of a tool: in the folder `TILEWORKS_TOOLS`, beside this Python, or on PATH."""
+    """Returns the path of a tool: from the folder `TILEWORKS_TOOLS`, from the folder of this Python's scripts, or from PATH."""
     folders = [os.environ.get("TILEWORKS_TOOLS"), sysconfig.get_path("scripts")]
     for folder in filter(None, folders):
         if os.access(path := Path(folder) / name, os.X_OK):
@@ -67,5 +67,5 @@ def run(name: str, *args: object, fails: type[TileworksError], cwd: str | None =
 
 
 def version() -> str:
-    """The version of the tools."""
+    """Returns the version of the tools."""
     return subprocess.run([tool("tile-read"), "--version"], capture_output=True, check=True, text=True).stdout.split()[-1]

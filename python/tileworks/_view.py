@@ -1,4 +1,4 @@
-"""A kernel as a page to look at."""
+"""Shows a kernel as a page for a browser."""
 from __future__ import annotations
 
 import html
@@ -15,12 +15,17 @@ from ._tools import Deadline, run
 
 
 class Page:
-    """A page of `tile-view`: one file of HTML that needs no network. Shown in a frame in a notebook."""
+    """A page of `tile-view`: one HTML file that needs no network. A notebook shows it in a frame.
+
+    Attributes:
+        html: Text of the file.
+    """
 
     def __init__(self, text: str):
         self.html = text
 
     def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the page to a path."""
         Path(path).write_text(self.html)
 
     def __repr__(self) -> str:
@@ -33,9 +38,22 @@ class Page:
 def view(kernel: Any, arguments: Sequence[Any] = (), *, grid: Sequence[int] | int | None = None, target: str = "sm_90", gpu: str | None = None,
          opt_level: int = 3, sources: Sequence[str | os.PathLike[str]] = (),
          timeout: float | None = None) -> Page:
-    """All stages of a kernel side by side, linked by line, with its layouts, shared memory and schedules drawn; with `grid`, also
-    with predicted times. `sources` are files or folders with the source, where it is not where the program says;
-    `timeout` is the most seconds that the call may take."""
+    """Returns a page with all stages of a kernel side by side, linked by source line, and drawings of layouts, shared memory and schedules.
+
+    Args:
+        kernel: A kernel of cuTile Python, bytecode, or a path.
+        arguments: Arguments of the kernel.
+        grid: Extents of the grid. With a grid the page also shows predicted times.
+        target: Target, such as `sm_90`.
+        gpu: Machine description of `tile-time`. By default `tile-time` takes the machine that represents the target.
+        opt_level: Optimisation level, 0 to 3.
+        sources: Source files or their folders, if the source is not at the path that the program names.
+        timeout: Limit of the whole call in seconds.
+
+    Raises:
+        CompileError: A stage rejects the kernel.
+        TimeLimitError: The call exceeds `timeout`.
+    """
     deadline = Deadline(timeout)
     program = compile(kernel, arguments, target=target, opt_level=opt_level, timeout=timeout)
     with tempfile.TemporaryDirectory(prefix="tileworks-") as name:

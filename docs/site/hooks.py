@@ -1,0 +1,143 @@
+"""MkDocs hooks of the documentation site: the navigation, the documents outside docs/, the measured numbers, and local mermaid.
+
+`scripts/book` builds the site and checks its links. Pages stay plain Markdown with links that work in a repository browser.
+"""
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import math
+import posixpath
+import re
+import statistics
+from pathlib import Path
+
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+
+#: Documents of the repository's root that docs/SUMMARY.md lists, and the page of the site that shows each.
+ROOT_PAGES = {"ARCHITECTURE.md": "architecture.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md", "SECURITY.md": "security.md"}
+
+MERMAID = "site/mermaid.min.js"
+MERMAID_SHA256 = "74d7c46dabca328c2294733910a8aa1ed0c37451776e8d5295da38a2b758fb9b"
+
+
+def navigation(summary: str) -> list:
+    """Turns docs/SUMMARY.md into MkDocs' `nav`. A heading `## Title` starts a tab; an indented entry belongs to the entry above it."""
+    top: list = []
+    section, entry = top, None
+    for line in summary.splitlines():
+        if heading := re.match(r"## (.+)", line):
+            section = []
+            top.append({heading[1]: section})
+        elif found := re.match(r"( *)- \[(.+)\]\((.+)\)", line):
+            indent, title, target = found.groups()
+            page = ROOT_PAGES.get(target.removeprefix("../"), target)
+            if not indent:
+                entry = {title: page}
+                section.append(entry)
+            else:
+                (parent, pages), = entry.items()
+                if isinstance(pages, str):
+                    # The first page of a sub-section has the title of the sub-section.
+                    entry[parent] = pages = [pages]
+                pages.append({title: page})
+    return top
+
+
+def on_config(config):
+    config.nav = navigation((DOCS / "SUMMARY.md").read_text())
+    return config
+
+
+def root_documents() -> dict[str, str]:
+    """The documents of the root that the summary lists."""
+    summary = (DOCS / "SUMMARY.md").read_text()
+    return {name: page for name, page in ROOT_PAGES.items() if f"](../{name})" in summary}
+
+
+def on_files(files, config):
+    for name, page in root_documents().items():
+        files.append(File.generated(config, page, content=relink((ROOT / name).read_text(), ROOT, name)))
+    mermaid = importlib.metadata.distribution("artoo-mermaid").locate_file("artoo_mermaid/assets/mermaid.min.js")
+    content = Path(mermaid).read_bytes()
+    if hashlib.sha256(content).hexdigest() != MERMAID_SHA256:
+        raise PluginError("mermaid.min.js of artoo-mermaid does not have the SHA-256 that docs/site/hooks.py names")
+    files.append(File.generated(config, MERMAID, content=content))
+    return files
+
+
+def relink(markdown: str, folder: Path, name: str) -> str:
+    """Maps links that leave docs/: a document of the root becomes its page, a source file becomes its path as code, without a link."""
+    listed = {ROOT / document: page for document, page in root_documents().items()}
+    listed[ROOT / "README.md"] = "index.md"
+    here = DOCS if folder == ROOT else folder
+
+    def link(found: re.Match) -> str:
+        label, target, anchor = found[1], found[2], found[3] or ""
+        path = Path(posixpath.normpath(folder / target))
+        if not path.exists():
+            raise PluginError(f"{name} links to {target}, which does not exist")
+        if path in listed:
+            target = posixpath.relpath(listed[path], here.relative_to(DOCS).as_posix())
+        elif path.is_relative_to(DOCS) and path.suffix in (".md", ".svg", ".png"):
+            target = posixpath.relpath(path, here)
+        else:
+            return label
+        return f"[{label}]({target}{anchor})"
+
+    parts = re.split(r"(^```.*?^```$)", markdown, flags=re.M | re.S)
+    pattern = r"\[((?:[^\[\]]|\[[^\[\]]*\])+)\]\(((?![a-z]+:|#)[^)#\s]+)(#[^)\s]*)?\)"
+    return "".join(part if part.startswith("```") else re.sub(pattern, link, part) for part in parts)
+
+
+def on_page_markdown(markdown, page, config, files):
+    if page.file.abs_src_path is None or page.file.src_uri in root_documents().values():
+        return markdown
+    path = Path(page.file.abs_src_path)
+    markdown = relink(markdown, path.parent, page.file.src_uri)
+    if "<!-- measured -->" in markdown:
+        markdown = markdown.replace("<!-- measured -->", measured())
+    return markdown
+
+
+def on_post_page(output, page, config):
+    """Loads mermaid where a page has a diagram. Material for MkDocs takes it from a network address where it is not loaded before."""
+    if 'class="mermaid"' not in output:
+        return output
+    source = posixpath.relpath(MERMAID, posixpath.dirname(page.file.dest_uri) or ".")
+    return output.replace("</head>", f'<script src="{source}"></script></head>', 1)
+
+
+def measured() -> str:
+    """The numbers and the chart of the first page, from the table of docs/measured.md."""
+    rows = re.findall(r"^\| (\S[^|]*) \| [\d.]+ \| [\d.]+ \| ([\d.]+) \| [\d.]+ \|$", (DOCS / "measured.md").read_text(), re.M)
+    ratios = sorted((float(ratio), name) for name, ratio in rows)
+    if len(ratios) < 20:
+        raise PluginError("docs/measured.md has no table of measured times")
+    values = [ratio for ratio, _ in ratios]
+    mean = math.exp(statistics.fmean(map(math.log, values)))
+    numbers = [(f"{mean:.2f}", "of the time of NVIDIA's compiler, geometric mean"), (f"{statistics.median(values):.2f}", "of the time, median"),
+               (f"{sum(value < 1 for value in values)} of {len(values)}", "kernels take less time")]
+    cards = "".join(f"<div><strong>{number}</strong>{text}</div>" for number, text in numbers)
+    return f'<div class="numbers">{cards}</div>\n\n{chart(ratios)}'
+
+
+def chart(ratios: list[tuple[float, str]]) -> str:
+    """A bar for each kernel on a logarithmic scale: below the line at 1 the kernel is faster than NVIDIA's."""
+    width, height, left, low, high = 920, 260, 44, 0.03, 2.0
+    y = lambda ratio: 16 + (height - 32) * (1 - math.log(ratio / low) / math.log(high / low))
+    step = (width - left) / len(ratios)
+    marks = "".join(f'<line class="grid" x1="{left}" x2="{width}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/><text x="0" y="{y(tick) + 4:.1f}">{tick:g}</text>'
+                    for tick in (0.05, 0.1, 0.2, 0.5, 2))
+    bars = []
+    for index, (ratio, name) in enumerate(ratios):
+        top, bottom = sorted((y(ratio), y(1)))
+        bars.append(f'<rect class="{"bar" if ratio < 1 else "slower"}" x="{left + index * step + 2:.1f}" y="{top:.1f}" width="{step - 4:.1f}" '
+                    f'height="{max(bottom - top, 1):.1f}"><title>{name}: {ratio:g}</title></rect>')
+    unit = f'<line class="unit" x1="{left}" x2="{width}" y1="{y(1):.1f}" y2="{y(1):.1f}"/><text x="0" y="{y(1) + 4:.1f}">1</text>'
+    label = "Time of each of the measured kernels relative to NVIDIA's compiler, on a logarithmic scale"
+    return f'<svg class="chart" viewBox="0 0 {width} {height}" role="img" aria-label="{label}">{marks}{"".join(bars)}{unit}</svg>'
