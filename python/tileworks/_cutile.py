@@ -2,11 +2,12 @@
 from __future__ import annotations
 
 import io
+import math
 from typing import Any, Sequence
 
 import numpy as np
 
-from ._arrays import overlap
+from ._arrays import clusters, offsets
 
 #: Bytecode versions to write, the first that the installed cuTile knows.
 VERSIONS = ("13.5", "13.4", "13.3", "13.2", "13.1")
@@ -51,9 +52,9 @@ def bytecode(kernel: Any, arguments: Sequence[Any], target: str) -> bytes:
     from cuda.tile.compilation import CallingConvention, KernelSignature, export_kernel
 
     arguments, annotated = complete(kernel, arguments), annotations(kernel)
-    groups = _alias_groups([None if constant else argument for argument, constant in zip(arguments, constants(kernel))])
-    parameters = [argument if constant else _constraint(argument, annotation, group)
-                  for argument, constant, annotation, group in zip(arguments, constants(kernel), annotated, groups)]
+    passed = [None if constant else argument for argument, constant in zip(arguments, constants(kernel))]
+    parameters = [argument if constant else _constraint(argument, annotation, group, alignment) for argument, constant, annotation, group,
+                  alignment in zip(arguments, constants(kernel), annotated, _alias_groups(passed), _alignments(passed))]
     # Constant extents came with the second calling convention; names of kernels without them stay as they are.
     extents = any(_array_annotation(one, "static_shape_dims", ()) for one in annotated)
     signature = KernelSignature(parameters, CallingConvention.cutile_python_v2() if extents else CallingConvention.cutile_python_v1())
@@ -72,14 +73,17 @@ def bytecode(kernel: Any, arguments: Sequence[Any], target: str) -> bytes:
 
 def _alias_groups(arguments: Sequence[Any]) -> list[list[str]]:
     """Returns the alias group of each argument. Arrays that overlap, directly or through other arrays, share a group."""
-    group = list(range(len(arguments)))
     arrays = [index for index, one in enumerate(arguments) if isinstance(one, np.ndarray)]
-    for at, one in enumerate(arrays):
-        for other in arrays[:at]:
-            if arguments[one] is arguments[other] or overlap(arguments[one], arguments[other]):
-                joined, into = group[one], group[other]
-                group = [into if number == joined else number for number in group]
-    return [[f"memory{number}"] if group.count(number) > 1 else [] for number in group]
+    group = clusters([arguments[index] for index in arrays])
+    names = {index: [f"memory{number}"] if group.count(number) > 1 else [] for index, number in zip(arrays, group)}
+    return [names.get(index, []) for index in range(len(arguments))]
+
+
+def _alignments(arguments: Sequence[Any]) -> list[int]:
+    """By what each argument's address can be divided: an array begins a buffer, or stands in that of the arrays it overlaps."""
+    arrays = [index for index, one in enumerate(arguments) if isinstance(one, np.ndarray)]
+    offset = dict(zip(arrays, offsets([arguments[index] for index in arrays])))
+    return [math.gcd(offset.get(index, 0), 16) for index in range(len(arguments))]
 
 
 def _array_annotation(annotation: Any, field: str, otherwise: Any) -> Any:
@@ -102,7 +106,7 @@ def _dtype(dtype: np.dtype) -> Any:
     return getattr(ct, name)
 
 
-def _constraint(argument: Any, annotation: Any, groups: list[str]) -> Any:
+def _constraint(argument: Any, annotation: Any, groups: list[str], alignment: int) -> Any:
     import cuda.tile as ct
     from cuda.tile.compilation import ArrayConstraint, ScalarConstraint
 
@@ -123,7 +127,7 @@ def _constraint(argument: Any, annotation: Any, groups: list[str]) -> Any:
         may_alias_internally=False, stride_constant=[stride if axis in known else None for axis, stride in enumerate(strides)],
         shape_constant=[extent if axis in fixed else None for axis, extent in enumerate(argument.shape)],
         stride_divisible_by=[1 if axis in known else divisor(stride) for axis, stride in enumerate(strides)],
-        shape_divisible_by=[1 if axis in fixed else divisor(extent) for axis, extent in enumerate(argument.shape)], base_addr_divisible_by=16)
+        shape_divisible_by=[1 if axis in fixed else divisor(extent) for axis, extent in enumerate(argument.shape)], base_addr_divisible_by=alignment)
 
 
 def scalar(argument: Any, annotation: Any = None) -> np.generic:

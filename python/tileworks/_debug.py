@@ -40,11 +40,11 @@ def debug(grid: Sequence[int] | int, kernel: Any, arguments: Sequence[Any], *, s
         described = Description(folder, grid, kernel, arguments)
         for one in filter(None, (stage, against)):
             program.stage(one, deadline=deadline).save(folder / f"kernel.{one}")
-        words: list[Any] = [folder / f"kernel.{stage}", "--launch", described.path, *options]
-        words += ["--against", folder / f"kernel.{against}"] if against else []
-        words += ["--source", file] if (file := source(kernel, folder)) else []
+        args: list[Any] = [folder / f"kernel.{stage}", "--launch", described.path, *options]
+        args += ["--against", folder / f"kernel.{against}"] if against else []
+        args += ["--source", file] if (file := source(kernel, folder)) else []
         if commands is None:
-            subprocess.run([tool("tile-debug"), *map(str, words)], check=False)
+            subprocess.run([tool("tile-debug"), *map(str, args)], check=False)
             return None
-        said, _ = run("tile-debug", *words, *(f"--execute={command}" for command in commands), fails=RunError, deadline=deadline)
-        return said.decode(errors="replace")
+        output, _ = run("tile-debug", *args, *(f"--execute={command}" for command in commands), fails=RunError, deadline=deadline)
+        return output.decode(errors="replace")

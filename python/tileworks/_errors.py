@@ -43,8 +43,8 @@ class Diagnostic:
             if isinstance(place, dict) and kind in place:
                 file, at, column = (place[kind].get(name) for name in ("file", "line", "column"))
         # What a kernel asserts has its place in the message, as on a GPU.
-        if file is None and (said := re.match(r"(.+?\.py):(\d+): (.*)", message, re.S)):
-            file, at, message = said[1], int(said[2]), said[3]
+        if file is None and (output := re.match(r"(.+?\.py):(\d+): (.*)", message, re.S)):
+            file, at, message = output[1], int(output[2]), output[3]
         return Diagnostic(data.get("severity", "error"), data.get("code", ""), message, file, at, column, tuple(data.get("notes", ())))
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class TileworksError(Exception):
         # An assertion prints itself before it stops the kernel. `tile-run` also reports it as an error, `tile-sim` only the trap.
         asserted = re.findall(r"^(.+?):(\d+): (tile block: .*)", printed, re.M)[:1]
         asserted = [] if any(one.code == "RUN040" for one in diagnostics) else asserted
-        diagnostics = [Diagnostic("error", "RUN040", words, file, int(line)) for file, line, words in asserted] + diagnostics
+        diagnostics = [Diagnostic("error", "RUN040", args, file, int(line)) for file, line, args in asserted] + diagnostics
         self.diagnostics = sorted(diagnostics, key=lambda one: one.severity != "error")
         self.message = "\n".join(str(one) for one in self.diagnostics) or otherwise
 

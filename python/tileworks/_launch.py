@@ -5,12 +5,12 @@ import dataclasses
 import json
 import tempfile
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Iterable, Sequence
 
 import numpy as np
 
 from . import _cutile
-from ._arrays import memory, overlap, span
+from ._arrays import clusters, memory, offsets, span
 from ._errors import CheckError, Diagnostic, RunError
 from ._program import Program, compile
 from ._tools import Deadline, limits, run
@@ -40,7 +40,7 @@ class Description:
     """A launch in a folder: `launch.json` and one file for each array."""
 
     def __init__(self, folder: Path, grid: Sequence[int] | int, kernel: Any, arguments: Sequence[Any]):
-        self.folder, self.arrays, self.names = folder, [], []
+        self.folder = folder
         self.path = folder / "launch.json"
         as_cutile = _cutile.is_kernel(kernel)
         if as_cutile:
@@ -51,10 +51,13 @@ class Description:
         else:
             names = [f"arg{index}" for index in range(len(arguments))]
             annotations = [None] * len(names)
+        self.buffers = _buffers(zip(names, arguments))
+        for buffer in self.buffers:
+            buffer.contents().tofile(folder / f"{buffer.name}.bin")
         parameters: list[dict[str, Any]] = []
         for name, argument, annotation in zip(names, arguments, annotations):
             if isinstance(argument, np.ndarray):
-                parameters.append({"ptr": self.names[self._buffer(name, argument)]})
+                parameters.append(next(buffer.parameter(argument) for buffer in self.buffers if buffer.has(argument)))
                 if as_cutile:
                     index = _cutile.index_type(annotation)
                     parameters += [{index: int(extent)} for extent in argument.shape]
@@ -63,32 +66,71 @@ class Description:
                 number = _cutile.scalar(argument, annotation) if as_cutile else _number(argument)
                 parameters.append({SCALARS[number.dtype.name]: number.item() if number.dtype.kind != "u" else _signed(number)})
         grid = [grid] if isinstance(grid, int) else [int(extent) for extent in grid]
-        # An array without gaps has a type, by which the debugger shows it and the tools know whether it is what a pointer points to.
-        buffers = [{"name": name, "file": f"{name}.bin", **({"type": typed} if (typed := _type(array)) else {})}
-                   for name, array in zip(self.names, self.arrays)]
+        buffers = [{"name": buffer.name, "file": f"{buffer.name}.bin",
+                    **({"type": buffer.type} if buffer.type else {}), **({"address": buffer.address} if buffer.address else {})}
+                   for buffer in self.buffers]
         self.path.write_text(json.dumps({"grid": grid, "buffers": buffers, "params": parameters}))
 
-    def _buffer(self, name: str, array: np.ndarray) -> int:
-        """Returns the buffer index of an array. Arrays with the same memory share one buffer."""
-        for index, other in enumerate(self.arrays):
-            if span(array) == span(other) and array.size:
-                return index
-            if overlap(array, other):
-                raise ValueError(f"{self.names[index]} and {name} share a part of their memory; pass the same array twice, or copies")
-        memory(array).tofile(self.folder / f"{name}.bin")
-        self.arrays.append(array)
-        self.names.append(name)
-        return len(self.arrays) - 1
-
     def take(self, out: Path) -> None:
-        """Copies the outputs of the run back into the arrays."""
-        for name, array in zip(self.names, self.arrays):
-            after = np.load(out / f"{name}.npy").reshape(-1).view(np.uint8) if _type(array) else np.fromfile(out / f"{name}.bin", np.uint8)
-            if not array.flags.writeable:
-                if not np.array_equal(after, memory(array)):
-                    raise ValueError(f"the kernel writes {name}, which is read-only")
-            elif array.size:
-                memory(array)[:] = after
+        """Puts what was written into the arrays."""
+        for buffer in self.buffers:
+            path = out / buffer.name
+            buffer.put(np.load(f"{path}.npy").reshape(-1).view(np.uint8) if buffer.type else np.fromfile(f"{path}.bin", np.uint8))
+
+
+class _Buffer:
+    """The memory of an array, or of several that share a part of it: each of those is an address in the buffer."""
+
+    def __init__(self, names: Sequence[str], arrays: Sequence[np.ndarray], address: int):
+        same = all(span(array) == span(arrays[0]) for array in arrays)
+        self.name = names[0] if same else "+".join(names)
+        self.arrays, self.offsets = arrays, offsets(arrays)
+        self.address = None if same else address
+        # An array without gaps has a type, by which the debugger shows it and the tools know whether it is what a pointer points to.
+        self.type = _type(arrays[0]) if same else None
+
+    @property
+    def size(self) -> int:
+        return max(offset + memory(array).size for offset, array in zip(self.offsets, self.arrays))
+
+    def has(self, array: np.ndarray) -> bool:
+        return any(array is one for one in self.arrays)
+
+    def parameter(self, array: np.ndarray) -> dict[str, Any]:
+        offset = next(offset for offset, one in zip(self.offsets, self.arrays) if one is array)
+        return {"ptr": self.name} if self.address is None else {"i64": self.address + offset}
+
+    def contents(self) -> np.ndarray:
+        content = np.zeros(self.size, np.uint8)
+        for offset, array in zip(self.offsets, self.arrays):
+            content[offset:offset + memory(array).size] = memory(array)
+        return content
+
+    def put(self, after: np.ndarray) -> None:
+        """Puts what was written into the arrays; where none of them can be written, nothing may have been."""
+        before = None if any(array.flags.writeable for array in self.arrays) else self.contents()
+        if before is not None and not np.array_equal(after, before):
+            raise ValueError(f"the kernel writes {self.name}, which is read-only")
+        for offset, array in zip(self.offsets, self.arrays):
+            if array.size and array.flags.writeable:
+                memory(array)[:] = after[offset:offset + memory(array).size]
+
+
+#: Where buffers of several arrays are; others are put after them.
+_SHARED = 0x10_0000_0000
+
+
+def _buffers(arguments: Iterable[tuple[str, Any]]) -> list[_Buffer]:
+    """The buffers for the arrays among the arguments: arrays that share memory have one in common."""
+    pairs = [(name, argument) for name, argument in arguments if isinstance(argument, np.ndarray)]
+    cluster = clusters([array for _, array in pairs])
+    buffers: list[_Buffer] = []
+    address = _SHARED
+    for number in sorted(set(cluster)):
+        members = [pair for pair, own in zip(pairs, cluster) if own == number]
+        buffers.append(_Buffer([name for name, _ in members], [array for _, array in members], address))
+        address += (buffers[-1].size // 0x1000 + 2) * 0x1000 if buffers[-1].address else 0
+    return buffers
 
 
 def _type(array: np.ndarray) -> str | None:
@@ -113,7 +155,7 @@ def launch(grid: Sequence[int] | int, kernel: Any, arguments: Sequence[Any], *, 
     """Executes a kernel on the CPU for each tile block of `grid`, and writes its arrays in place.
 
     A kernel of cuTile Python takes the arguments of `ct.launch`. A bytecode kernel takes an array as its address and every other parameter
-    as a number.
+    as a number. Arrays may share memory: they share one buffer, which is copied back to all of them.
 
     Args:
         grid: Extents of the grid.
@@ -146,11 +188,11 @@ def launch(grid: Sequence[int] | int, kernel: Any, arguments: Sequence[Any], *, 
         described = Description(folder, grid, kernel, arguments)
         program.stage(stage, deadline=deadline).save(folder / f"kernel.{stage}")
         out = folder / "out"
-        words = [folder / f"kernel.{stage}", "--launch", described.path, "--out-dir", out]
+        args = [folder / f"kernel.{stage}", "--launch", described.path, "--out-dir", out]
         tool = "tile-sim" if stage == "ptx" else "tile-run"
-        words += [*(["--check"] if check and stage != "ptx" else []), *limits(options)]
-        printed, said = run(tool, *words, fails=CheckError if check else RunError, deadline=deadline)
+        args += [*(["--check"] if check and stage != "ptx" else []), *limits(options)]
+        printed, output = run(tool, *args, fails=CheckError if check else RunError, deadline=deadline)
         described.take(out)
     if printed:
         print(printed.decode(errors="replace"), end="")
-    return Run(printed.decode(errors="replace"), tuple(said))
+    return Run(printed.decode(errors="replace"), tuple(output))

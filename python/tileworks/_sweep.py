@@ -26,11 +26,11 @@ class Command:
     source: str
     #: Files besides the input, at whose change it is compiled again: the tools.
     others: tuple[str, ...]
-    words: tuple[str, ...]
+    args: tuple[str, ...]
 
     @property
     def signature(self) -> str:
-        return hashlib.sha256("\0".join(self.words).encode()).hexdigest()
+        return hashlib.sha256("\0".join(self.args).encode()).hexdigest()
 
 
 def commands(path: Path) -> list[Command]:
@@ -54,11 +54,11 @@ def commands(path: Path) -> list[Command]:
             else:
                 current[match[2]] = match[3]
     found = []
-    for words, own in builds:
-        if words[1:3] == [":", "phony"]:
-            phony[words[0]] = tuple(words[3:])
-        elif words[1:3] == [":", "tileiras"]:
-            output, source, others = words[0], words[3], words[5:] if "|" in words else []
+    for args, own in builds:
+        if args[1:3] == [":", "phony"]:
+            phony[args[0]] = tuple(args[3:])
+        elif args[1:3] == [":", "tileiras"]:
+            output, source, others = args[0], args[3], args[5:] if "|" in args else []
             scope = variables | own | {"out": shlex.quote(output), "in": shlex.quote(source), "launcher": ""}
             known = tuple(file for other in others for file in phony.get(other, (other,)))
             found.append(Command(output, source, known, tuple(shlex.split(_expand(rule, scope)))))
@@ -95,11 +95,11 @@ def execute(tasks: list[tuple[tuple[str, ...], bytes]]) -> list[tuple[int, bytes
 
     results = []
     with tempfile.TemporaryDirectory() as folder:
-        for number, (words, content) in enumerate(tasks):
+        for number, (args, content) in enumerate(tasks):
             source, output = os.path.join(folder, f"input{number}"), os.path.join(folder, f"output{number}")
             with open(source, "wb") as file:
                 file.write(content)
-            line = [*words[:-1], source]
+            line = [*args[:-1], source]
             line[line.index("-o") + 1] = output
             try:
                 ran = subprocess.run(line, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True)
@@ -125,7 +125,7 @@ def run(client: Any, todo: list[Command], root: Path, workers: int) -> Iterator[
     parts = [todo[at:at + size] for at in range(0, len(todo), size)]
     futures = {}
     for part in parts:
-        tasks = [(command.words, (root / command.source).read_bytes()) for command in part]
+        tasks = [(command.args, (root / command.source).read_bytes()) for command in part]
         futures[client.submit(execute, tasks, pure=False)] = part
     for future, results in as_completed(list(futures), loop=client.loop, with_results=True):
         for command, (code, stderr, built) in zip(futures[future], results):
