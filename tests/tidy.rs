@@ -218,3 +218,17 @@ fn no_path_of_a_machine_is_in_the_examples() {
         }
     }
 }
+
+/// STYLE.md section 2 in the whole tree, and sentence lengths of the documents; `tests/refused_words.toml` has the table.
+#[test]
+fn prose_uses_the_fields_words() {
+    let table = tests::prose::table();
+    assert!(table.exception.len() <= 20, "{} exceptions; rewrite instead of adding more", table.exception.len());
+    let unexplained = table.exception.iter().find(|exception| exception.reason.is_empty());
+    assert!(unexplained.is_none(), "an exception has no reason: {}", unexplained.map_or("", |exception| &exception.path));
+    let (found, files) = tests::prose::check_tree(&table);
+    assert!(files > 1000, "the check read only {files} files");
+    let lines = found.iter().map(|finding| format!("{}:{}: {} -> {}", finding.path, finding.line, finding.word, finding.instead));
+    let lines: Vec<String> = lines.collect();
+    assert!(lines.is_empty(), "{} findings:\n{}", lines.len(), lines.join("\n"));
+}

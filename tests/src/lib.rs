@@ -5,6 +5,7 @@
 
 pub mod cluster_matmul;
 pub mod compare;
+pub mod prose;
 pub mod scheduled;
 
 use std::collections::BTreeSet;
