@@ -1,5 +1,5 @@
-//! Products of blocks that take over others of the launch: right in every executor, order and delivery, whoever asks and whoever reads, and
-//! broken in each execution that there is, which `tile-sim` sees.
+//! Work-stealing matmuls (cluster launch control): correct in every executor, schedule and delivery order. `tile-sim` catches every
+//! injected fault.
 
 use base::File;
 use tests::cluster_matmul::ClusterMatmul;
@@ -10,10 +10,10 @@ const MATMUL: ClusterMatmul = ClusterMatmul { kernel: "cluster_matmul", rows: 12
 const PAIR: ClusterMatmul = ClusterMatmul { kernel: "cluster_pair", rows: 256, columns: 128 };
 /// More tile blocks along one axis than along the other.
 const TILES: [usize; 2] = [2, 3];
-/// None; fewer than slots; many times around the ring.
+/// Step counts: none, fewer than the pipeline has stages, and many times its depth.
 const STEPS: [usize; 3] = [0, 1, 9];
 
-/// A program, a target, and the options of `tile-lower-as` and of `tile-sched`.
+/// A program, a target, the options of `tile-lower-as` and those of `tile-sched`.
 type Execution = (ClusterMatmul, &'static str, &'static [&'static str], &'static [&'static str]);
 
 const ALONE: &str = "--cluster=1";
@@ -46,7 +46,7 @@ fn ctas_steal_work() {
     });
 }
 
-/// One tile block more or less, and blocks that find none to take over.
+/// One tile block more or fewer than the launch has, and CTAs that find none left to steal.
 #[test]
 fn any_number_of_tile_blocks_is_right() {
     for_each(&[[1, 1], [2, 1], [1, 5]], |tiles| {
@@ -60,7 +60,7 @@ fn any_number_of_tile_blocks_is_right() {
     });
 }
 
-/// What only PTX says is for `tile-sim` to see.
+/// Faults that only PTX can contain; `tile-sim` must report them.
 #[test]
 fn answers_are_waited_for_and_read_by_all() {
     for_each(&[EXECUTIONS[0], EXECUTIONS[1], EXECUTIONS[6]], |execution| {
@@ -90,7 +90,7 @@ fn answers_are_waited_for_and_read_by_all() {
     });
 }
 
-/// A slot of an answer counts as read before all have read it.
+/// The stage of a CLC response is released before all warps have read it.
 fn fewer_readers(ptx: &str) -> String {
     let fewer = |line: &str| {
         let (start, count) = line.strip_prefix("\tmbarrier.init")?.strip_suffix(';')?.rsplit_once("], ")?;
@@ -100,7 +100,7 @@ fn fewer_readers(ptx: &str) -> String {
     ptx.lines().map(|line| fewer(line).unwrap_or_else(|| line.into()) + "\n").collect()
 }
 
-/// The memory of answers is theirs alone.
+/// The memory of CLC responses overlaps no other buffer.
 #[test]
 fn answers_lie_apart() {
     let text = text(EXECUTIONS[0]);
@@ -118,7 +118,7 @@ fn answers_lie_apart() {
     }
 }
 
-/// Which tile block it is, is asked in rounds of the one loop over them.
+/// Only the loop over stolen tile blocks may contain `clc_block_id`, which names the iteration by its counter.
 #[test]
 fn stolen_blocks_are_requested_per_iteration() {
     const HEAD: &str = "//!tile tileaa 4 lowered\n//!tile option opt-level=3\n//!tile producer test\n//!tile input 0\n";
@@ -153,7 +153,7 @@ fn stolen_blocks_are_requested_per_iteration() {
     refused("    continue\n", "    %more = binary(kind: xor, lhs: %all, rhs: %one) : i32\n    continue\n", "and nothing else");
 }
 
-/// Where something must happen once, or a target cannot, the option is refused.
+/// If an effect must happen exactly once, or the target has no CLC, the tool refuses the option.
 #[test]
 fn side_effects_that_happen_once_are_not_stolen() {
     for (kernel, target, message) in [

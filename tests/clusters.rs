@@ -1,18 +1,18 @@
-//! Kernels whose blocks bring each other boxes: right in every executor, order and delivery, and broken in each execution that there is, which
-//! the judge or the executors see.
+//! Kernels whose CTAs multicast TMA tiles to each other: correct in every executor, schedule and delivery order. The hazard checker
+//! or an executor catches every injected fault.
 
 use tests::cluster_matmul::{ClusterMatmul, lines_without};
 use tests::scheduled::{all_executions_leave, detected_by_both, edited, executions, hazard_checked, is_detected, written};
 use tests::{for_each, temporary};
 
 const MATMUL: ClusterMatmul = ClusterMatmul { kernel: "cluster_matmul", rows: 128, columns: 64 };
-/// One of which a quarter has rows enough for tensor memory.
+/// One case; a quarter of its tile has rows enough for tensor memory.
 const LARGE: ClusterMatmul = ClusterMatmul { kernel: "cluster_pair", rows: 256, columns: 128 };
-/// None; fewer than slots; many times around the ring.
+/// Step counts: none, fewer than the pipeline has stages, and many times its depth.
 const STEPS: [usize; 4] = [0, 1, 3, 24];
 
-/// A program, a target, the blocks of a cluster, the options of `tile-sched`, and the buffer that the blocks fill together, with one that each fills
-/// for itself.
+/// A program, a target, the CTAs of a cluster, the options of `tile-sched`, a buffer that is filled by multicast, and one that each
+/// CTA fills for itself.
 type Execution = (ClusterMatmul, &'static str, &'static str, &'static [&'static str], [u32; 2]);
 
 const TWO: &str = "--cluster=2";
@@ -22,7 +22,7 @@ const EXECUTIONS: [Execution; 7] = [
     (MATMUL, "sm_90", TWO, &["--roles=off"], [1, 0]),
     (MATMUL, "sm_90", FOUR, &["--roles=on"], [0, 1]),
     (MATMUL, "sm_90", FOUR, &["--roles=off"], [0, 1]),
-    // Boxes of four blocks that follow each other along both sides.
+    // TMA tiles of four CTAs that are neighbours along both dimensions.
     (LARGE, "sm_90", FOUR, &["--roles=on"], [1, 0]),
     (MATMUL, "sm_100", TWO, &["--roles=auto"], [0, 1]),
     (LARGE, "sm_100", FOUR, &["--roles=auto"], [0, 1]),
@@ -49,7 +49,7 @@ fn tma_loads_are_multicast_in_a_cluster() {
     });
 }
 
-/// What is filled from another block too early or never: the hazard checker reports so, and both executors see it.
+/// Multicast data that arrives too early or never: the hazard checker reports it, and both executors detect it.
 #[test]
 fn the_hazard_checker_executes_all_ctas() {
     for_each(&EXECUTIONS, |execution| {
@@ -85,7 +85,7 @@ fn the_hazard_checker_executes_all_ctas() {
     });
 }
 
-/// What only PTX says is for `tile-sim` to see.
+/// Faults that only PTX can contain; `tile-sim` must report them.
 #[test]
 fn the_barriers_of_a_cluster_are_needed() {
     for_each(&EXECUTIONS, |execution| {

@@ -1,12 +1,12 @@
-//! Kernels whose blocks are pairs: right in every executor, order and delivery, on each target that has them, and broken in each way that
-//! there is, which the judge, the verifier or the executors see.
+//! Kernels whose CTAs are pairs (`cta_group::2`): correct in every executor, schedule and delivery order, on each target that has
+//! CTA pairs. The hazard checker, the verifier or an executor catches every injected fault.
 
 use tests::cluster_matmul::{ClusterMatmul, lines_without};
 use tests::scheduled::{detected_by_both, edited, executed, executions, file_for, hazard_checked, written};
 use tests::{for_each, temporary};
 
 const MATMUL: ClusterMatmul = ClusterMatmul { kernel: "cluster_pair", rows: 256, columns: 128 };
-/// None; fewer than slots; more, and many times around the ring.
+/// Step counts: none, fewer than the pipeline has stages, more, and many times its depth.
 const STEPS: [usize; 4] = [0, 1, 3, 24];
 const TARGETS: [&str; 4] = ["sm_100", "sm_103", "sm_107", "sm_110"];
 
@@ -32,7 +32,7 @@ fn a_cta_pair_computes_the_mma_together() {
     });
 }
 
-/// What either block waits for and tells is for the judge to see, and what they have in common for the verifier.
+/// The hazard checker compares the waits and arrivals of both CTAs; the verifier compares their shared tables.
 #[test]
 fn the_hazard_checker_executes_both_ctas() {
     let text = text("sm_100");
@@ -58,7 +58,7 @@ fn the_hazard_checker_executes_both_ctas() {
     }
 }
 
-/// What products read is there, and what their sums replace was taken up.
+/// Operands have landed before an MMA reads them, and accumulators are loaded before an MMA overwrites them.
 #[test]
 fn the_hazard_checker_requires_the_mma_barriers() {
     let text = text("sm_100");
@@ -75,7 +75,7 @@ fn the_hazard_checker_requires_the_mma_barriers() {
     }
 }
 
-/// What only PTX says is for `tile-sim` to see.
+/// Faults that only PTX can contain; `tile-sim` must report them.
 #[test]
 fn signals_between_the_ctas_of_a_pair_are_needed() {
     let folder = temporary();

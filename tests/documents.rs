@@ -1,9 +1,9 @@
-//! The pages about file formats are true: the list of ops is the op tables', and what they show as text reads back.
+//! Generated pages match their tables: the list of ops, the error codes, and examples in text form that must read back.
 
 use std::path::Path;
 use tests::{blessing, root};
 
-/// The op tables, and what their ops are to a reader.
+/// The op tables, and the heading of each on the page of ops.
 const TABLES: [(&str, &str); 4] = [
     ("formats/core-dialect/src/core_ops.rs", "In `.aa`, `.as` and `.sched`"),
     ("formats/tileaa/src/ops.rs", "In `.aa`"),
@@ -44,7 +44,7 @@ fn rows(source: &str) -> Vec<Row> {
     rows
 }
 
-/// A field's type as the page says it.
+/// The name of a field's type on the page.
 fn described(ty: &str) -> String {
     if let Some(inner) = ty.strip_prefix("Option<").and_then(|ty| ty.strip_suffix('>')) {
         return format!("{}?", described(inner));
@@ -78,7 +78,7 @@ fn page() -> String {
     out
 }
 
-/// Holds that a page is what was made, or writes it.
+/// Checks that a page equals its generated text. With `BLESS` set, writes the page.
 fn is_made(page: &str, made: &str) {
     let path = root().join(page);
     if blessing() {
@@ -121,7 +121,7 @@ fn what_the_pages_show_reads_back() {
     }
 }
 
-/// The means that the page on measurements names are those of its table.
+/// The means on the benchmark page are those of its table.
 #[test]
 fn the_means_of_measurements_are_those_of_the_table() {
     let page = text(&root().join("docs/benchmarks.md"));

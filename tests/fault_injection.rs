@@ -1,12 +1,13 @@
-//! Faults that are planted in the stages, one at a time, and what finds each: `tile-validate`, on a kernel that keeps the rule that is
-//! broken. In builds for tests the stages ask `common::planted` whether they are to break a rule.
+//! Faults injected into the stages, one at a time, and the tool that detects each: `tile-validate`, on a kernel that depends on the
+//! broken rule. In test builds the stages query `common::fault_injection` for a rule to break.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 use tests::{Ran, files_below, finish, for_each, root, temporary, tool};
 
-/// The fault, whose name begins with its stage; the rule that it breaks; a kernel, of this folder's `planted` or of `run`; the target.
+/// A fault, whose name begins with its stage; the rule that it breaks; a kernel of `tests/fault-injection` or `tests/run`; the
+/// target.
 const FAULTS: &[(&str, &str, &str, &str)] = &[
     ("aa.bound", "a loop ends at its upper bound", "loops", "sm_80"),
     ("aa.cat", "the first operand of a concatenation comes first", "slices", "sm_80"),
@@ -127,7 +128,7 @@ fn need_tools() {
     }
 }
 
-/// Stages of a release build break no rule, so that there is nothing to find.
+/// The stages of a release build break no rule, so there is nothing to detect.
 #[test]
 #[cfg_attr(not(debug_assertions), ignore = "faults can be planted in builds with debug assertions only")]
 fn each_injected_fault_is_found() {
