@@ -1,15 +1,15 @@
-//! What holds for every tool but the driver, which keeps the reference's grammar.
+//! Conventions of every tool except the driver, which keeps NVIDIA's grammar.
 
 use crate::{bytecode, make_stage_files};
 use std::fs;
 use tests::{Ran, run, run_in, shell, temporary, tool_names};
 
-/// All but the driver, and tile-fuzz, which reads no file.
+/// All tools except the driver, and tile-fuzz, which reads no file.
 fn tools() -> Vec<String> {
     tool_names().into_iter().filter(|name| !["tileiras", "tile-fuzz"].contains(&name.as_str())).collect()
 }
 
-/// Each filter with the file it reads, among those of `make_stage_files`.
+/// Each filter with its input file, one of `make_stage_files`.
 const FILTERS: [(&str, &str); 5] = [
     ("tile-lower-aa", "k.tile"),
     ("tile-lower-as", "k.aa"),
@@ -135,7 +135,7 @@ fn output_files_are_replaced_atomically_and_kept_when_equal() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "no temporary file is left");
 }
 
-/// The options of a tool, as its help lists them.
+/// The options that a tool's help lists.
 fn options(help: &str) -> Vec<String> {
     let word = |line: &str| {
         let words = line.trim_start().split([' ', ',', '=', '[']).filter(|word| word.starts_with("--") && word.len() > 2);
@@ -175,7 +175,7 @@ fn manual_pages_and_completions_have_every_option() {
     assert!(complete(folder.path(), &["tile-lower-aa", "--stop-after", "="]).contains("hoist\n"));
 }
 
-/// What bash offers for the last word.
+/// The completions that bash offers for the last word.
 fn complete(folder: &std::path::Path, words: &[&str]) -> String {
     let (last, before) = (words[words.len() - 1], words[words.len() - 2]);
     let line = format!(

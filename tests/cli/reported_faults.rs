@@ -1,4 +1,4 @@
-//! Faults that people met when they tried the tools: a row for each, with the command, how it ends, what it says and what it does not.
+//! Faults that users reported. Each row has the command, its exit code, and strings that its output must and must not contain.
 
 use crate::{bytecode, make_stage_files, need_stages};
 use std::fs;
@@ -7,10 +7,10 @@ use tests::{root, shell, temporary, tool};
 
 struct Row {
     fault: &'static str,
-    /// In a folder with the files of `prepare`.
+    /// The command runs in a directory with the files of `prepare`.
     line: &'static str,
     code: i32,
-    /// What both outputs together have in them.
+    /// Strings that the combined output contains.
     says: &'static [&'static str],
     silent: &'static [&'static str],
 }
@@ -305,7 +305,7 @@ const ROWS: &[Row] = &[
     row("... and must be of one kind", "tile-diff k.aa k.ptx", 2, &["DIF002", "k.aa is a tileaa file, and k.ptx is PTX"], &[]),
 ];
 
-/// Reads where nothing is, after a variable that has nothing to do with it.
+/// Reads an empty array, with a variable set that is irrelevant to it.
 const FAR: &str = ".version 8.0\n.target sm_80\n.address_size 64\n.global .align 4 .b32 metadata = 1;\n.visible .entry k()\n{\n\
     .reg .b64 %rd<2>;\n.reg .b32 %r<2>;\nmov.b64 %rd1, 0xdead0000dead0000;\nLOC\nld.global.b32 %r1, [%rd1];\nret;\n}\n";
 

@@ -1,5 +1,5 @@
-//! The language check of `tests/tidy.rs`: finds the words that `tests/refused_words.toml` refuses, and sentences of documents that are
-//! too long. STYLE.md gives the rules; a finding names the file, the line, the word and its replacement.
+//! The language check of `tests/tidy.rs`: finds the words that `tests/refused_words.toml` refuses, and overlong sentences of
+//! documents. STYLE.md gives the rules. A finding has the file, the line, the word and its replacement.
 
 use crate::root;
 use serde::Deserialize;
@@ -62,7 +62,7 @@ struct Word<'a> {
     /// The identifier around it.
     identifier: &'a str,
     line: usize,
-    /// Whether punctuation separates it from the word before: no phrase matches across that.
+    /// Whether punctuation separates it from the previous word; no phrase matches across punctuation.
     separated: bool,
     prose: bool,
 }
@@ -170,8 +170,8 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// Splits text into words, and identifiers into theirs: `tma_boxes` and `TmaBoxes` are two words each. `prose` says of each byte
-/// whether it belongs to prose; without it, all do.
+/// Splits text into words, and identifiers into their parts: `tma_boxes` and `TmaBoxes` are two words each. `prose` tells for each
+/// byte whether it is prose; without it, all bytes are.
 fn words<'a>(text: &'a str, prose: Option<&[bool]>) -> Vec<Word<'a>> {
     let bytes = text.as_bytes();
     let mut words = Vec::new();

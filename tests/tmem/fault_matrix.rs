@@ -1,5 +1,5 @@
-//! Mutants of programs with mmas in tensor memory, each with one thing changed that orders something or says where or what it is;
-//! and a table of who sees them: `fault_matrix.md`, which `scripts/bless` writes anew.
+//! Mutants of programs with tensor memory MMAs, each with one change to an ordering op, an address or a descriptor.
+//! `fault_matrix.md`, which `scripts/bless` writes, lists the tools that detect them.
 
 use crate::program::{Form, Matmul};
 use crate::{BROKEN_TRIP_COUNT, SMALL, launch};
@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use tests::scheduled::{executed, executions, hazard_checked};
 use tests::{blessing, for_each, root, run, temporary};
 
-/// Of what a mutant is one.
+/// The kind of change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Barrier,
@@ -36,7 +36,7 @@ impl Kind {
     }
 }
 
-/// In which form a mutant was made.
+/// The form of the program that was mutated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
     Sched,
@@ -47,12 +47,12 @@ struct Mutant {
     product: Matmul,
     level: Level,
     kind: Kind,
-    /// What was changed.
+    /// The change.
     what: String,
     text: String,
 }
 
-/// Texts with one line changed.
+/// Generates texts with one line changed.
 struct Mutator<'a> {
     lines: Vec<&'a str>,
     made: Vec<(Kind, String, String)>,
@@ -67,12 +67,12 @@ impl<'a> Mutator<'a> {
         let mut lines: Vec<&str> = self.lines.clone();
         lines[at] = &line;
         let text = lines.join("\n") + "\n";
-        // A header names all pipelines and buffers, so it is not quoted.
+        // A header names all pipelines and buffers, so the description does not quote it.
         let name = if self.lines[at].len() > 120 { "the head" } else { self.lines[at].trim() };
         self.made.push((kind, format!("line {}, '{name}', {what}", at + 1), text));
     }
 
-    /// The numbers behind a word in a line, each replaced.
+    /// Replaces each number after a word in a line.
     fn numbers(&mut self, kind: Kind, at: usize, word: &str, others: impl Fn(u32) -> Vec<u32>) {
         let line = self.lines[at];
         for (start, _) in line.match_indices(word) {
@@ -86,7 +86,7 @@ impl<'a> Mutator<'a> {
     }
 }
 
-/// Each step of a pipeline and each fence left out, each phase the other one, counts of one more and one fewer, columns elsewhere.
+/// Removes each pipeline step and each fence, flips each phase, changes each count by one, and moves columns.
 fn of_schedule(text: &str) -> Vec<(Kind, String, String)> {
     let mut mutator = Mutator::of(text);
     for at in 0..mutator.lines.len() {
@@ -126,7 +126,7 @@ fn of_schedule(text: &str) -> Vec<(Kind, String, String)> {
 }
 
 impl Mutator<'_> {
-    /// Moves a buffer in tensor memory to where another one is, or where no columns were taken.
+    /// Moves a TMEM buffer onto another one, or to columns that are not allocated.
     fn place(&mut self, at: usize, start: usize, buffer: usize) {
         let line = self.lines[at];
         let spaces: Vec<&str> = line[..start].split("(elem: ").skip(1).collect();
@@ -143,7 +143,7 @@ impl Mutator<'_> {
     }
 }
 
-/// Each line of PTX left out that orders something, each number changed by a bit that says where something lies or what it is.
+/// Removes each ordering line of PTX, and flips each bit of a number that is an address or a descriptor.
 fn of_ptx(text: &str) -> Vec<(Kind, String, String)> {
     const BARRIERS: [&str; 6] = ["tcgen05.commit", "tcgen05.dealloc", "mbarrier.init", "mbarrier.arrive", "barrier", "bar.sync"];
     const FENCES: [&str; 3] = ["tcgen05.fence", "tcgen05.wait", "fence."];
@@ -178,7 +178,7 @@ fn of_ptx(text: &str) -> Vec<(Kind, String, String)> {
     mutator.made
 }
 
-/// The last number of a line, and what follows it.
+/// The last number of a line, and the text after it.
 fn last_number(line: &str) -> Option<(&str, &str)> {
     let end = line.rfind(|c: char| c.is_ascii_digit())? + 1;
     let start = line[..end].rfind(|c: char| !c.is_ascii_digit() && c != '-')? + 1;
@@ -186,15 +186,15 @@ fn last_number(line: &str) -> Option<(&str, &str)> {
     whole.then(|| (&line[start..end], &line[end..]))
 }
 
-/// The bits of a line's number that say what a product multiplies, or where something lies.
+/// The bits of a line's number that describe the operands of an MMA or their addresses.
 fn bits_of(text: &str) -> (Kind, Vec<u32>) {
     let starts = |word: &str| text.starts_with(word);
     match () {
-        // Types, orientation, and extents of a product.
+        // Types, orientation, and extents of an MMA.
         () if starts("mov.b32 form,") => (Kind::Descriptor, vec![4, 5, 7, 10, 15, 16, 19, 20, 24, 26, 27]),
         // Steps along the depth.
         () if starts("add.s64 a,") || starts("add.s64 b,") => (Kind::Descriptor, vec![0, 1, 3]),
-        // Distances, version and swizzle of a matrix descriptor.
+        // Strides, version and swizzle of a matrix descriptor.
         () if starts("or.b64") && text.contains(", -") => (Kind::Descriptor, vec![16, 21, 32, 37, 38, 46, 61, 62]),
         () if starts("add.s32 a,") => (Kind::Column, vec![0, 1, 3]),
         () if starts("add.s32 d,") => (Kind::Column, vec![0, 4]),
@@ -203,7 +203,7 @@ fn bits_of(text: &str) -> (Kind, Vec<u32>) {
     }
 }
 
-/// Mutants that are none: how many, of which lines, and why.
+/// Mutants that are equivalent to the original: their number, their lines, and the reason.
 const HARMLESS: [(Level, &str, usize, &str); 5] = [
     (Level::Ptx, "fence.mbarrier_init", 2, "nothing of another block, or of the copy engine, comes to these barriers"),
     (Level::Ptx, "tcgen05.fence::before_thread_sync", 2, "at the end it has nothing to order"),
@@ -212,7 +212,7 @@ const HARMLESS: [(Level, &str, usize, &str); 5] = [
     (Level::Ptx, "mov.b32 form", 1, "an operand in tensor memory has one orientation"),
 ];
 
-/// Who sees a mutant: the judge, `tile-run`, `tile-sim`.
+/// The tools that detect a mutant: the hazard checker, `tile-run`, `tile-sim`.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     by: [bool; 3],
@@ -230,7 +230,7 @@ fn seen(mutant: &Mutant) -> Seen {
     match mutant.level {
         Level::Ptx => {
             write("k.ptx");
-            // Who waits for good needs not be waited for long.
+            // A short time limit is enough: a deadlocked program never ends.
             let by_ptx = ["early", "late"].into_iter().any(|delivery| {
                 differs("tile-sim", "k.ptx", &["--races=error", "--delivery", delivery, "--instruction-limit", "300000"])
             });
@@ -247,7 +247,7 @@ fn seen(mutant: &Mutant) -> Seen {
     }
 }
 
-/// Whether the program in a folder has PTX, which is written beside it. What is wrong as text has none.
+/// Whether the program in a directory can be emitted as PTX, which is written next to it. A program that its reader refuses cannot.
 fn spelled(folder: &Path) -> bool {
     let path = |name: &str| folder.join(name).display().to_string();
     run("tile-ptx", &["--skip-hazard-check", &path("k.sched"), "-o", &path("k.ptx")], b"").code == Some(0)
