@@ -53,8 +53,8 @@ fn any_number_of_tile_blocks_is_right() {
         for execution in [EXECUTIONS[0], EXECUTIONS[6]] {
             let folder = temporary();
             let expected = execution.0.launch_tiles(folder.path(), STEPS[1], *tiles);
-            let told = |reported| format!("{execution:?}, {tiles:?} tile blocks: {reported}");
-            all_executions_leave(folder.path(), &text(execution), &expected, executions(3)).map_err(told)?;
+            let context = |reported| format!("{execution:?}, {tiles:?} tile blocks: {reported}");
+            all_executions_leave(folder.path(), &text(execution), &expected, executions(3)).map_err(context)?;
         }
         Ok(())
     });
@@ -104,7 +104,7 @@ fn fewer_readers(ptx: &str) -> String {
 #[test]
 fn answers_lie_apart() {
     let text = text(EXECUTIONS[0]);
-    let line = text.lines().find(|line| line.contains("shared_bytes: ")).expect("it says how much shared memory it takes");
+    let line = text.lines().find(|line| line.contains("shared_bytes: ")).expect("the function has a size of shared memory");
     let bytes: u32 = line.trim().trim_start_matches("shared_bytes: ").trim_end_matches(',').parse().expect("a number");
     let of = |text: &str, bytes: u32| edited(text, line, &format!("  shared_bytes: {bytes},"));
     let broken = [
@@ -114,7 +114,7 @@ fn answers_lie_apart() {
     ];
     for (text, message) in broken {
         let reported = hazard_checked(&text).err().unwrap_or_default();
-        assert!(reported.contains(message), "the verifier says '{reported}', not '{message}'");
+        assert!(reported.contains(message), "the verifier reports '{reported}', not '{message}'");
     }
 }
 
@@ -127,16 +127,15 @@ fn stolen_blocks_are_requested_per_iteration() {
   %one = constant(1) : i32
   %all = clc_block_count : i32
   for(lower: %zero, upper: %all, step: %one) {
-    (%round: i32)
-    %x = clc_block_id(round: %round, axis: 0) : i32
+    (%i: i32)
+    %x = clc_block_id(iteration: %i, axis: 0) : i32
     continue
   }
   return
 }
 ";
     let again = "  for(lower: %zero, upper: %all, step: %one) {\n    (%other: i32)\n    continue\n  }\n  return\n";
-    let nested =
-        "    (%round: i32)\n    for(lower: %zero, upper: %all, step: %one) {\n      (%other: i32)\n      continue\n    }\n";
+    let nested = "    (%i: i32)\n    for(lower: %zero, upper: %all, step: %one) {\n      (%other: i32)\n      continue\n    }\n";
     let refused = |from: &str, to: &str, message: &str| {
         let text = format!("{HEAD}{}", edited(BODY, from, to));
         let reported = File::<tileaa::Module>::read(text.as_bytes(), "case").err().map(|error| error.message).unwrap_or_default();
@@ -146,10 +145,10 @@ fn stolen_blocks_are_requested_per_iteration() {
     refused("lower: %zero", "lower: %one", "counted from 0 in ones");
     refused("step: %one", "step: %all", "counted from 0 in ones");
     refused("upper: %all", "upper: %one", "that no round is about");
-    refused("round: %round", "round: %one", "that no round is about");
+    refused("iteration: %i", "iteration: %one", "that no round is about");
     refused("axis: 0", "axis: 3", "the grid has three axes");
     refused("  return\n", again, "there are two loops");
-    refused("    (%round: i32)\n", nested, "and nothing else");
+    refused("    (%i: i32)\n", nested, "and nothing else");
     refused("    continue\n", "    %more = binary(kind: xor, lhs: %all, rhs: %one) : i32\n    continue\n", "and nothing else");
 }
 

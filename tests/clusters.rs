@@ -55,9 +55,9 @@ fn the_hazard_checker_executes_all_ctas() {
     for_each(&EXECUTIONS, |execution| {
         let text = text(*execution);
         let [together, own] = execution.4;
-        let table = text.lines().find(|line| line.contains("multicast: ")).expect("a pipe says so");
+        let table = text.lines().find(|line| line.contains("multicast: ")).expect("a pipeline is multicast");
         let number = |word: &str| table.split_once(word).and_then(|(_, rest)| rest.split([',', ')']).next()?.parse::<u32>().ok());
-        let empty = number("empty: ").expect("the table says how many arrivals free a slot");
+        let empty = number("empty: ").expect("the table has the number of consumer arrivals");
         let broken = [
             (edited(&text, &format!("empty: {empty}"), &format!("empty: {}", empty / 2)), "free a slot of pipeline0"),
             (edited(&text, &format!(", multicast: [{together}]"), ""), "free a slot of pipeline0"),
@@ -95,7 +95,7 @@ fn the_barriers_of_a_cluster_are_needed() {
         let path = folder.path().join("k.ptx");
         let ptx = std::fs::read_to_string(&path).expect("tile-ptx has written it");
         let bytes = ptx.split_once("expect_tx.shared.b64").and_then(|(_, rest)| rest.split("], ").nth(1)?.split(';').next());
-        let bytes: u32 = bytes.and_then(|bytes| bytes.trim().parse().ok()).expect("it says how many bytes will come");
+        let bytes: u32 = bytes.and_then(|bytes| bytes.trim().parse().ok()).expect("it sets the transaction count");
         let mutants = [
             (
                 "the barrier at the start",
@@ -103,7 +103,7 @@ fn the_barriers_of_a_cluster_are_needed() {
             ),
             ("the barrier at the end", lines_without(&lines_without(&ptx, "barrier.cluster.arrive;"), "barrier.cluster.wait;")),
             ("the bytes that come", ptx.replace(&format!("], {bytes};"), &format!("], {};", bytes / 2))),
-            ("boxes for both blocks", ptx.replace(".multicast::cluster [", " [").replace("], %rs1;", "];")),
+            ("TMA copies for both CTAs", ptx.replace(".multicast::cluster [", " [").replace("], %rs1;", "];")),
         ];
         for (what, mutant) in mutants {
             if !is_detected(folder.path(), &mutant, &expected) {

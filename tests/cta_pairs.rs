@@ -36,11 +36,11 @@ fn a_cta_pair_computes_the_mma_together() {
 #[test]
 fn the_hazard_checker_executes_both_ctas() {
     let text = text("sm_100");
-    let of_accumulator = text.lines().find(|line| line.contains("fill: mma")).expect("a pipe has sums");
+    let of_accumulator = text.lines().find(|line| line.contains("fill: mma")).expect("a pipeline has accumulators");
     let half = of_accumulator.replace("empty: 8", "empty: 4");
-    assert_ne!(half, of_accumulator, "two blocks leave the sums");
+    assert_ne!(half, of_accumulator, "two CTAs release the accumulators");
     let broken = edited(&text, of_accumulator, &half);
-    let reported = hazard_checked(&broken).expect_err("one block leaves the sums before the other");
+    let reported = hazard_checked(&broken).expect_err("one CTA releases the accumulators before the other");
     assert!(reported.contains("8 threads free a slot of pipeline1"), "{reported}");
     let rank = text.lines().find_map(|line| line.trim().split_once(" = cluster_rank")).expect("blocks have a rank").0.to_string();
     let right = text.lines().find(|line| line.contains("tma_load") && line.contains("buffer: 1")).expect("it is copied");
@@ -54,7 +54,7 @@ fn the_hazard_checker_executes_both_ctas() {
         (edited(&text, "    cluster: 2,\n", ""), "a rank"),
     ] {
         let reported = hazard_checked(&broken).expect_err(message);
-        assert!(reported.contains(message), "the verifier says '{reported}', not '{message}'");
+        assert!(reported.contains(message), "the verifier reports '{reported}', not '{message}'");
     }
 }
 
@@ -63,7 +63,7 @@ fn the_hazard_checker_executes_both_ctas() {
 fn the_hazard_checker_requires_the_mma_barriers() {
     let text = text("sm_100");
     let of = |what: &str| text.lines().find(|line| line.trim().starts_with(what)).unwrap_or_else(|| panic!("{what}")).to_string();
-    let (filled, left) = (of("pipeline_wait(pipe: 0"), of("pipeline_release(pipe: 0"));
+    let (filled, left) = (of("pipeline_wait(pipeline: 0"), of("pipeline_release(pipeline: 0"));
     for (step, message) in [(filled, "outside wait and release of pipeline0"), (left, "it never goes on")] {
         let broken = edited(&text, &(step + "\n"), "");
         let reported = hazard_checked(&broken).err().unwrap_or_default();
@@ -84,7 +84,7 @@ fn signals_between_the_ctas_of_a_pair_are_needed() {
     let path = folder.path().join("k.ptx");
     let ptx = std::fs::read_to_string(&path).expect("tile-ptx has written it");
     let line = |what: &str| ptx.lines().find(|line| line.contains(what)).unwrap_or_else(|| panic!("{what} is not in\n{ptx}"));
-    let bytes = line("expect_tx.shared.b64").rsplit_once("], ").expect("it says how many bytes will come").1.trim_end_matches(';');
+    let bytes = line("expect_tx.shared.b64").rsplit_once("], ").expect("it sets the transaction count").1.trim_end_matches(';');
     let half = bytes.parse::<u32>().expect("a number") / 2;
     let commits: Vec<&str> = ptx.lines().filter(|line| line.contains("tcgen05.commit")).collect();
     let to_one = |commit: &str| {
@@ -100,10 +100,10 @@ fn signals_between_the_ctas_of_a_pair_are_needed() {
         ),
         ("the barrier at the end", lines_without(&lines_without(&ptx, "barrier.cluster.arrive;"), "barrier.cluster.wait;")),
         ("the bytes of the second block", ptx.replace(&format!("], {bytes};"), &format!("], {half};"))),
-        ("that a slot is free told to the second block", to_one(commits[0])),
-        ("the sums told to the second block", to_one(commits[1])),
+        ("the release of a stage signalled to the second CTA", to_one(commits[0])),
+        ("the accumulators signalled to the second CTA", to_one(commits[1])),
         (
-            "boxes told to the first block",
+            "TMA copies signalled to the first CTA",
             ptx.replace(mapped, &mapped.replace("mapa.shared::cluster.u32", "mov.u32").replace(", 0;", ";")),
         ),
         ("one group of blocks for all", ptx.replace("tcgen05.alloc.cta_group::2", "tcgen05.alloc.cta_group::1")),

@@ -130,7 +130,7 @@ fn need_tools() {
 
 /// The stages of a release build break no rule, so there is nothing to detect.
 #[test]
-#[cfg_attr(not(debug_assertions), ignore = "faults can be planted in builds with debug assertions only")]
+#[cfg_attr(not(debug_assertions), ignore = "only builds with debug assertions can inject faults")]
 fn each_injected_fault_is_found() {
     need_tools();
     for_each(FAULTS, |(fault, rule, kernel, target)| {

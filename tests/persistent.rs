@@ -166,7 +166,7 @@ fn both_ctas_of_a_pair_load_the_accumulator() {
     written(folder.path(), &scheduled("sm_100", &["--cluster=2", "--cta-pairs=on"], OF_PAIR));
     let path = folder.path().join("k.ptx");
     let ptx = std::fs::read_to_string(&path).expect("tile-ptx has written it");
-    let line = ptx.lines().find(|line| line.contains("@tells mapa")).expect("the first block is told");
+    let line = ptx.lines().find(|line| line.contains("@tells mapa")).expect("the first CTA is signalled");
     let alone = line.split_once("@tells mapa").and_then(|(before, rest)| Some(format!("{before}{}", rest.split_once("; ")?.1)));
     std::fs::write(&path, ptx.replace(line, &alone.expect("it is found first"))).expect("the folder takes files");
     let reported = executed(folder.path(), "tile-sim", "k.ptx", &["--races=error"]).map(|left| left == expected);
@@ -203,7 +203,7 @@ fn kept(text: &str, which: usize, value: usize) -> String {
     let arg = format!("%{}", arg.split(':').next().expect("it has a type"));
     let indent = outer.len() - outer.trim_start().len() + 2;
     let is_end = |line: &&str| line.starts_with(&format!("{}continue(", " ".repeat(indent)));
-    let end = behind.lines().find(is_end).expect("a round ends");
+    let end = behind.lines().find(is_end).expect("an iteration ends");
     let values = end.split(['[', ']']).nth(1).expect("it carries values");
     let mut all: Vec<&str> = values.split(", ").collect();
     all[value] = &arg;

@@ -205,7 +205,7 @@ fn regression_25_too_much_code_is_refused_early() {
     let (code, reported) = compile(&with_tile_of(1 << 24, "%y = exp %x : tile<16777216xf32>"), "");
     assert_eq!(code, "3", "{reported}");
     assert!(reported.contains("PX008") && reported.contains("16777216xf32"), "{reported}");
-    // Little code, but the whole tile is live between the last load and the first store.
+    // Little code, but all of the tile is live between the last load and the first store.
     let (code, reported) = compile(&with_tile_of(1 << 22, "%y = negf %x : tile<4194304xf32>"), "");
     assert_eq!(code, "3", "{reported}");
     assert!(reported.contains("PX009"), "{reported}");
@@ -228,7 +228,7 @@ fn chains_over_large_tiles_free_them_early() {
     let (before, after) = ptx.split_once("st.global").expect("it stores");
     let count = |text: &str| text.matches("mul.rn").count();
     assert_eq!(count(before) + count(after), 256 * 31);
-    assert!(count(before) <= 4 * 31, "{} products before the first store", count(before));
+    assert!(count(before) <= 4 * 31, "{} MMAs before the first store", count(before));
 }
 
 /// Four invalid schedules: every reader refuses each of these edits.

@@ -133,7 +133,7 @@ fn refused(text: &str, steps: &[&str], changes: &[(&str, &str, &str)]) {
 }
 
 #[test]
-fn the_judge_refuses_divided_functions_without_a_step() {
+fn hazard_checker_refuses_a_missing_pipeline_step() {
     let folder = temporary();
     let text = divided(folder.path(), "matmul_f16", "sm_90");
     let steps = ["pipeline_acquire", "pipeline_commit", "pipeline_wait", "pipeline_release", "tma_load", "group_wait"];
@@ -153,7 +153,7 @@ fn the_judge_refuses_divided_functions_without_a_step() {
 
 /// Compute warpgroups synchronise at named barriers of their own.
 #[test]
-fn the_judge_refuses_divided_functions_with_other_barriers() {
+fn hazard_checker_refuses_wrong_named_barriers() {
     let folder = temporary();
     let text = divided(folder.path(), "attention", "sm_90");
     let changes = [
@@ -167,7 +167,7 @@ fn the_judge_refuses_divided_functions_with_other_barriers() {
 }
 
 #[test]
-fn the_judge_refuses_products_of_an_agent_without_a_step() {
+fn hazard_checker_refuses_an_mma_role_with_a_missing_step() {
     let folder = temporary();
     let text = divided(folder.path(), "attention", "sm_100");
     let steps = ["pipeline_acquire", "pipeline_commit", "pipeline_wait", "pipeline_release", "tma_load"];
@@ -186,7 +186,7 @@ fn the_judge_refuses_products_of_an_agent_without_a_step() {
 
 /// The halves of an accumulator's rows belong to two warp roles, each with MMAs of its own.
 #[test]
-fn the_judge_refuses_two_agents_that_compute_without_a_step() {
+fn hazard_checker_refuses_two_compute_roles_with_a_missing_step() {
     let folder = temporary();
     let text = divided(folder.path(), "attention_groups", "sm_100");
     let steps = ["pipeline_acquire", "pipeline_commit", "pipeline_wait", "pipeline_release", "tma_load", "async_fence"];
@@ -203,7 +203,7 @@ fn the_judge_refuses_two_agents_that_compute_without_a_step() {
 
 /// Both MMA warps read the keys.
 #[test]
-fn the_judge_refuses_two_agents_for_products_without_a_step() {
+fn hazard_checker_refuses_two_mma_roles_with_a_missing_step() {
     let folder = temporary();
     let text = divided(folder.path(), "attention_latent", "sm_100");
     let steps = ["pipeline_acquire", "pipeline_commit", "pipeline_wait", "pipeline_release", "tma_load"];

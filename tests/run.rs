@@ -91,7 +91,7 @@ fn op_table() -> Vec<String> {
 fn status_page(ran: &BTreeMap<String, BTreeSet<String>>, cases: usize) -> String {
     let compared = compared_ops();
     let mut page = format!(
-        "# What is executed by tests\n\nMade by `tests/run.rs` from what it ran; `scripts/bless` writes it anew. Nothing here ran on a GPU.\n\n\
+        "# Op coverage of the tests\n\n`tests/run.rs` generates this page from the programs that it executes; `scripts/bless` updates it. No program here ran on a GPU.\n\n\
          - A target has ✓ where a program with this op, one of {cases}, was compiled for it at `-O0` and `-O3`, each stage's file was executed by \
          `tile-run` and the PTX by `tile-sim`, and all left what was expected.\n\
          - The last column has ✓ where `tests/ops.rs` executes the op on edge inputs, in each type that it has, in `tile-run` and as PTX for sm_80 \
@@ -168,7 +168,7 @@ const WITHOUT_A_CASE: &[&str] = &[
     // Control flow and warp roles.
     "loop",
     "break",
-    "agent",
+    "warp_role",
     "pipeline_acquire",
     "pipeline_commit",
     "pipeline_wait",

@@ -135,7 +135,7 @@ fn run_page(name: &str, page: &str) {
             // The test `documents` reads it.
             "tileas" => {}
             "text" => {}
-            _ => panic!("{name}, {what}nobody runs '{language}'"),
+            _ => panic!("{name}, {what}no test runs '{language}'"),
         }
     }
     if page.contains("```starlark") && shell(folder.path(), "command -v bazel").code == Some(0) {
@@ -172,7 +172,7 @@ fn documented_commands_work() {
     let mut run = 0;
     for path in docs.chain([root().join("README.md")]) {
         let (name, page) = (path.strip_prefix(root()).unwrap_or(&path).display().to_string(), text(&path));
-        assert_eq!(indented(&page), None, "{name}: a block of code says its language");
+        assert_eq!(indented(&page), None, "{name}: a code block names its language");
         run += blocks(&page).iter().filter(|(language, _)| *language != "text").count();
         run_page(&name, &page);
     }

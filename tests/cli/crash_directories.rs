@@ -83,7 +83,7 @@ fn a_stage_that_a_signal_ends_is_kept_by_the_driver() {
 }
 
 #[test]
-fn a_stage_that_somebody_stopped_is_no_bug() {
+fn a_stage_ended_by_a_signal_from_outside_is_no_bug() {
     let folder = fake("[ $name = tile-sched ] && { cat >/dev/null; kill -TERM $$; }\ncat \"$file\"");
     let ran = drive(folder.path(), &["k.bc", "--gpu-name=sm_80", "-o", "out"]);
     assert_eq!(ran.code, Some(5));

@@ -69,9 +69,9 @@ fn a_launch_makes_the_right_calls_and_writes_what_the_kernel_left() {
     let shown = ran.text();
     ran.ok("tile-launch");
     assert!(shown.contains("Stand-in (9.0, 132 SMs), driver for CUDA 13.1") && shown.contains(" of k.cubin: launched"));
-    let sums = fs::read(folder.path().join("out/c.bin")).unwrap();
-    let sums: Vec<f32> = sums.chunks_exact(4).map(|word| f32::from_le_bytes(word.try_into().unwrap())).collect();
-    assert!(sums.len() == 1024 && sums.iter().enumerate().all(|(i, sum)| *sum == i as f32 + 2.0));
+    let output = fs::read(folder.path().join("out/c.bin")).unwrap();
+    let output: Vec<f32> = output.chunks_exact(4).map(|word| f32::from_le_bytes(word.try_into().unwrap())).collect();
+    assert!(output.len() == 1024 && output.iter().enumerate().all(|(i, sum)| *sum == i as f32 + 2.0));
     assert!(!log.contains("WRONG"), "{log}");
     // The grid of the target, one thread per CTA, no dynamic shared memory.
     assert!(log.contains("cuLaunchKernel([4, 1, 1], [1, 1, 1], 0) -> 1024 elements\n"), "{log}");
@@ -189,10 +189,10 @@ fn on_gpu_checks_cases_times_launches_and_writes_what_it_found() {
         command.args(["--variant", "plain=--roles=off", "--tools"]).arg(tests::tools_folder());
         finish(command, b"")
     };
-    let ran = script(&["--prepare", "sm_90", "--out", "made"]);
-    assert!(ran.code == Some(0) && ran.text().contains("3 cubins for sm_90 in made"), "{} {}", ran.text(), ran.stderr);
+    let ran = script(&["--prepare", "sm_90", "--out", "cubins"]);
+    assert!(ran.code == Some(0) && ran.text().contains("3 cubins for sm_90 in cubins"), "{} {}", ran.text(), ran.stderr);
     let driver = stand_in().display().to_string();
-    let ran = script(&["--prepared", "made", "--out", "prepared", "--repeat", "2", "--rounds", "1", "--driver", &driver]);
+    let ran = script(&["--prepared", "cubins", "--out", "prepared", "--repeat", "2", "--rounds", "1", "--driver", &driver]);
     assert_eq!(ran.code, Some(0), "{} {}", ran.text(), ran.stderr);
     assert!(ran.text().contains("ours 0.5000 ms  plain 0.5000 ms  predicted"), "{}", ran.text());
     // The report lists cases that did not compile there.
@@ -200,8 +200,8 @@ fn on_gpu_checks_cases_times_launches_and_writes_what_it_found() {
     fs::create_dir_all(&broken).unwrap();
     ["launch.json", "expect.json"].iter().for_each(|name| _ = fs::copy(case.join(name), broken.join(name)).unwrap());
     fs::write(broken.join("kernel.tileirbc"), "nothing").unwrap();
-    script(&["--prepare", "sm_90", "--out", "made", "--cases"]);
-    let ran = script(&["--prepared", "made", "--out", "prepared", "--cases", "--driver", &driver]);
+    script(&["--prepare", "sm_90", "--out", "cubins", "--cases"]);
+    let ran = script(&["--prepared", "cubins", "--out", "prepared", "--cases", "--driver", &driver]);
     assert!(ran.code == Some(1) && ran.text().contains("WRONG broken: error: input does not correspond"), "{}", ran.text());
     fs::remove_dir_all(&broken).unwrap();
     // The report names a kernel with a wrong output.

@@ -24,14 +24,14 @@ const DIFFERENCES: &[(&str, &str)] = &[
     ("--emit=ptx k.bc", "--emit is an option here"),
     ("k.bc --gpu-name sm_90a -o o", "names with an architecture suffix name the target here"),
     ("--gpu-name sm_100f k.bc -o o", "as above"),
-    ("k.bc --gpu-name sm_90 -o /nowhere/at/all", "the reference says nothing when it cannot write; this driver says why"),
+    ("k.bc --gpu-name sm_90 -o /nowhere/at/all", "the reference is silent when it cannot write; this driver reports the reason"),
     ("k.bc --gpu-name sm_90 -o dir", "as above"),
     ("k.bc --gpu-name sm_90 -o \"\"", "as above"),
     ("--output-file= k.bc --gpu-name sm_90", "as above"),
     ("-o= k.bc --gpu-name sm_90", "as above"),
     (
         "--remarks-missed=all k.bc --gpu-name sm_90 -o o",
-        "the reference says that it could not narrow an index, which nothing here tries",
+        "the reference reports that it could not narrow an index, which nothing here tries",
     ),
 ];
 

@@ -101,7 +101,13 @@ const ROWS: &[Row] = &[
         &["--> broken.ptx:"],
         &["--> ptx:"],
     ),
-    row("no target says sm_0 to people", "tileiras k.bc -o o --error-format=human", 2, &["no target: give --gpu-name"], &["sm_0"]),
+    row(
+        "the message for a missing target does not show sm_0",
+        "tileiras k.bc -o o --error-format=human",
+        2,
+        &["no target: give --gpu-name"],
+        &["sm_0"],
+    ),
     row(
         "... and to clients as the reference does, which lists no targets",
         "tileiras k.bc -o o",
@@ -209,7 +215,7 @@ const ROWS: &[Row] = &[
     row("options that do nothing are listed", "tile-write --help", 0, &[], &["--format", "--stop-after", "--print-after"]),
     row("--verify-only wants a launch", "tile-run --verify-only k.sched", 0, &[], &["error"]),
     row("--verify-only wants a launch", "tile-sim --verify-only k.ptx", 0, &[], &["error"]),
-    row("-O has another default than its help says", "tile-ptx --help", 0, &["the one in the file"], &[]),
+    row("the help of -O shows the wrong default", "tile-ptx --help", 0, &["the one in the file"], &[]),
     row(
         "--trace=op= with a name that does not exist",
         "tile-run --trace=op=mmma k.tile --launch launch.json",

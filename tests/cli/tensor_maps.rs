@@ -109,7 +109,7 @@ fn mma_operands_are_loaded_by_tma() {
         run_in(folder.path(), "tile-link", &["k.ptx", "-o", "k.cubin"], b"").ok(name);
         let ptx = fs::read_to_string(folder.path().join("k.ptx")).unwrap();
         if !ptx.contains("cp.async.bulk.tensor") {
-            return Err(format!("{name} {target}: nothing is copied by boxes"));
+            return Err(format!("{name} {target}: no operand uses TMA"));
         }
         let native = ["--host-object", "k.cubin", "--allow-native"];
         let executions: [(&str, &str, &[&str]); 6] = [

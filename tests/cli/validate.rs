@@ -124,11 +124,11 @@ fn the_driver_writes_nothing_that_is_wrong() {
 /// A time-out, of a stage or of an executor, is not reported as a wrong result.
 #[test]
 fn a_step_that_does_not_end_in_time_is_not_a_wrong_one() {
-    for (stage, told) in [("tile-ptx", "tile-ptx takes more than 1 s"), ("tile-sim", "k.ptx: tile-sim takes more than 1 s")] {
+    for (stage, reason) in [("tile-ptx", "tile-ptx takes more than 1 s"), ("tile-sim", "k.ptx: tile-sim takes more than 1 s")] {
         let folder = place(stage, "exec sleep 30");
         let ran = in_place(folder.path(), "tile-validate", &["--gpu-name=sm_80", "--step-time=1"]);
         assert_eq!(ran.code, Some(4), "{stage}: {}{}", ran.text(), ran.stderr);
-        assert!(ran.stderr.contains("error[VAL005]: not finished") && ran.stderr.contains(told), "{stage}: {}", ran.stderr);
+        assert!(ran.stderr.contains("error[VAL005]: not finished") && ran.stderr.contains(reason), "{stage}: {}", ran.stderr);
     }
 }
 

@@ -110,7 +110,7 @@ fn drawings_match_the_schedule() {
     }
     let number = |value: &Value| value.as_u64().unwrap();
     lie_apart(function);
-    assert!(buffers.iter().any(|buffer| number(&buffer["depth"]) > 1), "a ring");
+    assert!(buffers.iter().any(|buffer| number(&buffer["depth"]) > 1), "a multi-stage buffer");
     // The page has a scheduled time for each op of the loop, and resource use starts with the op.
     let schedule = &function["loops"][0];
     let ops = schedule["ops"].as_array().unwrap();
@@ -155,8 +155,8 @@ fn roles_and_pipelines_match_the_schedule() {
     let function = &model["functions"][0];
     let warp_role = |name: &str, first: u32, warps: u32| serde_json::json!({"name": name, "first_warp": first, "warps": warps, "registers": null});
     assert_eq!(function["warp_roles"], serde_json::json!([warp_role("compute", 0, 4), warp_role("load", 4, 1)]));
-    let pipe = &function["pipelines"][0];
-    assert_eq!((&pipe["producer"], &pipe["consumers"][0], &pipe["depth"]), (&1.into(), &0.into(), &2.into()));
+    let pipeline = &function["pipelines"][0];
+    assert_eq!((&pipeline["producer"], &pipeline["consumers"][0], &pipeline["depth"]), (&1.into(), &0.into(), &2.into()));
     // The ops of all warps first, then those of each warp role.
     let parts: Vec<&Value> = function["parts"].as_array().unwrap().iter().map(|part| &part["warp_role"]).collect();
     assert_eq!(parts, [&Value::Null, &0.into(), &1.into()]);

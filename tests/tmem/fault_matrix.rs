@@ -25,12 +25,12 @@ enum Kind {
 impl Kind {
     fn name(self) -> &'static str {
         match self {
-            Kind::Barrier => "a step of a barrier left out",
-            Kind::Count => "arrivals that a barrier counts",
-            Kind::Fence => "a fence, or a wait for tensor memory, left out",
-            Kind::Phase => "the phase that is waited for",
-            Kind::Column => "columns of tensor memory",
-            Kind::Start => "that the first product begins with zero",
+            Kind::Barrier => "a barrier step removed",
+            Kind::Count => "arrival count of a barrier",
+            Kind::Fence => "a fence or a TMEM wait removed",
+            Kind::Phase => "phase of a wait",
+            Kind::Column => "TMEM columns",
+            Kind::Start => "zero-initialisation of the first MMA",
             Kind::Descriptor => "a bit of a descriptor",
         }
     }
@@ -92,13 +92,13 @@ fn of_schedule(text: &str) -> Vec<(Kind, String, String)> {
     for at in 0..mutator.lines.len() {
         let line = mutator.lines[at];
         let op = line.trim();
-        if op.starts_with("pipe_") {
-            mutator.change(Kind::Barrier, at, "left out", String::new());
+        if op.starts_with("pipeline_") {
+            mutator.change(Kind::Barrier, at, "removed", String::new());
         }
         if op.starts_with("async_fence") {
-            mutator.change(Kind::Fence, at, "left out", String::new());
+            mutator.change(Kind::Fence, at, "removed", String::new());
         }
-        if let Some((head, phase)) = line.split_once("phase: ").filter(|_| op.starts_with("pipe_")) {
+        if let Some((head, phase)) = line.split_once("phase: ").filter(|_| op.starts_with("pipeline_")) {
             let phase = phase.split(')').next().expect("the phase comes last");
             let flipped = format!("%1000 = constant(1) : i32 @0\n%1001 = binary(kind: xor, lhs: {phase}, rhs: %1000) : i32 @0\n");
             mutator.change(Kind::Phase, at, "of the other phase", format!("{flipped}{head}phase: %1001) @0"));
@@ -115,7 +115,7 @@ fn of_schedule(text: &str) -> Vec<(Kind, String, String)> {
             mutator.numbers(Kind::Count, at, "full: ", around);
             mutator.numbers(Kind::Count, at, "empty: ", around);
             mutator.numbers(Kind::Column, at, "columns: ", |columns| vec![columns / 2]);
-            let tensor = line.find("placements").expect("it says where buffers are");
+            let tensor = line.find("placements").expect("the header has the placements of buffers");
             let own: Vec<usize> = line[tensor..].match_indices("(offset: ").map(|(start, _)| tensor + start).collect();
             for (number, start) in own.into_iter().enumerate() {
                 mutator.place(at, start, number);
@@ -153,9 +153,9 @@ fn of_ptx(text: &str) -> Vec<(Kind, String, String)> {
         let op = line.trim();
         let has = |words: &[&str]| words.iter().any(|word| op.contains(word));
         if has(&FENCES) {
-            mutator.change(Kind::Fence, at, "left out", String::new());
+            mutator.change(Kind::Fence, at, "removed", String::new());
         } else if has(&BARRIERS) {
-            mutator.change(Kind::Barrier, at, "left out", String::new());
+            mutator.change(Kind::Barrier, at, "removed", String::new());
         }
         if op.contains("parity") {
             let (head, phase) = line.rsplit_once(", ").expect("the phase comes last");
@@ -205,10 +205,10 @@ fn bits_of(text: &str) -> (Kind, Vec<u32>) {
 
 /// Mutants that are equivalent to the original: their number, their lines, and the reason.
 const HARMLESS: [(Level, &str, usize, &str); 5] = [
-    (Level::Ptx, "fence.mbarrier_init", 2, "nothing of another block, or of the copy engine, comes to these barriers"),
-    (Level::Ptx, "tcgen05.fence::before_thread_sync", 2, "at the end it has nothing to order"),
-    (Level::Ptx, "tcgen05.fence::after_thread_sync", 5, "likewise; and of two waits after each other the second one's is enough"),
-    (Level::Ptx, "or.b64", 2, "along the depth there is one block, which needs no distance"),
+    (Level::Ptx, "fence.mbarrier_init", 2, "neither another CTA nor TMA arrives at these barriers"),
+    (Level::Ptx, "tcgen05.fence::before_thread_sync", 2, "at the end there is nothing to order"),
+    (Level::Ptx, "tcgen05.fence::after_thread_sync", 5, "likewise; and of two consecutive waits the fence of the second is enough"),
+    (Level::Ptx, "or.b64", 2, "a depth of one block needs no stride"),
     (Level::Ptx, "mov.b32 form", 1, "an operand in tensor memory has one orientation"),
 ];
 
@@ -218,7 +218,7 @@ struct Seen {
     by: [bool; 3],
 }
 
-const WHO: [&str; 3] = ["judge", "tile-run", "tile-sim"];
+const DETECTORS: [&str; 3] = ["hazard checker", "tile-run", "tile-sim"];
 
 fn seen(mutant: &Mutant) -> Seen {
     let folder = temporary();
@@ -257,7 +257,7 @@ fn all() -> Vec<Mutant> {
     let wide = Matmul { extents: [128, 128, 32], chunk: 64, tiles: 3, ..SMALL };
     let cases = [wide, Matmul { left_in_tensor: true, ..wide }];
     let of_mma = |product: Matmul| {
-        let schedule = product.text(Form::Agents);
+        let schedule = product.text(Form::Roles);
         let folder = temporary();
         tests::scheduled::written(folder.path(), &schedule);
         let ptx = std::fs::read_to_string(folder.path().join("k.ptx")).expect("it was written");
@@ -277,10 +277,10 @@ fn each_mutant_is_detected_and_the_table_lists_the_detector() {
     let numbers: Vec<usize> = (0..mutants.len()).collect();
     for_each(&numbers, |number| {
         let seen = seen(&mutants[*number]);
-        found.lock().expect("nobody panics").insert(*number, seen);
+        found.lock().expect("no worker panics").insert(*number, seen);
         Ok(())
     });
-    let found = found.into_inner().expect("nobody panics");
+    let found = found.into_inner().expect("no worker panics");
     let mut unseen: Vec<&Mutant> =
         mutants.iter().zip(found.values()).filter(|(_, seen)| seen.by == [false; 3]).map(|(mutant, _)| mutant).collect();
     for (level, line, count, why) in HARMLESS {
@@ -296,7 +296,7 @@ fn each_mutant_is_detected_and_the_table_lists_the_detector() {
     if blessing() {
         std::fs::write(&path, &made).expect("the table can be written");
     }
-    assert_eq!(made, std::fs::read_to_string(&path).unwrap_or_default(), "scripts/bless writes tests/tmem/fault_matrix.md anew");
+    assert_eq!(made, std::fs::read_to_string(&path).unwrap_or_default(), "run scripts/bless to update tests/tmem/fault_matrix.md");
 }
 
 fn table(mutants: &[Mutant], found: &BTreeMap<usize, Seen>) -> String {
@@ -309,18 +309,18 @@ fn table(mutants: &[Mutant], found: &BTreeMap<usize, Seen>) -> String {
         }
         row[4] += usize::from(seen.by == [false; 3]);
     }
-    let mut page = String::from("# Who sees a mutant of a product in tensor memory\n\n");
-    page += "Made by `tests/tmem/fault_matrix.rs`; `scripts/bless` writes it anew. Two mmas, persistent and by warp_roles, are changed in one\n";
-    page += "place each time. Those of `.sched` are given to the hazard checker, executed by `tile-run` and, as PTX, by `tile-sim`; those of PTX\n";
-    page += "are for `tile-sim` alone. A mutant that nobody sees fails the test, unless it is listed below.\n\n";
-    let _ = writeln!(page, "| of | what | mutants | {} | harmless |", WHO.join(" | "));
+    let mut page = String::from("# Detection of mutants of tensor memory MMAs\n\n");
+    page += "Generated by `tests/tmem/fault_matrix.rs`; `scripts/bless` updates it. Each mutant changes one place of two MMAs, persistent and by warp\n";
+    page += "roles. Mutants of `.sched` are tested with the hazard checker, with `tile-run` and, as PTX, with `tile-sim`; mutants of PTX only with\n";
+    page += "`tile-sim`. An undetected mutant fails the test, unless the list below has it.\n\n";
+    let _ = writeln!(page, "| of | what | mutants | {} | harmless |", DETECTORS.join(" | "));
     page += "|---|---|---|---|---|---|---|\n";
-    for ((level, kind), [count, judge, by_run, by_sim, none]) in rows {
-        let (of, [judge, by_run]) = match level {
-            Level::Sched => ("`.sched`", [judge, by_run].map(|count| count.to_string())),
+    for ((level, kind), [count, checker, by_run, by_sim, none]) in rows {
+        let (of, [checker, by_run]) = match level {
+            Level::Sched => ("`.sched`", [checker, by_run].map(|count| count.to_string())),
             Level::Ptx => ("PTX", [(); 2].map(|()| "-".to_string())),
         };
-        let _ = writeln!(page, "| {of} | {} | {count} | {judge} | {by_run} | {by_sim} | {none} |", kind.name());
+        let _ = writeln!(page, "| {of} | {} | {count} | {checker} | {by_run} | {by_sim} | {none} |", kind.name());
     }
     page += "\nHarmless:\n\n";
     for (level, line, count, why) in HARMLESS {

@@ -136,18 +136,18 @@ fn mmas_of_every_kind_have_the_same_accumulator_in_as() {
 
 /// The first matmul with all step counts, the others with one.
 #[test]
-fn agents_and_the_whole_block_make_them_in_every_order() {
+fn both_forms_are_correct_in_every_order() {
     let persistent = Matmul { tiles: 5, ..SMALL };
     let cases: Vec<(Matmul, Form, usize)> = mmas()
         .into_iter()
         .enumerate()
         .flat_map(|(i, product)| {
             let trip_count = if i == 0 { TRIP_COUNTS.to_vec() } else { vec![ONE] };
-            [Form::One, Form::Agents]
+            [Form::One, Form::Roles]
                 .into_iter()
                 .flat_map(move |form| trip_count.clone().into_iter().map(move |trip_count| (product, form, trip_count)))
         })
-        .chain([0, 1, 3, 5].map(|trip_count| (persistent, Form::Agents, trip_count)))
+        .chain([0, 1, 3, 5].map(|trip_count| (persistent, Form::Roles, trip_count)))
         .collect();
     for_each(&cases, |(product, form, trip_count)| {
         let text = product.text(*form);
@@ -177,7 +177,7 @@ fn agents_and_the_whole_block_make_them_in_every_order() {
 fn an_assembler_takes_them() {
     for_each(&mmas(), |product| {
         let folder = temporary();
-        written(folder.path(), &product.text(Form::Agents));
+        written(folder.path(), &product.text(Form::Roles));
         let path = |name: &str| folder.path().join(name).display().to_string();
         let ran = run("tile-link", &[&path("k.ptx"), "-o", &path("k.cubin")], b"");
         if ran.code == Some(0) { Ok(()) } else { Err(format!("{}: {}", product.name(), ran.stderr)) }
@@ -205,9 +205,9 @@ fn moved(text: &str, what: &str, other: &str, behind: bool) -> String {
 /// Each broken program, and the hazard checker's report.
 fn broken() -> Vec<(Matmul, String, &'static str)> {
     let in_tensor = Matmul { left_in_tensor: true, ..SMALL };
-    let (warp_roles, one) = (SMALL.text(Form::Agents), SMALL.text(Form::One));
+    let (warp_roles, one) = (SMALL.text(Form::Roles), SMALL.text(Form::One));
     let several = Matmul { tiles: 5, ..SMALL };
-    let (left, tiles) = (in_tensor.text(Form::Agents), several.text(Form::Agents));
+    let (left, tiles) = (in_tensor.text(Form::Roles), several.text(Form::Roles));
     let zero_init = warp_roles
         .split("zero_init: ")
         .nth(1)

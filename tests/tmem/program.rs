@@ -49,7 +49,7 @@ pub(crate) enum Form {
     /// The whole CTA executes everything in program order.
     One,
     /// Four warps load operands, one issues MMAs, the others store the accumulators.
-    Agents,
+    Roles,
 }
 
 /// Layouts, each once.
@@ -150,7 +150,7 @@ impl Matmul {
                 self.epilogue(form, &shapes, &mut layouts, &mut text);
                 text.line("return");
             }
-            Form::Agents => {
+            Form::Roles => {
                 let parts: [&dyn Fn(&mut Layouts, &mut Text); 3] = [
                     &|layouts, text| self.epilogue(form, &shapes, layouts, text),
                     &|layouts, text| self.loads(&shapes, layouts, text),
@@ -182,7 +182,7 @@ impl Matmul {
     }
 
     fn program(&self, form: Form, shapes: &Shapes) -> String {
-        let warps = if form == Form::Agents { self.warps + 5 } else { self.warps };
+        let warps = if form == Form::Roles { self.warps + 5 } else { self.warps };
         let buffers = [&shapes.a, &shapes.b, &shapes.accumulators].map(|info| {
             let space = if info.space == Space::Tensor { ", space: tensor" } else { "" };
             let shape = info.shape.to_vec();
@@ -204,7 +204,7 @@ impl Matmul {
         let placements = format!("(offset: {of_a}, depth: {DEPTH}), (offset: {of_b}, depth: {DEPTH}), (offset: 0, depth: {two})");
         let w = self.warps;
         let (warp_roles, [load, multiply, store]) = match form {
-            Form::Agents => {
+            Form::Roles => {
                 let (five, last) = (w, w + 4);
                 let warp_roles = format!(
                     "warp_roles: [(name: \"compute\", first_warp: 0, warps: {w}), (name: \"load\", first_warp: {five}, warps: 4), (name: \"multiply\", first_warp: {last}, warps: 1)], "
@@ -213,7 +213,7 @@ impl Matmul {
             }
             _ => (String::new(), [0; 3]),
         };
-        let loading = if form == Form::Agents { 128 } else { 32 * w };
+        let loading = if form == Form::Roles { 128 } else { 32 * w };
         let empties = barriers + 8 * 2 * DEPTH;
         let pipelines = format!(
             "(buffers: [0, 1], depth: {DEPTH}, fill: threads, drain: mma, producer: {load}, consumers: [{multiply}], full: {loading}, empty: 1, barriers: {barriers}), \
@@ -320,7 +320,7 @@ impl Matmul {
     ) {
         let piped = form != Form::Atoms;
         let stage_field = if piped { format!(", stage: {stage}") } else { String::new() };
-        let warps = if form == Form::Agents { 4 } else { self.warps };
+        let warps = if form == Form::Roles { 4 } else { self.warps };
         let mut tiles = Vec::new();
         for (i, (info, operand)) in [(&shapes.a, self.lhs), (&shapes.b, self.rhs)].into_iter().enumerate() {
             let (layout, vector) = self.loaded(info, operand, warps);
@@ -372,8 +372,8 @@ impl Matmul {
 
     fn loads(&self, shapes: &Shapes, layouts: &mut Layouts, text: &mut Text) {
         self.each_tile(text, |text, at| {
-            self.steps(Form::Agents, text, at, |text, step, place| {
-                self.load(Form::Agents, shapes, layouts, text, [&at.tile, step], place);
+            self.steps(Form::Roles, text, at, |text, step, place| {
+                self.load(Form::Roles, shapes, layouts, text, [&at.tile, step], place);
             })
         });
     }
@@ -390,7 +390,7 @@ impl Matmul {
                 text.line(&format!("pipeline_acquire(pipeline: 1{accumulators}, phase: {})", at.accumulators[1]));
             }
             let left = self.steps(form, text, at, |text, step, [stage, phase]| {
-                if form != Form::Agents {
+                if form != Form::Roles {
                     self.load(form, shapes, layouts, text, [&at.tile, step], [stage, phase]);
                 }
                 let stage_field = if form != Form::Atoms { format!(", stage: {stage}") } else { String::new() };
