@@ -144,8 +144,8 @@ fn stolen_blocks_are_requested_per_iteration() {
     File::<tileaa::Module>::read(format!("{HEAD}{BODY}").as_bytes(), "case").expect("nothing is wrong with it");
     refused("lower: %zero", "lower: %one", "counted from 0 in ones");
     refused("step: %one", "step: %all", "counted from 0 in ones");
-    refused("upper: %all", "upper: %one", "that no round is about");
-    refused("iteration: %i", "iteration: %one", "that no round is about");
+    refused("upper: %all", "upper: %one", "that no iteration is about");
+    refused("iteration: %i", "iteration: %one", "that no iteration is about");
     refused("axis: 0", "axis: 3", "the grid has three axes");
     refused("  return\n", again, "there are two loops");
     refused("    (%i: i32)\n", nested, "and nothing else");
