@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""gpu_peers.py [--json FILE] [--seconds N]: times what users would run instead of our kernels, on the same GPU.
+"""gpu_peers.py [--json FILE] [--seconds N]: times the alternatives to our kernels that users would run on the same GPU.
 
 cuBLAS, cuBLASLt, cuDNN and flash attention through torch, and kernels written in Triton as its tutorials describe them. Each row names the
 production kernel (`perf/<name>` of the folder given to on-gpu) that computes the same on the same shapes. Times are medians of single launches.

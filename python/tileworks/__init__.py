@@ -1,4 +1,4 @@
-"""Tileworks from Python: compile a tile kernel to any stage, run it on numpy arrays on the CPU, check it, tell its time.
+"""Tileworks from Python: compile a tile kernel to any stage, run it on numpy arrays on the CPU, check it, predict its time.
 
     import numpy as np, cuda.tile as ct, tileworks
 
@@ -15,7 +15,7 @@
     tileworks.debug((4,), vadd, (a, b, c, 256))                     # in this terminal
 
 A kernel is one of cuTile Python, or bytecode as `bytes` or in a file. No GPU is needed, and CUDA only for cubins (ptxas, libdevice);
-`tileiras --doctor` says what was found. The work is done by the tools of the project, each as a process: see their `--help`.
+`tileiras --doctor` reports the CUDA files that it found. The package runs the project's tools as processes: see their `--help`.
 """
 from ._compare import Comparison, compare
 from ._debug import debug

@@ -26,7 +26,7 @@ def name(kernel: Any) -> str:
 
 
 def names(kernel: Any) -> list[str]:
-    """Of its parameters."""
+    """The annotations of its parameters."""
     return list(kernel._annotated_function.pysig.parameters)
 
 
@@ -36,19 +36,19 @@ def constants(kernel: Any) -> list[bool]:
 
 
 def annotations(kernel: Any) -> list[Any]:
-    """What the kernel says of its parameters: nodes with `scalar` and `array`, which are None where it says nothing."""
+    """The kernel's annotations of its parameters: nodes with `scalar` and `array`, which are None without an annotation."""
     return list(kernel._annotated_function.parameter_annotations)
 
 
 def complete(kernel: Any, arguments: Sequence[Any]) -> list[Any]:
-    """The arguments with the defaults of those that were left out."""
+    """The arguments, with defaults for missing ones."""
     bound = kernel._annotated_function.pysig.bind(*arguments)
     bound.apply_defaults()
     return list(bound.args)
 
 
 def bytecode(kernel: Any, arguments: Sequence[Any], target: str) -> bytes:
-    """The kernel as bytecode, with what cuTile would assume of such arguments."""
+    """The kernel as bytecode, with the assumptions that cuTile would derive from such arguments."""
     from cuda.tile.compilation import CallingConvention, KernelSignature, export_kernel
 
     arguments, annotated = complete(kernel, arguments), annotations(kernel)
@@ -80,7 +80,7 @@ def _alias_groups(arguments: Sequence[Any]) -> list[list[str]]:
 
 
 def _alignments(arguments: Sequence[Any]) -> list[int]:
-    """By what each argument's address can be divided: an array begins a buffer, or stands in that of the arrays it overlaps."""
+    """The divisibility of each argument's address: an array begins a buffer, or is inside that of the arrays it overlaps."""
     arrays = [index for index, one in enumerate(arguments) if isinstance(one, np.ndarray)]
     offset = dict(zip(arrays, offsets([arguments[index] for index in arrays])))
     return [math.gcd(offset.get(index, 0), 16) for index in range(len(arguments))]
@@ -91,7 +91,7 @@ def _array_annotation(annotation: Any, field: str, otherwise: Any) -> Any:
 
 
 def index_type(annotation: Any) -> str:
-    """The type that an array's extents and strides are passed in, as launches call it."""
+    """The type of an array's extents and strides, by its name in launches."""
     import cuda.tile as ct
 
     return "i64" if _array_annotation(annotation, "index_dtype", None) == ct.int64 else "i32"
@@ -117,7 +117,7 @@ def _constraint(argument: Any, annotation: Any, groups: list[str], alignment: in
     divisor = lambda number: per16 if number % per16 == 0 else 1
     dims = lambda field: {axis % argument.ndim for axis in _array_annotation(annotation, field, ()) if -argument.ndim <= axis < argument.ndim}
     fixed, contiguous = dims("static_shape_dims"), _array_annotation(annotation, "static_stride_dims", ())
-    # An annotation of strides says which are constants; without one cuTile takes those of 1.
+    # An annotation of strides tells which are constants; without one cuTile assumes strides of 1 to be.
     known = dims("static_stride_dims") if contiguous else {axis for axis, stride in enumerate(strides) if stride == 1}
     wide = index_type(annotation) == "i64"
     if not wide and any(number >= 2**31 for number in (*argument.shape, *strides)):

@@ -16,10 +16,10 @@ from ._tools import Deadline, run, tool
 def debug(grid: Sequence[int] | int, kernel: Any, arguments: Sequence[Any], *, stage: str = "tile", commands: Sequence[str] | None = None,
           target: str = "sm_90", opt_level: int = 3, against: str | None = None, options: Sequence[str] = (),
           timeout: float | None = None) -> str | None:
-    """Debugs a kernel with `tile-debug`, in the terminal that Python runs in; `help` there lists the commands. Arrays are copied, and
-    stay as they are. With `commands`, they are carried out instead, and what was output is returned. `against` names another stage,
-    with which values are compared; `options` are options of `tile-debug`, such as `--block=3`; `timeout` is
-    the most seconds that compiling and the commands may take."""
+    """Debugs a kernel with `tile-debug`, in the terminal that Python runs in; `help` there lists the commands. The debugger works
+    on copies of the arrays. With `commands`, it executes these instead and returns their output. `against` names another stage to
+    compare values with; `options` are options of `tile-debug`, such as `--block=3`; `timeout` is the most seconds that compiling
+    and the commands may take."""
     deadline = Deadline(timeout)
     program = compile(kernel, arguments, target=target, opt_level=opt_level, timeout=timeout)
     with tempfile.TemporaryDirectory(prefix="tileworks-") as name:

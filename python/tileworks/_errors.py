@@ -1,4 +1,4 @@
-"""What tools say of a failure, as exceptions with the place in the source."""
+"""The tools' reports of failures, as exceptions with the source location."""
 from __future__ import annotations
 
 import dataclasses
@@ -20,7 +20,7 @@ class Diagnostic:
 
     @staticmethod
     def read(line: str) -> Diagnostic | None:
-        """A line of a tool's standard error, when it is a diagnostic."""
+        """Parses a line of a tool's standard error, if it is a diagnostic."""
         try:
             data = json.loads(line)
         except ValueError:
@@ -32,7 +32,7 @@ class Diagnostic:
         for kind in ("source", "text"):
             if isinstance(place, dict) and kind in place:
                 file, at, column = (place[kind].get(name) for name in ("file", "line", "column"))
-        # What a kernel asserts has its place in the message, as on a GPU.
+        # A failed assertion of a kernel has its location in the message, as on a GPU.
         if file is None and (output := re.match(r"(.+?\.py):(\d+): (.*)", message, re.S)):
             file, at, message = output[1], int(output[2]), output[3]
         return Diagnostic(data.get("severity", "error"), data.get("code", ""), message, file, at, column, tuple(data.get("notes", ())))
@@ -47,10 +47,10 @@ class Diagnostic:
 
 
 class TileworksError(Exception):
-    """Something failed; `diagnostics` are what the tool output, the errors first, and `printed` what the kernel printed until then."""
+    """A failure; `diagnostics` are those of the tool, the errors first, and `printed` is the output of the kernel until then."""
 
     def __init__(self, diagnostics: list[Diagnostic], otherwise: str, printed: str = ""):
-        # `args` are the arguments, by which pickle and copy construct an exception again.
+        # `args` are the arguments from which pickle and copy construct an exception again.
         super().__init__(diagnostics, otherwise, printed)
         self.printed = printed
         # An assertion prints itself before it stops the kernel. `tile-run` also reports it as an error, `tile-sim` only the trap.
@@ -65,17 +65,17 @@ class TileworksError(Exception):
 
     @property
     def code(self) -> str | None:
-        """The code of the first error, which `tileiras --explain` knows."""
+        """The code of the first error; `tileiras --explain` documents it."""
         return self.diagnostics[0].code if self.diagnostics else None
 
     @property
     def file(self) -> str | None:
-        """The source file that the first error with a place is about."""
+        """The source file of the first error with a location."""
         return next((one.file for one in self.diagnostics if one.file), None)
 
     @property
     def line(self) -> int | None:
-        """The line there."""
+        """The line of that error."""
         return next((one.line for one in self.diagnostics if one.file), None)
 
 
@@ -88,7 +88,7 @@ class CompileError(TileworksError):
 
 
 class RunError(TileworksError):
-    """A kernel did what is not defined, an assertion of it failed, or a launch does not fit it."""
+    """A kernel had undefined behaviour, one of its assertions failed, or a launch does not fit it."""
 
 
 class CheckError(RunError):

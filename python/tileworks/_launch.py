@@ -15,18 +15,18 @@ from ._errors import CheckError, Diagnostic, RunError
 from ._program import Program, compile
 from ._tools import Deadline, limits, run
 
-#: Types of numbers as launches call them.
+#: Number types by their names in launches.
 SCALARS = {"bool": "i1", "int8": "i8", "uint8": "i8", "int16": "i16", "uint16": "i16", "int32": "i32", "uint32": "i32", "int64": "i64",
            "uint64": "i64", "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
 
-#: Types of elements likewise, those without sign and of few bits too.
+#: Element types likewise, including unsigned ones and those of few bits.
 ELEMENTS = SCALARS | {"bool": "bool", "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64", "float8_e4m3fn": "f8E4M3FN",
                       "float8_e5m2": "f8E5M2", "float8_e8m0fnu": "f8E8M0FNU"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """What a run left, besides the arrays."""
+    """The result of a run, besides the arrays."""
     printed: str
     warnings: tuple[Diagnostic, ...]
 
@@ -67,7 +67,7 @@ class Description:
         self.path.write_text(json.dumps({"grid": grid, "buffers": buffers, "params": parameters}))
 
     def take(self, out: Path) -> None:
-        """Puts what was written into the arrays."""
+        """Copies written memory back into the arrays."""
         for buffer in self.buffers:
             path = out / buffer.name
             buffer.put(np.load(f"{path}.npy").reshape(-1).view(np.uint8) if buffer.type else np.fromfile(f"{path}.bin", np.uint8))
@@ -81,7 +81,7 @@ class _Buffer:
         self.name = names[0] if same else "+".join(names)
         self.arrays, self.offsets = arrays, offsets(arrays)
         self.address = None if same else address
-        # An array without gaps has a type, by which the debugger shows it and the tools know whether it is what a pointer points to.
+        # An array without gaps has a type. The debugger shows the array by it, and the tools check that a pointer points to it.
         self.type = _type(arrays[0]) if same else None
 
     @property
@@ -102,7 +102,7 @@ class _Buffer:
         return content
 
     def put(self, after: np.ndarray) -> None:
-        """Puts what was written into the arrays; where none of them can be written, nothing may have been."""
+        """Copies written memory back into the arrays; if all of them are read-only, the kernel may not have written any."""
         before = None if any(array.flags.writeable for array in self.arrays) else self.contents()
         if before is not None and not np.array_equal(after, before):
             raise ValueError(f"the kernel writes {self.name}, which is read-only")
@@ -111,7 +111,7 @@ class _Buffer:
                 memory(array)[:] = after[offset:offset + memory(array).size]
 
 
-#: Where buffers of several arrays are; others are put after them.
+#: Addresses of the buffers of several arrays; others follow them.
 _SHARED = 0x10_0000_0000
 
 
@@ -129,13 +129,13 @@ def _buffers(arguments: Iterable[tuple[str, Any]]) -> list[_Buffer]:
 
 
 def _type(array: np.ndarray) -> str | None:
-    """What launches call the type of an array whose elements lie one behind the other."""
+    """The name in launches of the type of a contiguous array."""
     name = ELEMENTS.get(array.dtype.name)
     return f"{name}{list(array.shape)}" if name and array.size and array.ndim and array.flags.c_contiguous else None
 
 
 def _number(argument: Any) -> np.generic:
-    """A parameter of bytecode: a Python integer has 64 bits where 32 are too few."""
+    """A parameter of bytecode: a Python integer has 64 bits if 32 are too few."""
     large = isinstance(argument, int) and not -2**31 <= argument < 2**31
     return np.int64(argument) if large else _cutile.scalar(argument)
 
@@ -147,12 +147,12 @@ def _signed(number: np.generic) -> int:
 def launch(grid: Sequence[int] | int, kernel: Any, arguments: Sequence[Any], *, stage: str = "tile", check: bool = False,
            target: str = "sm_90", opt_level: int = 3, options: Sequence[str] = (),
            timeout: float | None = None) -> Run:
-    """Runs a kernel for each tile block of `grid`; arrays among the arguments are written in place.
-    Arrays may share memory: they are then in one buffer, which is written back to all of them.
+    """Runs a kernel for each tile block of `grid`; it writes arrays among the arguments in place.
+    Arrays may share memory: they are then in one buffer, whose contents are copied back to all of them.
 
-    A kernel of cuTile Python takes its arguments as `ct.launch` would; bytecode takes an array as its address, and each parameter by
-    itself. `stage` is what is run: `tile` (what the program means), `aa`, `as`, `sched` or `ptx`. With `check`, faults that do not
-    show in the results are errors too: reads of what nobody wrote, accesses that nothing orders, assumptions that do not hold;
+    A kernel of cuTile Python takes its arguments as `ct.launch` would; bytecode takes an array as its address, and each parameter
+    separately. `stage` is the executed stage: `tile` (the program's meaning), `aa`, `as`, `sched` or `ptx`. With `check`, faults
+    that do not change the results are errors too: reads of uninitialised memory, unordered accesses, assumptions that do not hold.
     PTX is always checked for its accesses to shared memory, but neither for races between tile blocks nor for accesses that no
     token orders: check an earlier stage for those. `timeout` is the most seconds that the call may take; an option `--max-time` limits
     each tool. Raises `CompileError`, `RunError` or `CheckError`, with the line of the source, or `TimeLimitError`."""

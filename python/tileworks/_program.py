@@ -1,4 +1,4 @@
-"""Programs, and the files that the stages make of them."""
+"""Programs, and the files of their stages."""
 from __future__ import annotations
 
 import html
@@ -12,7 +12,7 @@ from . import _cutile
 from ._errors import CompileError
 from ._tools import Deadline, run
 
-#: What a program can be compiled to, in order.
+#: The stages that a program can be compiled to, in order.
 STAGES = ("tile", "aa", "as", "sched", "llvm-ir", "ptx", "cubin")
 
 WHAT = {
@@ -26,7 +26,7 @@ SUFFIXES = {"a": 90, "f": 100}
 
 
 def base_target(target: str) -> str:
-    """The target that tools know: `sm_90a` is code for the same GPU as `sm_90`."""
+    """The target name that the tools know: `sm_90a` is code for the same GPU as `sm_90`."""
     parts = re.fullmatch(r"sm_([0-9]{2,3})([a-z]?)", target)
     if parts is None:
         raise ValueError(f"{target!r} is not a target; a target is sm_ and a number, such as sm_90, sm_90a or sm_100f")
@@ -37,14 +37,14 @@ def base_target(target: str) -> str:
 
 
 class Stage:
-    """A file of one stage: `bytes` as the tools write it, `text` to read; drawn as HTML in a notebook."""
+    """A file of one stage: `bytes` in the tools' format, `text` to read; drawn as HTML in a notebook."""
 
     def __init__(self, kind: str, data: bytes, target: str):
         self.kind, self.bytes, self.target = kind, data, target
 
     @property
     def text(self) -> str:
-        """The whole file as text; of a cubin, its kernels and what they need."""
+        """The file as text; of a cubin, its kernels and their resources."""
         if self.kind in ("ptx", "llvm-ir"):
             return self.bytes.decode()
         return run("tile-dump", fails=CompileError, input=self.bytes)[0].decode()
@@ -68,7 +68,7 @@ class Stage:
 
 
 class Program:
-    """A kernel for a target. Stages are made when they are asked for, and kept."""
+    """A kernel for a target. Stages are compiled on first use, and kept."""
 
     def __init__(self, bytecode: bytes, target: str = "sm_90", opt_level: int = 3, options: Sequence[str] = (),
                  timeout: float | None = None):
@@ -105,9 +105,9 @@ class Program:
 
 def compile(kernel: Any, arguments: Sequence[Any] = (), *, target: str = "sm_90", opt_level: int = 3, options: Sequence[str] = (),
             timeout: float | None = None) -> Program:
-    """A kernel of cuTile Python with arguments like those that it will be given, or bytecode as `bytes` or the path of a file.
-    `options` are more options of `tileiras`, such as `--check-bounds`; `timeout` is the most seconds that each stage may take.
-    A target may have a suffix, as in `sm_90a` or `sm_100f`. Raises `CompileError`, with the line of the source, or `TimeLimitError`."""
+    """A kernel of cuTile Python with arguments like those of its launches, or bytecode as `bytes` or the path of a file. `options`
+    are more options of `tileiras`, such as `--check-bounds`; `timeout` is the most seconds that each stage may take. A target may
+    have a suffix, as in `sm_90a` or `sm_100f`. Raises `CompileError`, with the line of the source, or `TimeLimitError`."""
     if isinstance(kernel, Program):
         return kernel
     target = base_target(target)

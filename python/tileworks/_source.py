@@ -1,4 +1,4 @@
-"""The source file of a kernel, that of a notebook's cell too."""
+"""The source file of a kernel, including kernels in a notebook's cell."""
 from __future__ import annotations
 
 import inspect
@@ -11,7 +11,8 @@ from . import _cutile
 
 
 def source(kernel: Any, folder: Path) -> str | None:
-    """The file that a kernel of cuTile Python is written in. A notebook keeps the text of its cells in memory: that is saved in `folder`."""
+    """The source file of a cuTile Python kernel. A notebook keeps the text of its cells in memory; this function saves it in
+    `folder`."""
     if not _cutile.is_kernel(kernel):
         return None
     function = inspect.unwrap(_cutile.function(kernel))

@@ -15,16 +15,16 @@ from ._errors import TileworksError
 
 #: Tasks for each worker: enough that all end at about the same time, few enough that the scheduler's share is small.
 TASKS = 8
-#: What was built by which command, beside the ninja file.
+#: The commands that built the outputs, next to the ninja file.
 STATE = ".tileworks_sweep"
 
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """One compilation: its args, the word after `-o` is the output and the last one the input."""
+    """One compilation: its args, of which the argument after `-o` is the output and the last one the input."""
     output: str
     source: str
-    #: Files besides the input, at whose change it is compiled again: the tools.
+    #: Files besides the input whose change requires a recompilation: the tools.
     others: tuple[str, ...]
     args: tuple[str, ...]
 
@@ -134,8 +134,9 @@ def run(client: Any, todo: list[Command], root: Path, workers: int) -> Iterator[
 
 def sweep(path: str | os.PathLike[str] = "build.ninja", *, scheduler: str | None = None, workers: int | None = None,
           folder: str | os.PathLike[str] = ".") -> tuple[int, int]:
-    """Compiles what is out of date of a file of `tileiras --emit-ninja`, on the cluster at `scheduler` (such as `tcp://HOST:8786`), or
-    with so many workers on this machine. Returns how many compilations ran and how many failed; their messages go to standard error."""
+    """Compiles the outdated outputs of a file of `tileiras --emit-ninja`, on the cluster at `scheduler` (such as
+    `tcp://HOST:8786`), or with so many workers on this machine. Returns how many compilations ran and how many failed; their
+    messages go to standard error."""
     try:
         from distributed import Client, LocalCluster
     except ImportError:
@@ -151,7 +152,7 @@ def sweep(path: str | os.PathLike[str] = "build.ninja", *, scheduler: str | None
     local = None
     try:
         if scheduler is None:
-            # The work is done by processes of the tools, so threads are enough to wait for them.
+            # Processes of the tools do the work, so threads are enough to wait for them.
             local = LocalCluster(n_workers=workers or os.cpu_count() or 1, threads_per_worker=1, processes=False, dashboard_address=None)
         with Client(scheduler or local, set_as_default=False) as client:
             count = len(client.nthreads()) or 1

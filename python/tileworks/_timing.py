@@ -1,4 +1,4 @@
-"""How long a kernel takes on a GPU, told without one."""
+"""Predicts the run time of a kernel on a GPU; needs no GPU."""
 from __future__ import annotations
 
 import dataclasses
@@ -37,7 +37,7 @@ class Timing:
         return f"<p>{html.escape(head)}</p>{saves}<details><summary>report</summary>{report}</details>"
 
     def advice(self) -> list[tuple[float, str]]:
-        """What would save time: which part of it, and how."""
+        """Possible improvements: the part of the time that each would save, and how."""
         return [(one["gain"], f"{one['if']}: {one['how']}") for one in self.data["advice"]]
 
 
@@ -47,8 +47,8 @@ def _time(seconds: float) -> str:
 
 def time(grid: Sequence[int] | int, kernel: Any, arguments: Sequence[Any], *, target: str = "sm_90", gpu: str | None = None, opt_level: int = 3,
          options: Sequence[str] = (), timeout: float | None = None) -> Timing:
-    """Predicts the time of a launch. `gpu` is a machine of `tile-time`, by default the one that stands for the target. The arrays
-    are read, not written. `timeout` is the most seconds that the call may take."""
+    """Predicts the time of a launch. `gpu` is a machine of `tile-time`, by default the one that stands for the target. The function
+    reads the arrays and does not write them. `timeout` is the most seconds that the call may take."""
     deadline = Deadline(timeout)
     program = compile(kernel, arguments, target=target, opt_level=opt_level, options=options, timeout=timeout)
     with tempfile.TemporaryDirectory(prefix="tileworks-") as name:

@@ -13,7 +13,7 @@ from ._errors import Diagnostic, TileworksError, TimeLimitError
 
 
 class Deadline:
-    """The end of the time that a call may take; without a timeout there is none."""
+    """The deadline of a call; without a timeout there is none."""
 
     def __init__(self, timeout: float | None):
         if timeout is not None and not timeout > 0:
@@ -22,7 +22,7 @@ class Deadline:
         self._end = None if timeout is None else time.monotonic() + timeout
 
     def left(self) -> float | None:
-        """The seconds until then."""
+        """The remaining seconds."""
         return None if self._end is None else max(0.0, self._end - time.monotonic())
 
 
@@ -38,7 +38,7 @@ def limits(options: Sequence[str]) -> list[str]:
 
 
 def tool(name: str) -> str:
-    """The path of a tool: in the folder `TILEWORKS_TOOLS`, beside this Python, or on PATH."""
+    """The path of a tool: in the folder `TILEWORKS_TOOLS`, next to this Python, or on PATH."""
     folders = [os.environ.get("TILEWORKS_TOOLS"), sysconfig.get_path("scripts")]
     for folder in filter(None, folders):
         if os.access(path := Path(folder) / name, os.X_OK):

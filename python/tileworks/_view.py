@@ -33,9 +33,9 @@ class Page:
 def view(kernel: Any, arguments: Sequence[Any] = (), *, grid: Sequence[int] | int | None = None, target: str = "sm_90", gpu: str | None = None,
          opt_level: int = 3, sources: Sequence[str | os.PathLike[str]] = (),
          timeout: float | None = None) -> Page:
-    """All stages of a kernel side by side, linked by line, with its layouts, shared memory and schedules drawn; with `grid`, also
-    with predicted times. `sources` are files or folders with the source, where it is not where the program says;
-    `timeout` is the most seconds that the call may take."""
+    """All stages of a kernel side by side, linked by line, with drawings of its layouts, shared memory and schedules; with `grid`,
+    also with predicted times. `sources` are files or folders with the source, if it is not at the path in the program; `timeout` is
+    the most seconds that the call may take."""
     deadline = Deadline(timeout)
     program = compile(kernel, arguments, target=target, opt_level=opt_level, timeout=timeout)
     with tempfile.TemporaryDirectory(prefix="tileworks-") as name:
