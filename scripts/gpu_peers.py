@@ -187,7 +187,7 @@ def triton_rows():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--json', default='peers.json', help='where the times are written')
+    parser.add_argument('--json', default='peers.json', help='output file of the times')
     parser.add_argument('--seconds', type=float, default=150, help='start no peer after this time')
     given = parser.parse_args()
     start, found = time.monotonic(), []

@@ -5,8 +5,7 @@ A kernel has all variants of some ops on one type; each variant is a row of 256 
 
     KERNEL ROW TYPE = HASH                 both sides give the same bits, with all NaNs equal
     KERNEL ROW TYPE ~ ULPS VALUES          a function: the most ulps between our results, in tile-run and in PTX, and the
-                                           reference's,
-                                           which follow in hexadecimal (of the first target; of rows that do not depend on y,
+                                           reference's, which follow in hexadecimal (of the first target; of rows that do not depend on y,
                                            every sixteenth)
     KERNEL ROW TYPE ! HASH                 a larger difference; the hash is of our result
 

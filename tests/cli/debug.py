@@ -120,7 +120,7 @@ def lines(word):
     return next(number + 1 for number in range(start, len(text)) if word in text[number])
 
 
-def products():
+def matmul():
     """Breakpoints, steps in both directions, variables with their elements, the tile block."""
     editor = Editor()
     assert editor.capabilities["supportsStepBack"] and editor.capabilities["supportsConditionalBreakpoints"]
@@ -228,8 +228,8 @@ def stops_where_a_stage_differs(broken):
     stopped = editor.event("stopped")
     assert stopped["reason"] == "exception" and " in kernel.tileirbc" in stopped["text"], stopped
     assert editor.line() == lines("total = ct.full"), editor.line()
-    told = editor.request("exceptionInfo", threadId=editor.thread())
-    assert told["exceptionId"] == "difference" and "differ" in told["description"]
+    info = editor.request("exceptionInfo", threadId=editor.thread())
+    assert info["exceptionId"] == "difference" and "differ" in info["description"]
     editor.leave()
 
 
