@@ -233,7 +233,7 @@ def stops_where_a_stage_differs(broken):
     editor.leave()
 
 
-products()
+matmul()
 runs_to_its_end()
 for broken in other:
     stops_where_a_stage_differs(broken)

@@ -1,4 +1,4 @@
-//! `tile-debug` behind an editor: a client library of the Debug Adapter Protocol drives it, and each reply is validated against the
+//! `tile-debug` driven by an editor: a client library of the Debug Adapter Protocol drives it, and each reply is validated against the
 //! protocol's schema. `tools/tile-debug/tests` tests the debugger itself.
 
 use crate::need_stages;

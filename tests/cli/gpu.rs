@@ -115,7 +115,7 @@ fn each_call_may_fail() {
         let (ran, log) = launch(folder.path(), &["--repeat", "1"], name);
         assert_eq!(ran.code, Some(4), "{name}: {}", ran.stderr);
         let shown = name.trim_end_matches("_v2");
-        let message = format!("{shown} failed with CUDA_ERROR_INVALID_VALUE: the stand-in was told to");
+        let message = format!("{shown} failed with CUDA_ERROR_INVALID_VALUE: the stand-in was set to fail");
         assert!(ran.stderr.contains(&message), "{name}: {}", ran.stderr);
         assert_eq!(log.matches("WRONG").count(), 1, "{name}: {log}");
         let retained = log.contains("cuDevicePrimaryCtxRetain(40)\n");
