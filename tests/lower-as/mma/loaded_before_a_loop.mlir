@@ -1,6 +1,6 @@
 // RUN: tile-read % | tile-lower-aa | tile-lower-as --gpu-name sm_100 | tile-sched --format=text | grep -oE 'product by tensor cores.*|(for|loop|pipeline_acquire|mma)\('
-// The left operand is loaded before the loop, the right one is computed in it. No thread knows how often the loop runs, so the steps of
-// an accumulator's pipeline cannot be counted.
+// The left operand is loaded before the loop, the right one is computed in it. The trip count is unknown before the loop, so
+// the steps of an accumulator pipeline cannot be counted.
 entry @loaded_before_a_loop(%p: tile<ptr<f16>>, %q: tile<ptr<f32>>, %n: tile<i32>) {
   %zero = constant <i32: 0> : tile<i32>
   %one = constant <i32: 1> : tile<i32>
