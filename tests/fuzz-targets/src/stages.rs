@@ -9,9 +9,8 @@ use tile_lower_as::Lowering;
 const FORMS: [Form; 3] = [Form::Binary, Form::Ron, Form::Text];
 const UNSUPPORTED: u8 = 3;
 
-/// Returns the file if the input is one. Checks that it reads back equal through the binary and text forms; a file in text form
-/// also through RON, if RON represents it completely. A binary gets a matching length and hash first, since the reader checks those
-/// before anything else.
+/// Returns the file if the input is one. Checks that every form reads back with the same text; if the input is text, also with the
+/// same RON, which omits nothing. A binary gets a matching length and hash first, since the reader checks those before anything else.
 fn read<P: Payload>(bytes: &[u8]) -> Option<File<P>> {
     let file = File::<P>::read(&fitting(bytes), "fuzz").ok()?;
     let text = |file: &File<P>| file.write(Form::Text).expect("a file that was read can be written");
