@@ -372,7 +372,7 @@ def test_a_cell_of_a_notebook_is_a_source_of_the_debugger():
 
 NINJA = """# Written by tileiras --emit-ninja. `launcher` is put before every command.
 launcher =
-pipe = |
+bar = |
 tileiras = 'TOOL x'
 options = --lineinfo '--name=a b'
 
@@ -387,7 +387,7 @@ build toolchain: phony $
 build out/a$ b.sm_90.cubin: tileiras k/a$ b.tileirbc | toolchain
   own = --gpu-name=sm_90
 
-build out/c${pipe}$$.cubin: tileiras k/c$:.tileirbc | toolchain
+build out/c${bar}$$.cubin: tileiras k/c$:.tileirbc | toolchain
   own = --gpu-name=sm_80
 """
 

@@ -72,15 +72,15 @@ fn garbage_is_exit_code_1_in_each_form_of_message() {
 #[test]
 fn the_shell_pipe_of_the_readme_works_and_reports_one_error() {
     let folder = temporary();
-    let pipe = |input: &str| {
+    let run_pipeline = |input: &str| {
         let stages = "tile-lower-aa -O3 | tile-lower-as --gpu-name sm_90 | tile-sched | tile-ptx --lineinfo | tile-link -o k.cubin";
         shell(folder.path(), &format!("tile-read '{input}' | {stages}; echo ${{PIPESTATUS[@]}}"))
     };
-    let ran = pipe(&bytecode());
+    let ran = run_pipeline(&bytecode());
     assert_eq!((ran.text().as_str(), ran.stderr.as_str()), ("0 0 0 0 0 0\n", ""));
     assert!(fs::read(folder.path().join("k.cubin")).unwrap().starts_with(b"\x7fELF"));
     fs::remove_file(folder.path().join("k.cubin")).unwrap();
-    let ran = pipe("/dev/null");
+    let ran = run_pipeline("/dev/null");
     assert_eq!(ran.text(), "1 4 4 4 4 4\n");
     assert_eq!(ran.stderr.lines().filter(|line| line.starts_with("error")).count(), 1, "{}", ran.stderr);
     assert!(!folder.path().join("k.cubin").exists());
@@ -95,7 +95,7 @@ fn all_forms_are_read_everywhere_and_the_output_is_always_the_same() {
         let expected = run_on(file);
         assert_eq!(run_on(file), expected, "{tool}: two runs differ");
         let bytes = fs::read(folder.path().join(file)).unwrap();
-        assert_eq!(run_in(folder.path(), tool, &arguments(tool, "-"), &bytes).ok(tool), expected, "{tool} from a pipe");
+        assert_eq!(run_in(folder.path(), tool, &arguments(tool, "-"), &bytes).ok(tool), expected, "{tool} from a Unix pipe");
         let verified = run_in(folder.path(), tool, &[arguments(tool, file), vec!["--verify-only".into()]].concat(), b"").ok(tool);
         assert!(verified.is_empty(), "{tool} --verify-only writes something");
         if tool == "tile-link" {
