@@ -1,5 +1,5 @@
-# Sourced by the other scripts: `accept [--words] OPTION... -- "$@"` prints the comment at the head of the script for --help and
-# refuses every option that is not listed; without --words also every other word.
+# Sourced by the other scripts. `accept [--words] OPTION... -- "$@"` prints the comment at the head of the script for --help. It
+# refuses every unlisted option and, without --words, every other argument.
 
 accept() {
     local words=no known=" " argument name

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""gpu_peers.py [--json FILE] [--seconds N]: times what users would run instead of our kernels, on the same GPU.
+"""gpu_peers.py [--json FILE] [--seconds N]: times the alternatives to our kernels that users would run on the same GPU.
 
 cuBLAS, cuBLASLt, cuDNN and flash attention through torch, and kernels written in Triton as its tutorials describe them. Each row names the
 production kernel (`perf/<name>` of the folder given to on-gpu) that computes the same on the same shapes. Times are medians of single launches.
@@ -187,7 +187,7 @@ def triton_rows():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--json', default='peers.json', help='where the times are written')
+    parser.add_argument('--json', default='peers.json', help='output file of the times')
     parser.add_argument('--seconds', type=float, default=150, help='start no peer after this time')
     given = parser.parse_args()
     start, found = time.monotonic(), []

@@ -1,6 +1,6 @@
 """Other plans of a kernel for `on-gpu --plans`: the options that override one planner decision each.
 
-Measured beside the default plan, they show how far the default is from the best plan that the options can express (its regret).
+Measured next to the default plan, they show its distance from the best plan that the options can express (its regret).
 Two plans with the same PTX are compiled and measured once.
 """
 import hashlib

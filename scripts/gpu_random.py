@@ -1,7 +1,7 @@
 """Random programs as cases for `on-gpu`: bytecode, a launch, and the outputs that `tile-run` computes for it."""
 import json, os, shutil, subprocess
 
-THEMES = ('all', 'products', 'rounds', 'clusters')
+THEMES = ('all', 'mma', 'loops', 'clusters')
 
 
 def generate(folder, count, tools):

@@ -1,7 +1,7 @@
-"""Small cuTile kernels with what they should compute, for tests/run and for the cuTile client test.
+"""Small cuTile kernels with their expected results, for tests/run and for the cuTile client test.
 
-Each case has a name, a kernel, its arguments (arrays, then constants), the grid, the arrays it writes with their expected
-content, and how far a result may be off. Inputs come from a fixed seed, so a case is the same every time.
+Each case has a name, a kernel, its arguments (arrays, then constants), the grid, its output arrays with their expected
+content, and tolerances. Inputs come from a fixed seed, so a case is the same every time.
 """
 import dataclasses
 import cuda.tile as ct
@@ -200,7 +200,7 @@ def weighted(q, k, v, c, M: ConstInt, N: ConstInt, D: ConstInt):
 
 @ct.kernel
 def paged(q, keys, values, table, c, L: ConstInt, G: ConstInt, P: ConstInt, D: ConstInt):
-    # Attention over pages, each found by a number in a table.
+    # Attention over pages that a table lists by number.
     query = ct.load(q, index=(0, 0), shape=(G, D))
     top = ct.full((G, 1), -1e30, dtype=ct.float32)
     weight = ct.zeros((G, 1), dtype=ct.float32)
@@ -292,7 +292,7 @@ def running_sum(a, c, T: ConstInt):
 
 @ct.kernel
 def persistent_rows(x, scale, bias, y, acc, R: ConstInt, N: ConstInt):
-    """Each block goes round tiles of rows: they, and their factors, come through views, and what is added through pointers."""
+    """Each CTA iterates over tiles of rows: it loads them and their factors through views, and the addend through pointers."""
     block = ct.bid(0)
     total = ct.full((1, N), 0.0, ct.float32)
     for i in range(block, ct.num_tiles(x, axis=0, shape=(R, N)), ct.num_blocks(0)):
@@ -368,39 +368,39 @@ def cases():
     yield Case('row_max', row_max, [r, empty(8), 128], (8, 1, 1), {1: r.max(1)})
     v, w = normal(64), normal(64)
     yield Case('outer', outer, [v, w, empty(64, 64), 16], (4, 4, 1), {2: np.outer(v, w)})
-    # Rows with an index each, some of them outside.
+    # Rows with an index each, some of them out of bounds.
     g, h = normal(24, 80).astype(np.float16), normal(80, 32).astype(np.float16)
     rows = random.integers(0, 30, 32, dtype=np.int32)
     picked = np.where(rows[:, None] < 24, g[np.minimum(rows, 23)], np.float16(0)).astype(f32)
     yield Case('matmul_gathered', matmul_gathered, [g, rows, h, empty(32, 32), 32, 32, 16], (1, 1, 1), {3: picked @ h.astype(f32)}, 1e-4, 4e-3)
-    # Weights of eight bits, made halves in the loop.
+    # 8-bit weights, converted to halves in the loop.
     g, h = normal(32, 144).astype(np.float16), random.integers(-8, 8, (144, 64), dtype=np.int8)
     yield Case('matmul_dequantised', matmul_dequantised, [g, h, empty(32, 64), 32, 64, 16], (1, 1, 1),
                {2: g.astype(f32) @ (h.astype(f32) * f32(0.125))}, 1e-4, 4e-3)
-    # Operands that take more than their share of shared memory.
+    # Operands that need more than their share of shared memory.
     g, h = normal(16, 2048).astype(np.float16), normal(2048, 16).astype(np.float16)
     yield Case('matmul_long', matmul, [g, h, empty(16, 16), 16, 16, 2048], (1, 1, 1), {2: g.astype(f32) @ h.astype(f32)}, 1e-4, 4e-3)
-    # Products for warp groups: operands that lie in memory in each way, and one that another product gives.
+    # MMAs for warp groups: operands with every memory layout, and one operand that another MMA computes.
     g, h = normal(80, 128).astype(np.float16), normal(64, 80).astype(np.float16)
     yield Case('matmul_turned', matmul_turned, [g, h, empty(128, 64), 128, 64, 32], (1, 1, 1), {2: g.T.astype(f32) @ h.T.astype(f32)}, 1e-4, 4e-3)
     q, k, v = (normal(n, 64).astype(np.float16) for n in (64, 96, 96))
     weights = (np.maximum(q.astype(f32) @ k.T.astype(f32), 0) * f32(0.0625)).astype(np.float16).astype(f32)
     yield Case('weighted', weighted, [q, k, v, empty(64, 64), 64, 32, 64], (1, 1, 1), {3: weights @ v.astype(f32)}, 2e-3, 2e-3)
-    # Bytes of which both operands must be transposed, as integers and as floats.
+    # Bytes, as integers and as floats, of which both operands must be transposed.
     g, h = (random.integers(-128, 128, (96, 64), dtype=np.int8) for _ in range(2))
     yield Case('matmul_bytes', matmul_bytes, [g, h, empty(64, 64, dtype=np.int32), 32, 32, 32], (2, 2, 1),
                {2: g.T.astype(np.int32) @ h.astype(np.int32)})
     g, h = (random.integers(0, 0x40, (96, 64), dtype=np.int8) | random.integers(-1, 1, (96, 64), dtype=np.int8) & np.int8(-128)
             for _ in range(2))
     yield Case('matmul_small_floats', matmul_small_floats, [g, h, empty(64, 64), 32, 32, 32], (2, 2, 1), {2: e4m3(g).T @ e4m3(h)}, 1e-5, 1e-5)
-    # Two acc that are scaled in one loop, and more of tensor memory than two blocks have.
+    # Two accumulators that one loop scales, with more tensor memory than two CTAs have.
     few = lambda *shape: (normal(*shape) * f32(0.3)).astype(np.float16)
     q, k, v = few(2, 64, 64), few(2, 128, 64), few(128, 128)
     def attend(head):
         weights = np.exp(q[head].astype(f32) @ k[head].astype(f32).T)
         return weights / weights.sum(1, keepdims=True) @ v.astype(f32)
     yield Case('difference', difference, [q, k, v, empty(64, 128), 64, 64, 64], (1, 1, 1), {3: attend(0) - f32(0.5) * attend(1)}, 2e-3, 2e-3)
-    # Sums that are an operand of a product in the same round, before more is added.
+    # Accumulators that are an operand of an MMA in the same iteration, before further addition.
     q, k, v = few(128, 64), few(128, 64), few(128, 64)
     fades, state, expected = np.array([0.5, 0.75], f32), np.zeros((64, 64), f32), empty(128, 64)
     for t in range(2):
@@ -408,26 +408,26 @@ def cases():
         expected[64 * t:64 * t + 64] = np.tril(x @ y.T).astype(np.float16).astype(f32) @ z + x @ state.astype(np.float16).astype(f32)
         state = state * fades[t] + y.T @ z
     yield Case('linear_attention', linear_attention, [q, k, v, fades, empty(128, 64), 64, 64], (1, 1, 1), {4: expected}, 2e-3, 4e-3)
-    # A tile that two products read, each the other way round.
+    # A tile that is an operand of two MMAs, transposed in one.
     g, a, b = few(100, 64), few(100, 64), few(64, 64)
     yield Case('both_ways', both_ways, [g, a, b, empty(100, 64), empty(64, 64), 64, 64, 64], (1, 1, 1),
                {3: g.astype(f32) @ b.astype(f32).T, 4: a.astype(f32).T @ g.astype(f32)}, 1e-4, 2e-3)
-    # What a product is stored over is an operand of the next.
+    # A stored result overwrites an operand of the next MMA.
     a, w = few(96, 64), few(2, 64, 64)
     first = np.maximum(a.astype(f32) @ w[0].astype(f32), 0).astype(np.float16).astype(f32)
     yield Case('layers', layers, [a, w, 64, 64], (1, 1, 1), {0: np.maximum(first @ w[1].astype(f32), 0).astype(np.float16)}, 4e-3, 4e-3)
-    # Pages of keys and values in any order, the last one in part.
+    # Pages of keys and values in any order, the last one partial.
     q, keys, values = normal(64, 64).astype(np.float16), normal(6, 16, 64).astype(np.float16), normal(6, 16, 64).astype(np.float16)
     table = np.array([4, 0, 5, 2], np.int32)
     k, v = (pages[table].reshape(64, 64)[:50].astype(f32) for pages in (keys, values))
     e = np.exp(q.astype(f32) @ k.T * f32(0.125))
     yield Case('paged', paged, [q, keys, values, table, empty(64, 64), 50, 64, 16, 64], (1, 1, 1), {4: e @ v / e.sum(1, keepdims=True)}, 2e-3, 2e-3)
-    # Few rows, and few columns: instructions that have more compute the others for nothing.
+    # Few rows, and few columns: larger instructions compute the others without use.
     g, h = normal(16, 48).astype(np.float16), normal(48, 64).astype(np.float16)
     yield Case('matmul_few_rows', matmul, [g, h, empty(16, 64), 8, 32, 16], (2, 2, 1), {2: g.astype(f32) @ h.astype(f32)}, 1e-4, 4e-3)
     g, h = normal(4, 96).astype(np.float16), normal(96, 8).astype(np.float16)
     yield Case('matmul_small', matmul, [g, h, empty(4, 8), 2, 4, 32], (2, 2, 1), {2: g.astype(f32) @ h.astype(f32)}, 1e-4, 4e-3)
-    # More tiles than blocks, and fewer; the rows of the last one are cut.
+    # More tiles than CTAs, and fewer; the last tile has fewer rows.
     for name, count, blocks in (('persistent_rows', 43, 3), ('persistent_few', 7, 3)):
         whole = lambda *shape: random.integers(-4, 5, shape).astype(f32)
         x, scale, tiles = whole(count, 128), whole(count), -(-count // 4)
@@ -440,7 +440,7 @@ def cases():
 
 
 def e4m3(codes):
-    """The numbers that bytes stand for, as 8-bit floats with a sign, four bits of exponent and three of fraction."""
+    """The values of bytes as 8-bit floats with a sign, four bits of exponent and three of fraction."""
     codes = codes.view(np.uint8).astype(np.int32)
     exponent, fraction = codes >> 3 & 15, codes & 7
     value = np.where(exponent == 0, fraction * 2.0**-9, (8 + fraction) * 2.0 ** (exponent - 10))
@@ -448,7 +448,7 @@ def e4m3(codes):
 
 
 def signature(case):
-    """The constraints that cuTile would derive from arrays like these: contiguous rows, 16-byte aligned."""
+    """The constraints that cuTile would derive from such arrays: contiguous rows, 16-byte aligned."""
     from cuda.tile.compilation import ArrayConstraint, ConstantConstraint, KernelSignature
     from cuda.tile.compilation import CallingConvention
     types = {np.dtype(np.float32): ct.float32, np.dtype(np.float16): ct.float16, np.dtype(np.int32): ct.int32, np.dtype(np.int8): ct.int8}
@@ -466,7 +466,7 @@ def signature(case):
 
 
 def flattened(case):
-    """The parameters as the compiled kernel takes them: for an array its address, shape and strides."""
+    """The parameters of the compiled kernel: for an array its address, shape and strides."""
     for index, argument in enumerate(case.arguments):
         if isinstance(argument, np.ndarray):
             yield {'ptr': f'arg{index}'}

@@ -1,15 +1,15 @@
-"""Every op, type and variant over edge inputs: the kernels of tests/ops, and what the reference makes of them.
+"""Every op, type and variant over edge inputs: the kernels of tests/ops, and the results of NVIDIA's compiler.
 
 A kernel has all variants of some ops on one type; each variant is a row of 256 elements of the output of its result type.
-`x` and `y` run through all pairs of sixteen edge values, `z` through the values in another order. `rows.txt` says for each row
+`x` and `y` run through all pairs of sixteen edge values, `z` through the values in another order. Each line of `rows.txt` is one of
 
-    KERNEL ROW TYPE = HASH                 both sides give the same bits, NaN being NaN
-    KERNEL ROW TYPE ~ ULPS VALUES          of a function: at most so many ulps lie between ours, in tile-run and in PTX, and the values
-                                           of the reference, which follow in hexadecimal (of the first target, and where a row
-                                           does not depend on y, every sixteenth)
-    KERNEL ROW TYPE ! HASH                 more lies between them; the hash is of ours
+    KERNEL ROW TYPE = HASH                 both sides give the same bits, with all NaNs equal
+    KERNEL ROW TYPE ~ ULPS VALUES          a function: the most ulps between our results, in tile-run and in PTX, and the
+                                           reference's, which follow in hexadecimal (of the first target; of rows that do not depend on y,
+                                           every sixteenth)
+    KERNEL ROW TYPE ! HASH                 a larger difference; the hash is of our result
 
-and `reasons.toml`, which is written by hand, why rows of the last two kinds are as they are.
+The hand-written `reasons.toml` explains the rows of the last two kinds.
 """
 import json, math, os, struct, subprocess
 
@@ -17,7 +17,7 @@ COUNT = 256
 FLOATS = ['f16', 'bf16', 'f32', 'f64']
 INTS = ['i8', 'i16', 'i32', 'i64']
 SMALL = ['f8E4M3FN', 'f8E5M2']
-# What fpowi takes.
+# The exponents of fpowi.
 POWERS = ['i1', 'i8', 'i16', 'i32']
 BITS = {'i1': 8, 'i8': 8, 'i16': 16, 'i32': 32, 'i64': 64, 'f16': 16, 'bf16': 16, 'f32': 32, 'f64': 64, 'f8E4M3FN': 8, 'f8E5M2': 8}
 MANTISSA = {'f16': 10, 'bf16': 7, 'f32': 23, 'f64': 52}
@@ -58,7 +58,7 @@ def tile(kind):
 
 
 def rows():
-    """Kernel, name of the row, result type, text of the op on %x, %y, %z; the other operands' type is the kernel's."""
+    """Kernel, name of the row, result type, text of the op on %x, %y, %z; the kernel's type is that of the other operands."""
     for kind in FLOATS:
         t, wide, flush = tile(kind), kind in ('f32', 'f64'), kind == 'f32'
         def row(kernel, name, text):
@@ -119,7 +119,7 @@ def rows():
         for sign in ('signed', 'unsigned'):
             for op in ('maxi', 'mini', 'shri'):
                 yield row(f'{op}.{sign}', f'{op} %x, %y {sign}')
-            # By nothing but zero.
+            # No division by zero.
             yield row(f'remi.{sign}', f'remi %x, %divisor {sign}')
             for rounding in ('zero', 'positive_inf') + ('negative_inf',) * (sign == 'signed'):
                 text = '' if rounding == 'zero' else f' rounding<{rounding}>'
@@ -147,7 +147,7 @@ def kernels():
 
 
 def stored(kind):
-    """The type that memory has for it."""
+    """The type in memory."""
     return 'i8' if kind == 'i1' or kind in SMALL else kind
 
 
@@ -178,7 +178,7 @@ def text(kernel, table):
         lines.append(f'%is_none = cmpi equal %y, %none, signed : {tile(kind)} -> {tile("i1")}')
         lines.append(f'%divisor = select %is_none, %one, %y : {tile("i1")}, {tile(kind)}')
     if any('%power' in op for _, _, op in table):
-        # From -8 to 7, and the same from the least number of the type on.
+        # From -8 to 7, and as many from the least number of the type on.
         i32 = tile('i32')
         ops = [('index', 'iota'), ('c15', 'constant <i32: 15>'), ('c8', 'constant <i32: -8>'), ('low', 'andi %index, %c15'),
                ('power_i32', 'addi %low, %c8')]
@@ -215,7 +215,7 @@ def launch(kernel, table):
 
 
 def write_kernels(folder):
-    """Kernels, launches and inputs; what outputs hold before is made by who runs them."""
+    """Kernels, launches and inputs; the executor of the kernels initialises the outputs."""
     os.makedirs(folder, exist_ok=True)
     for kind in FLOATS + INTS + SMALL:
         for name, data in zip('xyz', inputs(kind)):
@@ -230,7 +230,7 @@ def write_kernels(folder):
 
 
 def words(kind, data):
-    """The bits of elements, NaN being one pattern."""
+    """The bits of elements, with all NaNs equal."""
     size = BITS[kind] // 8
     found = [int.from_bytes(data[i:i + size], 'little') for i in range(0, len(data), size)]
     if kind not in MANTISSA:
@@ -240,7 +240,7 @@ def words(kind, data):
 
 
 def ulps(kind, a, b):
-    """How many numbers lie from one to the other; none if there is no way between them."""
+    """The distance of two numbers in ulps; None if they are not comparable."""
     if a == b:
         return 0
     if kind not in MANTISSA:
@@ -262,7 +262,7 @@ def fingerprint(kind, found):
 
 
 def results(folder, table):
-    """For each row the words that a run left."""
+    """For each row the words of the output of a run."""
     data = {elem: open(f'{folder}/{elem}.bin', 'rb').read() for elem in {stored(result) for _, result, _ in table}}
     places, found = dict.fromkeys(data, 0), []
     for _, result, _ in table:
@@ -293,7 +293,7 @@ def compare(reference, arguments, work):
         subprocess.run([f'{arguments.bin}/tile-read', f'{folder}/{kernel}.tile', '-o', f'{runs}/k.tile'], check=True)
         subprocess.run([f'{arguments.bin}/tile-write', f'{runs}/k.tile', '-o', f'{runs}/k.bc'], check=True)
         subprocess.run([f'{arguments.bin}/tile-run', f'{runs}/k.tile', '--launch', f'{runs}/launch.json', '--out-dir', f'{runs}/ours'], check=True)
-        # What the stages make of a function may be another value within its error than that of tile-run.
+        # The result of a function in PTX may differ from tile-run within its error.
         ours, others, made = results(f'{runs}/ours', table), {}, []
         rounded = kernel.endswith(('functions', 'trigonometry', 'powers'))
         for target in ('sm_80', 'sm_100') if rounded else ():

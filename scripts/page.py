@@ -1,4 +1,4 @@
-"""One HTML page with tables and plots, for the scripts that compare: everything is in the page, and it loads nothing."""
+"""One HTML page with tables and plots, for the scripts that compare. The page is self-contained and loads nothing."""
 import html, json, math
 
 STYLE = '''
@@ -54,14 +54,14 @@ def table(head, rows):
 
 
 def steps(low, high):
-    """Round numbers on a logarithmic scale that cover a range."""
+    """Labels in powers and halves of ten on a logarithmic scale that cover a range."""
     found = [mantissa * 10 ** exponent for exponent in range(-12, 13) for mantissa in (1, 2, 5)]
     inside = [value for value in found if low <= value <= high]
     return inside if len(inside) <= 8 else [value for value in inside if f'{value:e}'[0] == '1']
 
 
 def ratios(rows, what):
-    """A bar for each (label, ratio) on a logarithmic scale, from even to the left (better) or right (worse), the worst first."""
+    """A bar for each (label, ratio) on a logarithmic scale, from 1 to the left (better) or right (worse), the worst first."""
     rows = sorted(rows, key=lambda row: -row[1])
     reach = max([2.0] + [max(ratio, 1 / ratio) for _, ratio in rows]) * 1.1
     left, width, step = 330, 560, 17
@@ -82,7 +82,7 @@ def ratios(rows, what):
 
 
 def scatter(points, across, up):
-    """A mark for each (label, x, y), both on the same logarithmic scale, with the line on which they are equal."""
+    """A mark for each (label, x, y), both on the same logarithmic scale, with the line of equality."""
     values = [value for _, x, y in points for value in (x, y)]
     low, high = min(values) / 1.3, max(values) * 1.3
     size, left = 420, 62

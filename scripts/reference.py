@@ -1,10 +1,10 @@
-"""NVIDIA's compiler as something to compare with: its PTX is kept and executed in tile-sim.
+"""NVIDIA's compiler as a reference: keeps its PTX and executes it in tile-sim.
 
-Where its PTX has a fault that is known, it can be patched, so that the rest of a program can be compared all the same.
+Patches known faults of its PTX, so that the rest of a program can still be compared.
 """
 import glob, os, re, shutil, subprocess
 
-# In place of ptxas: keeps what the compiler made and fails, which saves the time of the rest.
+# A replacement for ptxas: keeps its input and fails, which skips the later steps.
 PTXAS = """#!/bin/sh
 for word in "$@"; do
   case "$word" in
@@ -14,14 +14,14 @@ for word in "$@"; do
 done
 exit 1
 """
-# Warp instructions after which a program is taken not to end: random programs take some thousands.
+# Instruction limit per warp for programs that may not end: random programs take some thousands.
 MOST_INSTRUCTIONS = '3000000'
-# What would lead it to another ptxas.
+# Variables that would select another ptxas.
 TOOLKITS = ('CUDA_ROOT', 'CUDA_HOME', 'CUDA_PATH')
 
 
 def outcome(command, **environment):
-    """What went wrong, and everything that was stderr_text."""
+    """The failure, and the whole standard error."""
     around = {name: value for name, value in os.environ.items() if name not in TOOLKITS}
     try:
         done = subprocess.run(command, capture_output=True, timeout=300, env=dict(around, **environment))
@@ -37,7 +37,7 @@ def executed(command, **environment):
 
 
 class Reference:
-    """The reference with another ptxas beside it."""
+    """NVIDIA's compiler with another ptxas next to it."""
 
     def __init__(self, folder, tools, origin=None):
         origin = origin or os.environ.get('REFERENCE') or exit('REFERENCE is not set')
@@ -48,7 +48,7 @@ class Reference:
             os.symlink(f'{around}/{name}', f'{folder}/toolkit/{name}')
         for name in set(os.listdir(origin)) - {'ptxas', 'tileiras'}:
             os.symlink(f'{os.path.abspath(origin)}/{name}', f'{self.bin}/{name}')
-        # Older ones look for the library where a toolkit has it, not where its Python package does.
+        # Older versions search the library at its path in a toolkit, not in their Python package.
         library = glob.glob(f'{around}/lib/libnvvm.so*')
         if library and not os.path.exists(f'{around}/nvvm/lib64'):
             inside = f'{folder}/toolkit/nvvm'
@@ -59,14 +59,14 @@ class Reference:
             for name in kept:
                 os.symlink(f'{around}/nvvm/{name}', f'{inside}/{name}')
             os.symlink(library[0], f'{inside}/lib64/libnvvm.so')
-        # It looks for ptxas where it lies itself.
+        # It searches ptxas in its own folder.
         shutil.copy(f'{origin}/tileiras', self.bin)
         with open(f'{self.bin}/ptxas', 'w') as file:
             file.write(PTXAS)
         os.chmod(f'{self.bin}/ptxas', 0o755)
 
     def compile(self, bytecode, target, folder):
-        """Leaves k.ptx in a new folder; gives what went wrong."""
+        """Writes k.ptx to a new folder; returns the failure."""
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(folder)
         command = [f'{self.bin}/tileiras', bytecode, '--gpu-name', target, '-o', f'{folder}/k.cubin']
@@ -74,7 +74,7 @@ class Reference:
         return '' if os.path.exists(f'{folder}/k.ptx') else stderr_text
 
     def execute(self, folder, ptx, launch, out, *options):
-        """Leaves the outputs in a folder; gives what went wrong."""
+        """Writes the outputs to a folder; returns the failure."""
         os.makedirs(out, exist_ok=True)
         with open(f'{folder}/{ptx}') as file:
             maps = ['--host-object', f'{folder}/k.o', '--allow-native'] if '.hidden' in file.read() else []
@@ -82,7 +82,7 @@ class Reference:
         return executed([f'{self.tools}/tile-sim', f'{folder}/{ptx}', '--launch', launch, '--out-dir', out, *bounds, *maps, *options])
 
     def mend(self, folder):
-        """Leaves patched.ptx beside k.ptx; gives what was patched."""
+        """Writes patched.ptx next to k.ptx; returns the applied patches."""
         with open(f'{folder}/k.ptx') as file:
             text = file.read()
         names = []
@@ -94,20 +94,20 @@ class Reference:
         return ', '.join(names)
 
     def run(self, bytecode, target, launch, folder):
-        """Both; gives what went wrong."""
+        """Both; returns the failure."""
         failed = self.compile(bytecode, target, folder)
         return f'reference: {failed}' if failed else self.execute(folder, 'k.ptx', launch, folder)
 
 
-# What all threads wait at: of a block, of a cluster, and of the workers of a cluster.
+# Barriers of all threads: of a CTA, of a cluster, and of the workers of a cluster.
 BARRIER = re.compile(r'\s*(bar\.sync|barrier\.sync|barrier\.cluster\.wait|mbarrier\.try_wait)\b')
 
 
 def with_slots_kept(ptx):
-    """One thread allocates memory for `alloca` and hands the pointer to the others through a place in shared memory. That place
-    may still be read by others for what it held before, and is used again before all have read the pointer: two barriers lack.
-    Where two blocks share a tile, the barriers are some of the cluster; there the pointer gets a place of its own instead.
-    """
+    """One thread allocates memory for `alloca` and passes the pointer to the others through a location in shared memory. Other
+    threads may still read the old contents of that location, and it is reused before all have read the pointer: two barriers are
+    missing. If two CTAs share a tile, the barriers belong to the cluster; there the patch gives the pointer a location of its
+    own."""
     lines = ptx.split('\n')
     before, after, slots = {}, {}, 0
     for number, line in enumerate(lines):
@@ -130,7 +130,7 @@ def with_slots_kept(ptx):
 
 
 def with_own_register(lines, call, barrier, slot):
-    """Whether the pointer that is stored between a call and a barrier, and read behind it from the first block, was found."""
+    """Whether the pointer was found that the first CTA stores between a call and a barrier, and that is read after the barrier."""
     store = next((i for i in range(call, barrier) if re.match(r'\s*st\.shared\.b64\s', lines[i])), None)
     read = next((i for i in range(barrier, len(lines)) if re.match(r'\s*ld\.shared::cluster\.b64 ', lines[i])), None)
     if store is None or read is None:
@@ -143,12 +143,11 @@ def with_own_register(lines, call, barrier, slot):
 
 
 def with_awaited_wgmma(ptx):
-    """Sums are read after their product was committed and before it was waited for, or a register that one product reads is read
-    for another, which the PTX ISA leaves undefined as well: each product is waited for at once.
-    """
+    """An accumulator is read after the commit of its MMA and before the wait, or one register is read for two MMAs, which the PTX
+    ISA leaves undefined too. The patch waits for each MMA at once."""
     wait = 'wgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 0;'
     return re.sub(r'wgmma\.mma_async\.[^;]*;', lambda product: f'{product[0]}\n\t{wait}', ptx)
 
 
-# What is known to be wrong in its PTX, and how to mend it; the text stays as it is where there is nothing to mend.
+# Known faults of its PTX, and their patches; text without the fault stays unchanged.
 MENDS = {'slot of alloca': with_slots_kept, 'product not waited for': with_awaited_wgmma}

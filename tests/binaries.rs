@@ -1,9 +1,9 @@
-//! Binary files of this version, which must stay readable for as long as the version is the same: what they hold is laid out as the
-//! types of the formats are, so that a field more makes another program of them. `tests/binaries` has them, each named as the fixture
-//! in the text form that it was made of.
+//! Binary stage files of this version, which every later build with the same format version must read. Their encoding follows the
+//! layout of the Rust types, so one more field changes the meaning of old files. `tests/binaries` holds one file per fixture, named
+//! after the text form that produced it.
 //!
-//! Where one differs from its fixture either the fixture was edited, which `scripts/bless` puts right, or a type was: then the
-//! `VERSION` of the format must be raised first, so that files of before are refused.
+//! If a binary differs from its fixture, either the fixture was edited (`scripts/bless` updates the binary) or a type was. In the
+//! second case raise the `VERSION` of the format first, so that readers refuse older files.
 
 use base::envelope::{File, Form, Payload};
 use std::path::Path;
@@ -49,7 +49,7 @@ fn hold<P: Payload>(fixtures: &[&str]) {
     }
 }
 
-/// A file of another version is refused by that, and not by what is in it.
+/// The reader refuses a file of another version because of its version, not because of its contents.
 #[test]
 fn another_version_is_reported() {
     let text = std::fs::read(root().join("formats/sched/tests/sample.sched")).expect("it is there");

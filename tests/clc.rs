@@ -1,5 +1,5 @@
-//! Products of blocks that take over others of the launch: right in every executor, order and delivery, whoever asks and whoever reads, and
-//! broken in each execution that there is, which `tile-sim` sees.
+//! Work-stealing matmuls (cluster launch control): correct in every executor, schedule and delivery order. `tile-sim` catches every
+//! injected fault.
 
 use base::File;
 use tests::cluster_matmul::ClusterMatmul;
@@ -10,10 +10,10 @@ const MATMUL: ClusterMatmul = ClusterMatmul { kernel: "cluster_matmul", rows: 12
 const PAIR: ClusterMatmul = ClusterMatmul { kernel: "cluster_pair", rows: 256, columns: 128 };
 /// More tile blocks along one axis than along the other.
 const TILES: [usize; 2] = [2, 3];
-/// None; fewer than slots; many times around the ring.
+/// Step counts: none, fewer than the pipeline has stages, and many times its depth.
 const STEPS: [usize; 3] = [0, 1, 9];
 
-/// A program, a target, and the options of `tile-lower-as` and of `tile-sched`.
+/// A program, a target, the options of `tile-lower-as` and those of `tile-sched`.
 type Execution = (ClusterMatmul, &'static str, &'static [&'static str], &'static [&'static str]);
 
 const ALONE: &str = "--cluster=1";
@@ -46,21 +46,21 @@ fn ctas_steal_work() {
     });
 }
 
-/// One tile block more or less, and blocks that find none to take over.
+/// One tile block more or fewer than the launch has, and CTAs that find none left to steal.
 #[test]
 fn any_number_of_tile_blocks_is_right() {
     for_each(&[[1, 1], [2, 1], [1, 5]], |tiles| {
         for execution in [EXECUTIONS[0], EXECUTIONS[6]] {
             let folder = temporary();
             let expected = execution.0.launch_tiles(folder.path(), STEPS[1], *tiles);
-            let told = |reported| format!("{execution:?}, {tiles:?} tile blocks: {reported}");
-            all_executions_leave(folder.path(), &text(execution), &expected, executions(3)).map_err(told)?;
+            let context = |reported| format!("{execution:?}, {tiles:?} tile blocks: {reported}");
+            all_executions_leave(folder.path(), &text(execution), &expected, executions(3)).map_err(context)?;
         }
         Ok(())
     });
 }
 
-/// What only PTX says is for `tile-sim` to see.
+/// Faults that only PTX can contain; `tile-sim` must report them.
 #[test]
 fn answers_are_waited_for_and_read_by_all() {
     for_each(&[EXECUTIONS[0], EXECUTIONS[1], EXECUTIONS[6]], |execution| {
@@ -90,7 +90,7 @@ fn answers_are_waited_for_and_read_by_all() {
     });
 }
 
-/// A slot of an answer counts as read before all have read it.
+/// The stage of a CLC response is released before all warps have read it.
 fn fewer_readers(ptx: &str) -> String {
     let fewer = |line: &str| {
         let (start, count) = line.strip_prefix("\tmbarrier.init")?.strip_suffix(';')?.rsplit_once("], ")?;
@@ -100,11 +100,11 @@ fn fewer_readers(ptx: &str) -> String {
     ptx.lines().map(|line| fewer(line).unwrap_or_else(|| line.into()) + "\n").collect()
 }
 
-/// The memory of answers is theirs alone.
+/// The memory of CLC responses overlaps no other buffer.
 #[test]
 fn answers_lie_apart() {
     let text = text(EXECUTIONS[0]);
-    let line = text.lines().find(|line| line.contains("shared_bytes: ")).expect("it says how much shared memory it takes");
+    let line = text.lines().find(|line| line.contains("shared_bytes: ")).expect("the function has a size of shared memory");
     let bytes: u32 = line.trim().trim_start_matches("shared_bytes: ").trim_end_matches(',').parse().expect("a number");
     let of = |text: &str, bytes: u32| edited(text, line, &format!("  shared_bytes: {bytes},"));
     let broken = [
@@ -114,11 +114,11 @@ fn answers_lie_apart() {
     ];
     for (text, message) in broken {
         let reported = hazard_checked(&text).err().unwrap_or_default();
-        assert!(reported.contains(message), "the verifier says '{reported}', not '{message}'");
+        assert!(reported.contains(message), "the verifier reports '{reported}', not '{message}'");
     }
 }
 
-/// Which tile block it is, is asked in rounds of the one loop over them.
+/// Only the loop over stolen tile blocks may contain `clc_block_id`, which names the iteration by its counter.
 #[test]
 fn stolen_blocks_are_requested_per_iteration() {
     const HEAD: &str = "//!tile tileaa 4 lowered\n//!tile option opt-level=3\n//!tile producer test\n//!tile input 0\n";
@@ -135,8 +135,7 @@ fn stolen_blocks_are_requested_per_iteration() {
 }
 ";
     let again = "  for(lower: %zero, upper: %all, step: %one) {\n    (%other: i32)\n    continue\n  }\n  return\n";
-    let nested =
-        "    (%round: i32)\n    for(lower: %zero, upper: %all, step: %one) {\n      (%other: i32)\n      continue\n    }\n";
+    let nested = "    (%i: i32)\n    for(lower: %zero, upper: %all, step: %one) {\n      (%other: i32)\n      continue\n    }\n";
     let refused = |from: &str, to: &str, message: &str| {
         let text = format!("{HEAD}{}", edited(BODY, from, to));
         let reported = File::<tileaa::Module>::read(text.as_bytes(), "case").err().map(|error| error.message).unwrap_or_default();

@@ -1,18 +1,18 @@
-//! Kernels whose blocks bring each other boxes: right in every executor, order and delivery, and broken in each execution that there is, which
-//! the judge or the executors see.
+//! Kernels whose CTAs multicast TMA tiles to each other: correct in every executor, schedule and delivery order. The hazard checker
+//! or an executor catches every injected fault.
 
 use tests::cluster_matmul::{ClusterMatmul, lines_without};
 use tests::scheduled::{all_executions_leave, detected_by_both, edited, executions, hazard_checked, is_detected, written};
 use tests::{for_each, temporary};
 
 const MATMUL: ClusterMatmul = ClusterMatmul { kernel: "cluster_matmul", rows: 128, columns: 64 };
-/// One of which a quarter has rows enough for tensor memory.
+/// One case; a quarter of its tile has rows enough for tensor memory.
 const LARGE: ClusterMatmul = ClusterMatmul { kernel: "cluster_pair", rows: 256, columns: 128 };
-/// None; fewer than slots; many times around the ring.
+/// Step counts: none, fewer than the pipeline has stages, and many times its depth.
 const STEPS: [usize; 4] = [0, 1, 3, 24];
 
-/// A program, a target, the blocks of a cluster, the options of `tile-sched`, and the buffer that the blocks fill together, with one that each fills
-/// for itself.
+/// A program, a target, the CTAs of a cluster, the options of `tile-sched`, a buffer that is filled by multicast, and one that each
+/// CTA fills for itself.
 type Execution = (ClusterMatmul, &'static str, &'static str, &'static [&'static str], [u32; 2]);
 
 const TWO: &str = "--cluster=2";
@@ -22,7 +22,7 @@ const EXECUTIONS: [Execution; 7] = [
     (MATMUL, "sm_90", TWO, &["--roles=off"], [1, 0]),
     (MATMUL, "sm_90", FOUR, &["--roles=on"], [0, 1]),
     (MATMUL, "sm_90", FOUR, &["--roles=off"], [0, 1]),
-    // Boxes of four blocks that follow each other along both sides.
+    // TMA tiles of four CTAs that are neighbours along both dimensions.
     (LARGE, "sm_90", FOUR, &["--roles=on"], [1, 0]),
     (MATMUL, "sm_100", TWO, &["--roles=auto"], [0, 1]),
     (LARGE, "sm_100", FOUR, &["--roles=auto"], [0, 1]),
@@ -49,15 +49,15 @@ fn tma_loads_are_multicast_in_a_cluster() {
     });
 }
 
-/// What is filled from another block too early or never: the hazard checker reports so, and both executors see it.
+/// Multicast data that arrives too early or never: the hazard checker reports it, and both executors detect it.
 #[test]
 fn the_hazard_checker_executes_all_ctas() {
     for_each(&EXECUTIONS, |execution| {
         let text = text(*execution);
         let [together, own] = execution.4;
-        let table = text.lines().find(|line| line.contains("multicast: ")).expect("a pipe says so");
+        let table = text.lines().find(|line| line.contains("multicast: ")).expect("a pipeline is multicast");
         let number = |word: &str| table.split_once(word).and_then(|(_, rest)| rest.split([',', ')']).next()?.parse::<u32>().ok());
-        let empty = number("empty: ").expect("the table says how many arrivals free a slot");
+        let empty = number("empty: ").expect("the table has the number of consumer arrivals");
         let broken = [
             (edited(&text, &format!("empty: {empty}"), &format!("empty: {}", empty / 2)), "free a stage of pipeline0"),
             (edited(&text, &format!(", multicast: [{together}]"), ""), "free a stage of pipeline0"),
@@ -85,7 +85,7 @@ fn the_hazard_checker_executes_all_ctas() {
     });
 }
 
-/// What only PTX says is for `tile-sim` to see.
+/// Faults that only PTX can contain; `tile-sim` must report them.
 #[test]
 fn the_barriers_of_a_cluster_are_needed() {
     for_each(&EXECUTIONS, |execution| {
@@ -95,7 +95,7 @@ fn the_barriers_of_a_cluster_are_needed() {
         let path = folder.path().join("k.ptx");
         let ptx = std::fs::read_to_string(&path).expect("tile-ptx has written it");
         let bytes = ptx.split_once("expect_tx.shared.b64").and_then(|(_, rest)| rest.split("], ").nth(1)?.split(';').next());
-        let bytes: u32 = bytes.and_then(|bytes| bytes.trim().parse().ok()).expect("it says how many bytes will come");
+        let bytes: u32 = bytes.and_then(|bytes| bytes.trim().parse().ok()).expect("it sets the transaction count");
         let mutants = [
             (
                 "the barrier at the start",
@@ -103,7 +103,7 @@ fn the_barriers_of_a_cluster_are_needed() {
             ),
             ("the barrier at the end", lines_without(&lines_without(&ptx, "barrier.cluster.arrive;"), "barrier.cluster.wait;")),
             ("the bytes that come", ptx.replace(&format!("], {bytes};"), &format!("], {};", bytes / 2))),
-            ("boxes for both blocks", ptx.replace(".multicast::cluster [", " [").replace("], %rs1;", "];")),
+            ("TMA copies for both CTAs", ptx.replace(".multicast::cluster [", " [").replace("], %rs1;", "];")),
         ];
         for (what, mutant) in mutants {
             if !is_detected(folder.path(), &mutant, &expected) {

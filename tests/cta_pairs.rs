@@ -1,12 +1,12 @@
-//! Kernels whose blocks are pairs: right in every executor, order and delivery, on each target that has them, and broken in each way that
-//! there is, which the judge, the verifier or the executors see.
+//! Kernels whose CTAs are pairs (`cta_group::2`): correct in every executor, schedule and delivery order, on each target that has
+//! CTA pairs. The hazard checker, the verifier or an executor catches every injected fault.
 
 use tests::cluster_matmul::{ClusterMatmul, lines_without};
 use tests::scheduled::{detected_by_both, edited, executed, executions, file_for, hazard_checked, written};
 use tests::{for_each, temporary};
 
 const MATMUL: ClusterMatmul = ClusterMatmul { kernel: "cluster_pair", rows: 256, columns: 128 };
-/// None; fewer than slots; more, and many times around the ring.
+/// Step counts: none, fewer than the pipeline has stages, more, and many times its depth.
 const STEPS: [usize; 4] = [0, 1, 3, 24];
 const TARGETS: [&str; 4] = ["sm_100", "sm_103", "sm_107", "sm_110"];
 
@@ -32,13 +32,13 @@ fn a_cta_pair_computes_the_mma_together() {
     });
 }
 
-/// What either block waits for and tells is for the judge to see, and what they have in common for the verifier.
+/// The hazard checker compares the waits and arrivals of both CTAs; the verifier compares their shared tables.
 #[test]
 fn the_hazard_checker_executes_both_ctas() {
     let text = text("sm_100");
-    let of_accumulator = text.lines().find(|line| line.contains("fill: mma")).expect("a pipe has sums");
+    let of_accumulator = text.lines().find(|line| line.contains("fill: mma")).expect("a pipeline has accumulators");
     let half = of_accumulator.replace("empty: 8", "empty: 4");
-    assert_ne!(half, of_accumulator, "two blocks leave the sums");
+    assert_ne!(half, of_accumulator, "two CTAs release the accumulators");
     let broken = edited(&text, of_accumulator, &half);
     let reported = hazard_checked(&broken).expect_err("one block leaves the sums before the other");
     assert!(reported.contains("8 threads free a stage of pipeline1"), "{reported}");
@@ -54,11 +54,11 @@ fn the_hazard_checker_executes_both_ctas() {
         (edited(&text, "    cluster: 2,\n", ""), "a rank"),
     ] {
         let reported = hazard_checked(&broken).expect_err(message);
-        assert!(reported.contains(message), "the verifier says '{reported}', not '{message}'");
+        assert!(reported.contains(message), "the verifier reports '{reported}', not '{message}'");
     }
 }
 
-/// What products read is there, and what their sums replace was taken up.
+/// Operands have landed before an MMA reads them, and accumulators are loaded before an MMA overwrites them.
 #[test]
 fn the_hazard_checker_requires_the_mma_barriers() {
     let text = text("sm_100");
@@ -75,7 +75,7 @@ fn the_hazard_checker_requires_the_mma_barriers() {
     }
 }
 
-/// What only PTX says is for `tile-sim` to see.
+/// Faults that only PTX can contain; `tile-sim` must report them.
 #[test]
 fn signals_between_the_ctas_of_a_pair_are_needed() {
     let folder = temporary();
@@ -84,7 +84,7 @@ fn signals_between_the_ctas_of_a_pair_are_needed() {
     let path = folder.path().join("k.ptx");
     let ptx = std::fs::read_to_string(&path).expect("tile-ptx has written it");
     let line = |what: &str| ptx.lines().find(|line| line.contains(what)).unwrap_or_else(|| panic!("{what} is not in\n{ptx}"));
-    let bytes = line("expect_tx.shared.b64").rsplit_once("], ").expect("it says how many bytes will come").1.trim_end_matches(';');
+    let bytes = line("expect_tx.shared.b64").rsplit_once("], ").expect("it sets the transaction count").1.trim_end_matches(';');
     let half = bytes.parse::<u32>().expect("a number") / 2;
     let commits: Vec<&str> = ptx.lines().filter(|line| line.contains("tcgen05.commit")).collect();
     let to_one = |commit: &str| {
@@ -100,10 +100,10 @@ fn signals_between_the_ctas_of_a_pair_are_needed() {
         ),
         ("the barrier at the end", lines_without(&lines_without(&ptx, "barrier.cluster.arrive;"), "barrier.cluster.wait;")),
         ("the bytes of the second block", ptx.replace(&format!("], {bytes};"), &format!("], {half};"))),
-        ("that a slot is free told to the second block", to_one(commits[0])),
-        ("the sums told to the second block", to_one(commits[1])),
+        ("the release of a stage signalled to the second CTA", to_one(commits[0])),
+        ("the accumulators signalled to the second CTA", to_one(commits[1])),
         (
-            "boxes told to the first block",
+            "TMA copies signalled to the first CTA",
             ptx.replace(mapped, &mapped.replace("mapa.shared::cluster.u32", "mov.u32").replace(", 0;", ";")),
         ),
         ("one group of blocks for all", ptx.replace("tcgen05.alloc.cta_group::2", "tcgen05.alloc.cta_group::1")),

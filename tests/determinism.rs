@@ -1,5 +1,5 @@
-//! The same input and options give the same bytes at every stage, whatever the surroundings are: folder, locale, time zone, folder
-//! for temporary files, number of jobs, other work at the same time, descriptors that are open already.
+//! The same input and options give the same bytes at every stage. The working directory, locale, time zone, temporary directory,
+//! number of jobs, concurrent work and open file descriptors have no effect.
 
 use std::fs;
 use std::path::Path;

@@ -1,11 +1,11 @@
-//! Stage files edited at random: either the verifier refuses them, or the stages after it get along with them, and what comes of
-//! them does what `tile-run` says that the edited file does. None may end by a panic (exit code 101) or a signal.
+//! Stage files edited at random. Either the verifier refuses an edited file, or the later stages accept it and their output behaves
+//! as `tile-run` predicts for the edited file. No tool may end by a panic (exit code 101) or a signal.
 //!
-//! An edit can make a program that is wrong in itself: it reads beyond an array, or two threads write one element. `tile-run --check`
-//! says so, and then anything may be computed, but a race that it sees in a `.sched` must be seen in the PTX too.
+//! An edit can produce a program that is wrong in itself: it reads out of bounds, or two threads write one element. `tile-run
+//! --check` reports that, and then any result is allowed. A race in a `.sched` file must be reported in the PTX too.
 //!
-//! The files are the examples of `tests/run`, lowered and printed; an edit changes a name, type, number, layout or line of the text.
-//! The mutants are the same in every run; `TILEWORKS_MUTANTS` says how many of each format, and which is the first.
+//! The files are the examples of `tests/run`, lowered and printed. An edit changes a name, type, number, layout or line of the
+//! text. The mutants are the same in every run. `TILEWORKS_MUTANTS` sets their number per format and the first one.
 
 use base::{File, Payload};
 use fuzz_targets::mutate::{Random, edited};
@@ -14,16 +14,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tests::compare::Expect;
 use tests::{Ran, folders, for_each, root, run, temporary};
 
-/// Per format, in the test command.
+/// Mutants per format in the test command.
 const MUTANTS: u64 = 400;
 
-/// The codes of races for shared memory in `tile-run`.
+/// The error codes of shared-memory races in `tile-run`.
 const RACES: [&str; 2] = ["RUN077", "RUN078"];
 
-/// The stages after `.tile`, with what they write.
+/// The stages after `.tile`, with the format that each writes.
 const STAGES: [(&str, &str); 4] = [("tile-lower-aa", "aa"), ("tile-lower-as", "as"), ("tile-sched", "sched"), ("tile-ptx", "ptx")];
 
-/// The files of a format, as text, with the case they come from, for two targets where there is one.
+/// The files of a format as text, with the case of each, for two targets if the format names one.
 fn files(stages: usize, phase: &str) -> Vec<(PathBuf, String)> {
     let mut files = Vec::new();
     for case in folders(&root().join("tests/run")) {
@@ -36,7 +36,7 @@ fn files(stages: usize, phase: &str) -> Vec<(PathBuf, String)> {
     files
 }
 
-/// None when a stage does not take the example to this target. The last one stops after the phase, where one is named.
+/// Returns None if a stage does not support the example on this target. The last stage stops after the phase, if one is given.
 fn lowered(case: &Path, target: &str, stages: usize, phase: &str) -> Option<String> {
     let text = case.join("kernel.tile");
     let program = if text.is_file() { text } else { case.join("kernel.tileirbc") };
@@ -60,14 +60,14 @@ fn arguments<'a>(tool: &str, target: &'a str) -> Vec<&'a str> {
     if tool == "tile-lower-as" { vec!["--gpu-name", target] } else { Vec::new() }
 }
 
-/// How many mutants, and the number of the first.
+/// The number of mutants, and the number of the first.
 fn amount() -> (u64, u64) {
     let Ok(text) = std::env::var("TILEWORKS_MUTANTS") else { return (MUTANTS, 0) };
     let mut numbers = text.split(',').map(|number| number.parse().expect("TILEWORKS_MUTANTS is a count, or count,first"));
     (numbers.next().unwrap_or(MUTANTS), numbers.next().unwrap_or(0))
 }
 
-/// Executes a file on the launch of a case. Mutants that never end are cut short.
+/// Executes a file on the launch of a case, with a limit on the number of steps.
 fn execute(tool: &str, options: &[&str], file: &Path, case: &Path, out: &Path) -> Ran {
     let path = |path: &Path| path.to_str().expect("UTF-8").to_string();
     let launch = path(&case.join("launch.json"));
@@ -75,16 +75,16 @@ fn execute(tool: &str, options: &[&str], file: &Path, case: &Path, out: &Path) -
     run(tool, &[&arguments[..], options].concat(), b"")
 }
 
-/// What became of a mutant that went through all stages.
+/// The outcome of a mutant that all stages accepted.
 enum Fate {
     Alike,
-    /// Its own fault, which `tile-run` names.
+    /// The mutant itself is wrong; `tile-run` reports how.
     Faulty,
-    /// An executor does not do this, or not in the time given.
+    /// The executor does not support the mutant, or hit its limit.
     Undecided,
 }
 
-/// Holds that the PTX does what the mutant does.
+/// Checks that the PTX computes the same as the mutant.
 fn compare(mutant: &str, kind: &str, ptx: &[u8], case: &Path) -> Result<Fate, String> {
     let folder = temporary();
     let place = |name: &str| folder.path().join(name);
@@ -109,7 +109,7 @@ fn compare(mutant: &str, kind: &str, ptx: &[u8], case: &Path) -> Result<Fate, St
     }
 }
 
-/// How many mutants there were, and what became of them.
+/// The number of mutants by outcome.
 #[derive(Default)]
 struct Tally {
     taken: AtomicUsize,
@@ -124,7 +124,7 @@ impl Tally {
     }
 }
 
-/// The PTX of a mutant, if the stages take it.
+/// The PTX of a mutant, if the stages accept it.
 fn compiled(text: &str, next: usize) -> Result<Option<Vec<u8>>, String> {
     let mut file = text.as_bytes().to_vec();
     for (tool, _) in &STAGES[next..] {
@@ -141,12 +141,12 @@ fn compiled(text: &str, next: usize) -> Result<Option<Vec<u8>>, String> {
     Ok(Some(file))
 }
 
-/// `least` has the percentage of mutants that are still programs and of those that do the same in PTX: about four fifths of what 400
-/// mutants gave in November 2026 (10 to 14 %, and 9 to 13 %).
+/// `least` has the minimum percentage of mutants that still are programs, and of those with equal results in PTX. Each is about
+/// four fifths of the measurement with 400 mutants in November 2026 (10 to 14 %, and 9 to 13 %).
 fn hold<P: Payload>(stages: usize, phase: &str, least: [u64; 2]) {
     let files = files(stages, phase);
     let kind = STAGES[stages - 1].1;
-    // A stage goes on from its own file of an earlier phase.
+    // A stage can resume from its own file of an earlier phase.
     let next = if phase.is_empty() { stages } else { stages - 1 };
     let (count, first) = amount();
     let numbers: Vec<u64> = (first..first + count).collect();

@@ -1,9 +1,9 @@
 //! Runs the fixtures: files in `tests/<stage>/<topic>/` whose first line is a command.
 //!
-//! The line is `// RUN: command`, where `%` stands for the file; every reader skips comments before a file's first line of its own, so
-//! a fixture can be given to a tool directly. The command runs under bash with the tools on
-//! PATH, in a folder of its own. Beside the fixture, `<name>.expect` holds what it prints, then what it says on standard error
-//! and its exit code where there is any. `scripts/bless` writes these files anew; the difference is to be reviewed.
+//! The line is `// RUN: command`, where `%` stands for the file. Every reader skips comments before the first line of its format,
+//! so any tool reads a fixture directly. The command runs under bash with the tools on PATH, in a temporary directory.
+//! `<name>.expect`, next to the fixture, holds its output, then its standard error and exit code if there are any. `scripts/bless`
+//! rewrites these files; review the difference.
 
 use std::path::{Path, PathBuf};
 use tests::{Ran, blessing, files_below, folders, for_each, root, run_in, shell, temporary};
@@ -73,7 +73,7 @@ fn fixtures_print_what_they_should() {
     for_each(&fixtures(), |path| check(path));
 }
 
-/// A reader takes a fixture as it is, with its command and other comments before the first line of the format.
+/// Readers accept a fixture with its command and other comments before the first line of the format.
 #[test]
 fn fixtures_are_files_of_their_format() {
     let folder = temporary();
@@ -88,7 +88,7 @@ fn fixtures_are_files_of_their_format() {
     }
 }
 
-/// A stage whose decisions nobody wrote down is not tested at the level where they are made.
+/// Every stage that makes decisions has fixtures for them.
 #[test]
 fn stages_have_fixtures() {
     let fixtures = fixtures();

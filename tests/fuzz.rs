@@ -1,9 +1,10 @@
-//! Random programs, the same ones each time: every stage and the PTX compute what the program says. `tile-fuzz` runs others.
+//! Random programs, the same in every run: the output of every stage and the PTX compute what the program means. `tile-fuzz` tests
+//! other seeds.
 
 use tests::{run, temporary, tool_names};
 
 fn agree(arguments: &[&str]) {
-    // `tile-fuzz` starts the tools beside it; that all of them are there and not old is looked at first.
+    // `tile-fuzz` starts the tools next to it; first check that all of them exist and are up to date.
     tool_names().iter().for_each(|name| _ = tests::tool(name));
     let folder = temporary();
     let folder = folder.path().display().to_string();

@@ -1,4 +1,5 @@
-//! How the time of each stage grows with its input: `scripts/growth` makes the programs, prints the table and says what fails.
+//! The growth of each stage's run time with its input. `scripts/growth` generates the programs, prints the table and reports
+//! failures.
 
 use std::process::Command;
 use tests::{root, tool, tools_folder};

@@ -1,7 +1,7 @@
-//! Every op, type and variant over edge inputs, in `tile-run` and in PTX, against what the reference makes of them.
+//! Every op, type and variant over edge inputs, in `tile-run` and in PTX, against the results of NVIDIA's compiler.
 //!
-//! `scripts/op_table.py` makes the kernels and `rows.txt` of `tests/ops`, and says there how to read it. Why a row is not as the
-//! reference has it is in `reasons.toml`: each such row has one reason, and each reason has rows.
+//! `scripts/op_table.py` generates the kernels and `rows.txt` of `tests/ops`, and documents the format. `reasons.toml` explains
+//! each row that differs from the reference: each such row has one reason, and each reason has rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use tests::{for_each, root, run, temporary};
 /// Elements of a row.
 const COUNT: usize = 256;
 
-/// What is known of a row.
+/// The expected result of a row.
 enum Expected {
     /// These bits, and whether the reference has them too.
     Bits { hash: u64, shared: bool },
-    /// At most so many ulps from the reference's values.
+    /// At most this many ulps from the reference's values.
     Near { ulps: u64, values: Vec<u64> },
 }
 
@@ -71,7 +71,7 @@ fn mantissa(elem: &str) -> Option<u32> {
     }
 }
 
-/// The bits of each element, NaN being one pattern.
+/// The bits of each element, with all NaNs mapped to one pattern.
 fn words(elem: &str, data: &[u8]) -> Vec<u64> {
     let size = bytes(elem);
     let top = 1u64 << (8 * size - 1);
@@ -91,7 +91,7 @@ fn fingerprint(elem: &str, words: &[u64]) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// How many numbers lie from one to the other.
+/// The distance of two floats in units of the last place.
 fn ulps(elem: &str, a: u64, b: u64) -> u64 {
     let top = 1u64 << (8 * bytes(elem) - 1);
     let infinity = top - (1 << mantissa(elem).expect("a float"));
@@ -118,7 +118,7 @@ fn complaint(row: &Row, found: &[u64]) -> Option<String> {
     }
 }
 
-/// A folder with the launch, the inputs and room for the outputs.
+/// A directory with the launch, the inputs and zeroed outputs.
 fn prepare(kernel: &str, to: &Path) {
     let text = std::fs::read_to_string(folder().join(format!("{kernel}.json"))).expect("a kernel has its launch");
     let launch: serde_json::Value = serde_json::from_str(&text).expect("JSON");
@@ -150,7 +150,7 @@ fn execute(tool: &str, file: &str, at: &Path, rows: &[&Row], reasons: &[Reason])
             words(elem, &bytes).into_iter()
         });
         let found: Vec<u64> = all.by_ref().take(COUNT).collect();
-        // What means nothing in the program may become anything on the way to PTX, unless its reason says more.
+        // An undefined result may change on the way to PTX, unless its reason forbids that.
         let bound = || reasons.iter().any(|reason| reason.everywhere && reason.covers(row));
         if tool == "tile-run" || !matches!(row.expected, Expected::Bits { shared: false, .. }) || bound() {
             complaints.extend(complaint(row, &found));
@@ -197,15 +197,15 @@ fn reasons() -> Reasons {
     toml::from_str(&text).expect("TOML")
 }
 
-/// Why some rows are not as the reference has them.
+/// The reasons for rows that differ from the reference.
 #[derive(serde::Deserialize)]
 struct Reason {
-    /// `KERNEL ROW`; a `*` at the end stands for the rest. Of what is refused: the operand's type and the op.
+    /// `KERNEL ROW`; a trailing `*` matches any rest. For refused rows: the type of the operand and the op.
     rows: Vec<String>,
     why: String,
-    /// The most ulps that this explains; without it, it is about bits that mean nothing.
+    /// The largest difference in ulps that this explains. Without it, the reason is about undefined bits.
     ulps: Option<u64>,
-    /// Bits that mean nothing are the same in PTX as in `tile-run` all the same.
+    /// The undefined bits are nevertheless the same in PTX and in `tile-run`.
     #[serde(default)]
     everywhere: bool,
 }
@@ -257,7 +257,7 @@ fn refused_op_variants_are_listed_with_reasons() {
             run("tile-read", &[&file, "-o", &format!("{file}.out")], b"")
         };
         assert_ne!(read(op).code, Some(0), "{op} is taken");
-        // It is the op that is refused, and not what is around it.
+        // The verifier refuses the op itself, not its context.
         read(&format!("negf %x : tile<8x{kind}>")).ok(op);
     }
 }

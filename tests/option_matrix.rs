@@ -1,12 +1,13 @@
-//! What a user decides with options (docs/compiler-decisions.md) is carried out or refused as something that cannot be, whatever the program: a
-//! stage that takes an option and then finds fault with what itself made of it has a bug.
+//! Every override option of docs/compiler-decisions.md is either carried out or refused as impossible, for every program. A stage
+//! that accepts an option and then rejects its own output has a bug.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use tests::{files_below, for_each, root, run};
 
-/// Programs with everything that options decide about: products of all kinds, one loop and several, rows of attention, stores.
+/// Programs with everything that options decide about: all kinds of MMA, one loop and several, attention with rows of indices,
+/// stores.
 const PROGRAMS: &[&str] = &[
     "tests/sched/partition/staged_buffers.aa",
     "tests/sched/partition/signalled.aa",
@@ -20,7 +21,7 @@ const PROGRAMS: &[&str] = &[
     "tests/run/weighted/kernel.tileirbc",
 ];
 const TARGETS: [&str; 3] = ["sm_90", "sm_100", "sm_120"];
-/// Options of `tile-lower-as`, each with how many of the 30 pairs of a program and a target take it at least: four fifths of the
+/// Options of `tile-lower-as`, each with the minimum number of program-target pairs, of 30, that accept it: four fifths of the
 /// count of November 2026.
 const LOWERING: &[(&str, usize)] = &[
     ("--warps=8", 24),
@@ -36,11 +37,11 @@ const LOWERING: &[(&str, usize)] = &[
     ("--mma=mma", 24),
     ("--mma=tcgen05", 6),
 ];
-/// The same of `tile-sched`.
+/// As above, for `tile-sched`.
 const SCHEDULING: &[(&str, usize)] =
     &[("--stages=2", 21), ("--stages=5", 14), ("--roles=off", 24), ("--roles=on", 24), ("--overlap=on", 2)];
 
-/// The exit code of what cannot be.
+/// The exit code of an impossible request.
 const UNSUPPORTED: i32 = 3;
 
 #[test]
@@ -87,7 +88,7 @@ const ALL_TARGETS: [&str; 12] =
     ["sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_100", "sm_103", "sm_107", "sm_110", "sm_120", "sm_121"];
 /// Folders with kernels of every feature: attention, grouped and gathered matmuls, block scaling, paged loads, persistent loops.
 const KERNELS: &[&str] = &["tests/run", "examples/kernels", "tests/lower-as", "tests/sched/partition", "tests/sched/materialize"];
-/// Every override option of `tile-lower-as`, and the codes with which it refuses a request (docs/compiler-decisions.md).
+/// Every override option of `tile-lower-as`, and the error codes with which it refuses a request (docs/compiler-decisions.md).
 const LOWERING_OVERRIDES: &[(&str, &[&str])] = &[
     ("--warps=1", &[]),
     ("--warps=2", &[]),
@@ -113,7 +114,7 @@ const LOWERING_OVERRIDES: &[(&str, &[&str])] = &[
     ("--prefetch=on", &[]),
     ("--prefetch=off", &[]),
 ];
-/// The same of `tile-sched`.
+/// As above, for `tile-sched`.
 const SCHEDULING_OVERRIDES: &[(&str, &[&str])] = &[
     ("--stages=1", &[]),
     ("--stages=2", &["SC101"]),
@@ -127,14 +128,15 @@ const SCHEDULING_OVERRIDES: &[(&str, &[&str])] = &[
     ("--cta-pairs=on", &["SC103"]),
     ("--cta-pairs=off", &[]),
 ];
-/// A pair of a kernel and a target takes every `SAMPLE`th override, so that the sweep takes about 100 seconds. Neighbouring pairs take
-/// different ones: every option meets every target many times.
+/// Each pair of kernel and target uses every `SAMPLE`th override, which limits the sweep to about 100 seconds. Neighbouring pairs
+/// use different overrides, so every option is tested on every target many times.
 const SAMPLE: usize = 8;
-/// Codes of element types that a target does not have.
+/// Error codes for element types that a target lacks.
 const TYPES: &[&str] = &["AS903"];
 
-/// A program that compiles for one target compiles for every target that has its types, at every level and with every override: a
-/// stage that cannot carry out its fast form uses a slower one. Only what docs/compiler-decisions.md documents as a request may be refused.
+/// A program that compiles for one target compiles for every target that has its types, at every level and with every override. A
+/// stage that cannot use its fast form uses a slower one. Only options that docs/compiler-decisions.md documents as requests may be
+/// refused.
 #[test]
 fn nothing_is_refused_but_types_and_requests() {
     let mut programs: Vec<String> =
@@ -157,7 +159,7 @@ fn nothing_is_refused_but_types_and_requests() {
             None
         };
         let sample = number * 5 + place * 3;
-        // A fixture in `.aa` is of one level. A pair takes one lower level: four targets each of them.
+        // A fixture in `.aa` has one level. Each pair tests one lower level, and each level gets four targets.
         let lower = ["-O0", "-O1", "-O2"][(number + place) % 3];
         if !program.ends_with(".aa")
             && let Some(atoms) = stage("tile-lower-as", &["--gpu-name", target], &lowered_at(program, lower), &[])
@@ -187,7 +189,7 @@ fn nothing_is_refused_but_types_and_requests() {
     });
 }
 
-/// The path of a kernel below the root; none for other files.
+/// The path of a kernel below the root; None for other files.
 fn kernel(path: PathBuf) -> Option<String> {
     let is_kernel = ["tile", "tileirbc", "aa"].map(Some).contains(&path.extension().and_then(|extension| extension.to_str()));
     let path = path.strip_prefix(root()).ok()?.to_str()?.to_string();

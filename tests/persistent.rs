@@ -1,5 +1,5 @@
-//! Products in a loop over tiles of the output, as blocks that stay have them: however many tiles and steps there are, the pipelines of
-//! the inner loop go on where the tile before left them; broken in each way, the judge refuses it and the executors see it.
+//! Matmuls in a persistent loop over output tiles: for any number of tiles and steps, the pipelines of the inner loop continue
+//! where the previous tile left them. The hazard checker refuses every injected fault, and the executors detect it.
 
 use std::path::Path;
 use tests::scheduled::{
@@ -7,7 +7,7 @@ use tests::scheduled::{
 };
 use tests::{for_each, run, temporary};
 
-/// Each of two blocks makes every second tile of some, of products over as many steps as it is told.
+/// Two CTAs compute alternate tiles of a matmul; the launch gives the numbers of tiles and steps.
 const KERNEL: &str = "//!tile tileir 2 read
 //!tile producer test
 //!tile input 0
@@ -42,12 +42,13 @@ entry @persistent(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %t
 const TILES: usize = 6;
 const STEPS: usize = 10;
 const DEPTH: usize = STEPS * 32;
-/// Rows and columns of a tile, as in most cases; the sums of more columns are taken up in parts, those of more rows a pair of blocks makes.
+/// Rows and columns of a tile in most cases. Accumulators with more columns are loaded in parts, and those with more rows belong to
+/// a CTA pair.
 const TILE: [usize; 2] = [128, 64];
 const MORE_COLUMNS: [usize; 2] = [128, 256];
 const OF_PAIR: [usize; 2] = [256, 128];
 
-/// Who multiplies and who loads: by products in tensor memory, warp groups and warps, with an warp_role for copies and without.
+/// The kind of MMA and the roles: `tcgen05`, `wgmma` and `mma.sync`, with a load warp and without.
 const EXECUTIONS: [(&str, &[&str]); 7] = [
     ("sm_100", &[]),
     ("sm_100", &["--roles=off"]),
@@ -58,10 +59,10 @@ const EXECUTIONS: [(&str, &[&str]); 7] = [
     ("sm_120", &["--tma=on", "--roles=off"]),
 ];
 
-/// Tiles and steps: none, fewer than there are slots, and more.
+/// Tiles and steps: none, fewer than the pipeline has stages, and more.
 const COUNTS: [[usize; 2]; 6] = [[0, 3], [5, 0], [6, 1], [5, 3], [6, 7], [5, 10]];
 
-/// The program for a target, scheduled.
+/// The scheduled program for a target.
 fn scheduled(target: &str, options: &[&str], [tall, columns]: [usize; 2]) -> String {
     let folder = temporary();
     let path = |name: &str| folder.path().join(name).display().to_string();
@@ -80,7 +81,7 @@ fn scheduled(target: &str, options: &[&str], [tall, columns]: [usize; 2]) -> Str
     std::fs::read_to_string(path("k.sched")).expect("it was written")
 }
 
-/// Small whole numbers, so small that no sum is rounded; as f16 and f32 they have few digits.
+/// Small integers, so that no sum is rounded; they are exact as f16 and f32.
 fn left(row: usize, k: usize) -> i32 {
     (row * 7 + k * 3 + k / 32 + row / 128) as i32 % 5 - 2
 }
@@ -92,7 +93,7 @@ fn half(number: i32) -> [u8; 2] {
     (magnitude | u16::from(number < 0) << 15).to_le_bytes()
 }
 
-/// The launch in a folder, and what it has to leave: tiles that are not asked for are as they were.
+/// The launch in a directory, and the expected output. Tiles outside the grid keep their old contents.
 fn launch(folder: &Path, [tiles, steps]: [usize; 2], [tall, columns]: [usize; 2]) -> Vec<u8> {
     let rows = TILES * tall;
     let a: Vec<u8> = (0..rows * DEPTH).flat_map(|i| half(left(i / DEPTH, i % DEPTH))).collect();
@@ -142,7 +143,7 @@ fn any_number_of_tiles_and_steps_is_right_in_every_order() {
     });
 }
 
-/// Two blocks make each tile, and the sums of the next when both have taken up those of the one before.
+/// Both CTAs compute each tile, and start the next one after both have loaded the accumulators of the previous one.
 #[test]
 fn a_persistent_cta_pair_advances_over_tiles() {
     for target in ["sm_100", "sm_110"] {
@@ -157,7 +158,7 @@ fn a_persistent_cta_pair_advances_over_tiles() {
     }
 }
 
-/// The first block does not overwrite sums that the second one has yet to take up.
+/// The first CTA does not overwrite accumulators that the second one has not loaded yet.
 #[test]
 fn both_ctas_of_a_pair_load_the_accumulator() {
     let (folder, counts) = (temporary(), [6, 7]);
@@ -165,7 +166,7 @@ fn both_ctas_of_a_pair_load_the_accumulator() {
     written(folder.path(), &scheduled("sm_100", &["--cluster=2", "--cta-pairs=on"], OF_PAIR));
     let path = folder.path().join("k.ptx");
     let ptx = std::fs::read_to_string(&path).expect("tile-ptx has written it");
-    let line = ptx.lines().find(|line| line.contains("@tells mapa")).expect("the first block is told");
+    let line = ptx.lines().find(|line| line.contains("@tells mapa")).expect("the first CTA is signalled");
     let alone = line.split_once("@tells mapa").and_then(|(before, rest)| Some(format!("{before}{}", rest.split_once("; ")?.1)));
     std::fs::write(&path, ptx.replace(line, &alone.expect("it is found first"))).expect("the folder takes files");
     let reported = executed(folder.path(), "tile-sim", "k.ptx", &["--races=error"]).map(|left| left == expected);
@@ -192,7 +193,7 @@ fn accumulators_are_loaded_in_chunks() {
 
 // Broken programs.
 
-/// The `which`-th loop over tiles goes into its next round with one of the values that it carries as the round found it.
+/// The `which`-th loop over tiles forwards one loop-carried value unchanged to its next iteration.
 fn kept(text: &str, which: usize, value: usize) -> String {
     let is_outer = |line: &&str| line.contains(" = for(") && line.contains("init: [%") && !line.contains("tile<");
     let outer = text.lines().filter(is_outer).nth(2 * which).expect("tiles are in a loop");
@@ -202,14 +203,14 @@ fn kept(text: &str, which: usize, value: usize) -> String {
     let arg = format!("%{}", arg.split(':').next().expect("it has a type"));
     let indent = outer.len() - outer.trim_start().len() + 2;
     let is_end = |line: &&str| line.starts_with(&format!("{}continue(", " ".repeat(indent)));
-    let end = behind.lines().find(is_end).expect("a round ends");
+    let end = behind.lines().find(is_end).expect("an iteration ends");
     let values = end.split(['[', ']']).nth(1).expect("it carries values");
     let mut all: Vec<&str> = values.split(", ").collect();
     all[value] = &arg;
     edited(text, end, &end.replace(values, &all.join(", ")))
 }
 
-/// Programs in which tiles meet, and what the hazard checker reports of them.
+/// Programs with a race between tiles, and the hazard checker's report for each.
 fn broken() -> Vec<(String, &'static str)> {
     let (one, warp_roles) = (scheduled("sm_100", &["--roles=off"], TILE), scheduled("sm_90", &["--tma=on"], TILE));
     let three = scheduled("sm_100", &[], TILE);

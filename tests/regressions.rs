@@ -1,5 +1,5 @@
-//! Faults that injection and mutation found, a test for each: files that change or are none, limits of the system, children that
-//! die, names that nobody expects, programs that take for ever.
+//! Faults that injection and mutation found, with one test for each: files that change during a run or are damaged, system limits,
+//! children that die, unexpected names, programs that run for minutes.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -22,10 +22,10 @@ fn need_tools() {
     }
 }
 
-/// A folder with the driver, its stages and, in `bin`, ptxas, each of which can be replaced by a script.
+/// A directory with the driver, its stages and, in `bin`, ptxas. A test can replace each by a script.
 struct Sandbox {
     folder: tempfile::TempDir,
-    /// The folder for temporary files.
+    /// The temporary directory of the tools.
     scratch: tempfile::TempDir,
 }
 
@@ -43,8 +43,8 @@ impl Sandbox {
         sandbox
     }
 
-    /// With scripts in sandbox of all stages, which pass on what they get, behind the head of a cubin at the end; the cache takes its
-    /// time over executables for debugging.
+    /// With scripts in place of all stages, which copy their input after the magic bytes of a cubin. The cache needs seconds for
+    /// debug executables.
     fn of_scripts() -> Sandbox {
         let sandbox = Sandbox::new();
         STAGES.iter().for_each(|stage| sandbox.replace(stage, "exec cat"));
@@ -61,7 +61,7 @@ impl Sandbox {
         self.folder.path().join(name)
     }
 
-    /// Puts a script in the sandbox of a tool. Another process writes it: see `install` in tests/cli.
+    /// Replaces a tool by a script. A child process writes it: see `install` in tests/cli.
     fn replace(&self, name: &str, script: &str) {
         let _ = fs::remove_file(self.path(name));
         let line = format!("cat >'{0}' && chmod 755 '{0}'", self.path(name).display());
@@ -70,14 +70,14 @@ impl Sandbox {
         finish(write, format!("#!/bin/bash\n{script}\n").as_bytes()).ok(name);
     }
 
-    /// A ptxas of this test; `$out` is what it is to write.
+    /// A replacement for ptxas; `$out` is its output file.
     fn replace_ptxas(&self, script: &str) {
         let out = r#"while [ $# -gt 0 ]; do [ "$1" = -o ] && out=$2; shift; done"#;
         self.replace("cuda/bin/ptxas", &format!("{out}\n{script}"));
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        // Whoever runs the tests may ignore signals, as `nohup` and a script's `&` do, and children inherit that.
+        // The parent of the tests may ignore signals, as `nohup` and a script's `&` do, and children inherit that.
         let mut command = Command::new("env");
         command
             .arg("--default-signal")
@@ -114,7 +114,7 @@ fn wait_for(what: &str, condition: impl Fn() -> bool) {
 }
 
 fn is_running(pid: &str) -> bool {
-    // One that has ended and was not waited for does not count.
+    // A zombie (ended but not reaped) does not count.
     let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     state.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
@@ -138,7 +138,7 @@ fn regression_1_the_cache_key_is_the_compiled_bytes() {
     assert!(fs::read(sandbox.path("second")).unwrap() == fs::read(sandbox.path("plain")).unwrap());
 }
 
-/// Compiles the text of a program with the stages, each with a limit of seconds. Gives the exit code of the last and all messages.
+/// Compiles the text of a program with the stages, each with a time limit. Returns the exit code of the last one and all messages.
 fn compile(program: &str, stage_options: &str) -> (String, String) {
     need_tools();
     let folder = temporary();
@@ -205,14 +205,14 @@ fn regression_25_too_much_code_is_refused_early() {
     let (code, reported) = compile(&with_tile_of(1 << 24, "%y = exp %x : tile<16777216xf32>"), "");
     assert_eq!(code, "3", "{reported}");
     assert!(reported.contains("PX008") && reported.contains("16777216xf32"), "{reported}");
-    // Little code, but all of the tile is alive between the last load and the first store.
+    // Little code, but all of the tile is live between the last load and the first store.
     let (code, reported) = compile(&with_tile_of(1 << 22, "%y = negf %x : tile<4194304xf32>"), "");
     assert_eq!(code, "3", "{reported}");
     assert!(reported.contains("PX009"), "{reported}");
 }
 
-/// A chain over a tile of 256 registers a thread is computed register by register: op by op, each op would spill all of them, which
-/// takes ptxas minutes.
+/// A chain of ops over a tile of 256 registers per thread is emitted register by register. Emitted op by op, each op would spill
+/// all registers, and ptxas would need minutes.
 #[test]
 fn chains_over_large_tiles_free_them_early() {
     need_tools();
@@ -228,10 +228,10 @@ fn chains_over_large_tiles_free_them_early() {
     let (before, after) = ptx.split_once("st.global").expect("it stores");
     let count = |text: &str| text.matches("mul.rn").count();
     assert_eq!(count(before) + count(after), 256 * 31);
-    assert!(count(before) <= 4 * 31, "{} products before the first store", count(before));
+    assert!(count(before) <= 4 * 31, "{} MMAs before the first store", count(before));
 }
 
-/// What was wrong with four schedules: each of these edits of one is refused by all that read it.
+/// Four invalid schedules: every reader refuses each of these edits.
 #[test]
 fn regressions_6_to_9_a_schedule_without_its_waits_or_stages_is_refused() {
     need_tools();
@@ -246,7 +246,7 @@ fn regressions_6_to_9_a_schedule_without_its_waits_or_stages_is_refused() {
     let without = |what: &str| {
         text.lines().filter(|line| !line.trim_start().starts_with(what)).map(|line| format!("{line}\n")).collect::<String>()
     };
-    // The steady loop reads stage `%87` of both buffers and fills stage `%88`.
+    // The steady state reads stage `%87` of both buffers and fills stage `%88`.
     let read = text.lines().find(|line| line.contains("shared_load(")).expect("the operands are read from buffers");
     let filled = text.lines().rfind(|line| line.contains("copy_view(")).expect("the operands are copied");
     let stage = |line: &str| line.split("stage: ").nth(1).and_then(|rest| rest.split(',').next()).expect("a stage").to_string();
@@ -330,7 +330,7 @@ fn regression_12_a_name_that_is_not_utf_8_is_refused_by_name() {
     let ran = sandbox.drive(&["@response"]);
     assert_eq!(ran.code, Some(1));
     assert!(ran.stderr.contains("UTF-8"), "{}", ran.stderr);
-    // The stages take any name.
+    // The stages accept any name.
     let path = sandbox.path("").join(OsStr::from_bytes(b"k\xff.tile"));
     run_in(sandbox.folder.path(), "tile-read", &[OsStr::new("k.bc"), OsStr::new("-o"), path.as_os_str()], b"").ok("tile-read");
     run_in(sandbox.folder.path(), "tile-lower-aa", &[path.as_os_str(), OsStr::new("-o"), OsStr::new("k.aa")], b"").ok("its output");
@@ -344,7 +344,7 @@ fn regression_13_an_invalid_cubin_is_an_error_and_is_not_cached() {
     STAGES[..5].iter().for_each(|stage| sandbox.replace(stage, "cat >/dev/null; cat good.ptx"));
     let scripts = [": nothing", "echo garbage >$out", "head -c 2000 good >$out", "head -c -1 good >$out", "cat OTHER >$out"];
     for script in scripts {
-        // One for another kernel is no output either.
+        // The cubin of another kernel is no valid output either.
         if script.contains("OTHER") {
             let line = format!("tileiras '{}' --gpu-name=sm_90 -o OTHER", bytecode("row_sum").display());
             shell(sandbox.folder.path(), &line).ok("another cubin");
@@ -378,7 +378,7 @@ fn regression_14_an_input_can_be_a_shell_pipe() {
     }
 }
 
-/// Starts a compilation whose ptxas never ends. Gives the driver and the number of the process of ptxas.
+/// Starts a compilation whose ptxas never ends. Returns the driver and the process id of ptxas.
 fn hanging(sandbox: &Sandbox) -> (std::process::Child, String) {
     sandbox.replace_ptxas("echo $$ >pid.new; mv pid.new pid; exec sleep 1000");
     let mut command = sandbox.command(&GO);
@@ -389,7 +389,7 @@ fn hanging(sandbox: &Sandbox) -> (std::process::Child, String) {
 
 #[test]
 fn regressions_15_and_16_children_and_files_go_with_the_driver() {
-    // To all processes of the group, as by Ctrl-C, and to the driver alone.
+    // One signal to the whole process group, as Ctrl-C sends it, and one to the driver alone.
     for (signal, group) in [("-INT", "-"), ("-TERM", "-"), ("-TERM", ""), ("-KILL", "")] {
         let sandbox = Sandbox::new();
         let (mut driver, ptxas) = hanging(&sandbox);
@@ -402,7 +402,7 @@ fn regressions_15_and_16_children_and_files_go_with_the_driver() {
     }
 }
 
-/// The number of a process that another one has started to run a tool.
+/// The id of a child process that runs a tool.
 fn child_of(parent: u32, tool: &str) -> Option<String> {
     let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let is_child = |process: &String| {
@@ -562,10 +562,10 @@ arguments = ["/etc/passwd"]"#,
         assert_eq!(ran.code, Some(2), "{first}: {}", ran.stderr);
         assert!(ran.stderr.contains(reported), "{first}: {}", ran.stderr);
     }
-    // Another program is named by its path, from the folder of the file.
+    // A program outside the pipeline is given by its path, relative to the directory of the file.
     sandbox.replace("own", &format!("exec '{}' \"$@\"", tool("tile-read").display()));
     try_with(r#"tool = "./own""#).ok("a stage of one's own");
-    // A stage may start the driver, but no pipeline of its own.
+    // A stage may start the driver, but not with a pipeline of its own.
     sandbox.replace("own", "exec ./tileiras k.bc --gpu-name=sm_90 --pipeline=p.toml -o -");
     let ran = try_with(r#"tool = "./own""#);
     assert!(ran.code == Some(5) && ran.stderr.contains("cannot start another one"), "{}", ran.stderr);
@@ -618,7 +618,7 @@ fn tools_with_other_command_lines_have_limits_too() {
     let folder = folder.path();
     let ran = run_in(folder, "tile-fuzz", &["--count=1000000", "--generate", "--max-time=1"], b"");
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(4), "tile-fuzz: it was stopped: it takes longer than 1 s (--max-time)\n"));
-    // A pipe that nobody writes to is read for ever.
+    // A reader of a pipe without a writer blocks for ever.
     let line = "mkfifo p; exec 3<>p; timeout 20 tileirdisasm --max-time=1 p";
     let ran = shell(folder, line);
     assert_eq!(

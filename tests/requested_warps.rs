@@ -1,4 +1,4 @@
-//! The author's number of warps: what a block gets for each requested, what is reported of it, and that it changes no result.
+//! The author's number of warps: the CTA size for each request, the remark about it, and equal results for all of them.
 
 use std::path::Path;
 use tests::{for_each, run, shell, temporary};
@@ -7,7 +7,7 @@ use tests::{for_each, run, shell, temporary};
 const ROWS: usize = 16;
 const COLUMNS: usize = 64;
 
-/// `x + prefix sums down the columns + the sum of the row`, and the same turned.
+/// `x + prefix sums along the columns + the row sum`, and the same transposed.
 const KERNEL: &str = "//!tile tileir 2 read
 //!tile producer test
 //!tile input 0
@@ -48,7 +48,7 @@ fn element(row: usize, column: usize) -> i32 {
     ((row * 31 + column * 17) % 23) as i32 - 11
 }
 
-/// What the kernel leaves in `o` and in `t`.
+/// The expected contents of `o` and `t`.
 fn expected() -> [Vec<i32>; 2] {
     let sum = |row: usize| (0..COLUMNS).map(|column| element(row, column)).sum::<i32>();
     let down = |row: usize, column: usize| (0..=row).map(|row| element(row, column)).sum::<i32>();
@@ -62,7 +62,7 @@ fn bytes(numbers: &[i32]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
-/// Executes a file and compares what it leaves.
+/// Executes a file and compares its output.
 fn executed(tool: &str, file: &str, at: &Path) -> Result<(), String> {
     let (launch, out) = (at.join("launch.json").display().to_string(), at.join("out").display().to_string());
     std::fs::create_dir_all(&out).expect("a new folder");
@@ -79,7 +79,7 @@ fn executed(tool: &str, file: &str, at: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Compiles with a requested, executes every stage for a target, and gives the warps of the PTX and the remark.
+/// Compiles with a request, executes every stage for a target, and returns the warps of the PTX and the remark.
 fn compiled(requested: Option<u32>, target: &str, at: &Path) -> Result<(u32, String), String> {
     let hint = requested
         .map_or(String::new(), |requested| format!("optimization_hints=<{target} = {{num_worker_warps_per_cta = {requested}}}> "));

@@ -1,12 +1,12 @@
-//! Functions that `tile-sched` divides among warp_roles: they compute what they should in every order, and the judge refuses them when
-//! a step of theirs is left out or in the wrong place.
+//! Functions that `tile-sched` divides among warp roles: they compute the same in every order. The hazard checker refuses them if a
+//! pipeline step is missing or misplaced.
 
 use base::File;
 use std::path::Path;
 use tests::compare::Expect;
 use tests::{for_each, root, run, run_in, temporary};
 
-/// Products of every kind, with the targets on which the copy engine makes their copies.
+/// Every kind of MMA, with the targets on which TMA copies the operands.
 const CASES: [&str; 12] = [
     "attention",
     "attention_latent",
@@ -22,7 +22,7 @@ const CASES: [&str; 12] = [
     "weighted",
 ];
 const TARGETS: [&str; 3] = ["sm_90", "sm_100", "sm_120"];
-/// The cases whose products are made in tensor memory, where there is some, by an warp_role of their own.
+/// Cases with MMAs in tensor memory, issued by an MMA warp on targets that have it.
 const MULTIPLIED: [&str; 9] = [
     "attention",
     "attention_latent",
@@ -34,12 +34,12 @@ const MULTIPLIED: [&str; 9] = [
     "groups_tf32",
     "weighted",
 ];
-/// Those whose products have two warp_roles there.
+/// The cases of `TENSOR_MEMORY` with two MMA warps.
 const OVERLAPPED: [&str; 4] = ["attention", "attention_latent", "attention_rows", "attention_groups"];
-/// Those that two warp_roles compute there.
+/// The cases of `TENSOR_MEMORY` with two compute warpgroups.
 const COMPUTED_BY_TWO: [&str; 1] = ["attention_groups"];
 
-/// Compiles a case in a folder; its `.sched` as text.
+/// Compiles a case in a directory; returns its `.sched` as text.
 fn divided(folder: &Path, case: &str, target: &str) -> String {
     let text = |path: std::path::PathBuf| path.display().to_string();
     let case = root().join("tests/run").join(case);
@@ -101,7 +101,7 @@ fn hazard_checked(text: &str) -> Result<(), String> {
     File::<sched::Module>::read(text.as_bytes(), "case").map(drop).map_err(|error| error.message.clone())
 }
 
-/// The text with one of the lines that hold a word edited, for each of them.
+/// The texts with one line edited, for each line that contains a word.
 fn each_edited(text: &str, word: &str, edit: impl Fn(&str) -> Option<String>) -> Vec<String> {
     let lines: Vec<&str> = text.lines().collect();
     let holding = lines.iter().enumerate().filter(|(_, line)| line.trim_start().starts_with(word));
@@ -115,7 +115,8 @@ fn each_edited(text: &str, word: &str, edit: impl Fn(&str) -> Option<String>) ->
     edited.collect()
 }
 
-/// Steps of pipes that are left out, or for another slot, phase or warp_role; `changes` are lines, and what is something else in them.
+/// Pipeline steps that are removed, or moved to another stage, phase or warp role. `changes` lists words of lines and their
+/// replacements.
 fn refused(text: &str, steps: &[&str], changes: &[(&str, &str, &str)]) {
     hazard_checked(text).expect("it is right as it is");
     let left_out = steps.iter().flat_map(|step| each_edited(text, step, |_| None).into_iter().map(move |text| (*step, text)));
@@ -132,7 +133,7 @@ fn refused(text: &str, steps: &[&str], changes: &[(&str, &str, &str)]) {
 }
 
 #[test]
-fn the_judge_refuses_divided_functions_without_a_step() {
+fn hazard_checker_refuses_a_missing_pipeline_step() {
     let folder = temporary();
     let text = divided(folder.path(), "matmul_f16", "sm_90");
     let steps = ["pipeline_acquire", "pipeline_commit", "pipeline_wait", "pipeline_release", "tma_load", "group_wait"];
@@ -150,9 +151,9 @@ fn the_judge_refuses_divided_functions_without_a_step() {
     refused(&text, &steps, &changes);
 }
 
-/// Those that compute meet at barriers of their own.
+/// Compute warpgroups synchronise at named barriers of their own.
 #[test]
-fn the_judge_refuses_divided_functions_with_other_barriers() {
+fn hazard_checker_refuses_wrong_named_barriers() {
     let folder = temporary();
     let text = divided(folder.path(), "attention", "sm_90");
     let changes = [
@@ -166,7 +167,7 @@ fn the_judge_refuses_divided_functions_with_other_barriers() {
 }
 
 #[test]
-fn the_judge_refuses_products_of_an_agent_without_a_step() {
+fn hazard_checker_refuses_an_mma_role_with_a_missing_step() {
     let folder = temporary();
     let text = divided(folder.path(), "attention", "sm_100");
     let steps = ["pipeline_acquire", "pipeline_commit", "pipeline_wait", "pipeline_release", "tma_load"];
@@ -183,9 +184,9 @@ fn the_judge_refuses_products_of_an_agent_without_a_step() {
     refused(&text, &steps, &changes);
 }
 
-/// Halves of rows are two warp_roles', each with products of its own.
+/// The halves of an accumulator's rows belong to two warp roles, each with MMAs of its own.
 #[test]
-fn the_judge_refuses_two_agents_that_compute_without_a_step() {
+fn hazard_checker_refuses_two_compute_roles_with_a_missing_step() {
     let folder = temporary();
     let text = divided(folder.path(), "attention_groups", "sm_100");
     let steps = ["pipeline_acquire", "pipeline_commit", "pipeline_wait", "pipeline_release", "tma_load", "async_fence"];
@@ -200,9 +201,9 @@ fn the_judge_refuses_two_agents_that_compute_without_a_step() {
     refused(&text, &steps, &changes);
 }
 
-/// Both warp_roles that ask for products read the keys.
+/// Both MMA warps read the keys.
 #[test]
-fn the_judge_refuses_two_agents_for_products_without_a_step() {
+fn hazard_checker_refuses_two_mma_roles_with_a_missing_step() {
     let folder = temporary();
     let text = divided(folder.path(), "attention_latent", "sm_100");
     let steps = ["pipeline_acquire", "pipeline_commit", "pipeline_wait", "pipeline_release", "tma_load"];

@@ -1,4 +1,4 @@
-//! Executes the cases of `tests/run` on the file of every stage and on the PTX; all must leave the expected memory.
+//! Executes the cases of `tests/run` on the file of every stage and on the PTX; all must produce the expected memory.
 //!
 //! `scripts/make-examples` makes the cases from `scripts/kernels.py`; those with a `kernel.tile` were written by hand, for what
 //! `tile-fuzz` found.
@@ -13,7 +13,7 @@ use tests::{blessing, files_below, folders, for_each, root, run, temporary};
 
 const TARGETS: [&str; 4] = ["sm_80", "sm_90", "sm_100", "sm_120"];
 
-/// The targets of a case: all, or those that its file `targets` lists because others lack something.
+/// The targets of a case: those in its file `targets`, or all.
 fn targets(case: &Path) -> Vec<String> {
     match std::fs::read_to_string(case.join("targets")) {
         Ok(listed) => listed.lines().map(str::to_string).collect(),
@@ -25,7 +25,7 @@ fn cases() -> Vec<PathBuf> {
     folders(&root().join("tests/run"))
 }
 
-/// Executes a file of a stage and compares.
+/// Executes the file of a stage and compares its output.
 fn execute(tool: &str, file: &str, case: &Path) -> Result<(), String> {
     let folder = temporary();
     let launch = case.join("launch.json");
@@ -37,7 +37,7 @@ fn execute(tool: &str, file: &str, case: &Path) -> Result<(), String> {
     Expect::read(case).check(case, folder.path())
 }
 
-/// The bytecode of a case; `folder` takes it where it has to be made first.
+/// The bytecode of a case; `folder` receives it if it must be generated first.
 fn bytecode(case: &Path, folder: &Path) -> String {
     let text = case.join("kernel.tile");
     if !text.exists() {
@@ -71,7 +71,7 @@ fn ops_in(text: &str) -> BTreeSet<String> {
     text.lines().filter_map(op).collect()
 }
 
-/// The ops whose results `tests/ops.rs` compares with the reference's.
+/// The ops that `tests/ops.rs` compares with the reference.
 fn compared_ops() -> BTreeSet<String> {
     let files =
         files_below(&root().join("tests/ops")).into_iter().filter(|path| path.extension().is_some_and(|kind| kind == "tile"));
@@ -87,11 +87,11 @@ fn op_table() -> Vec<String> {
     names
 }
 
-/// The page of what was executed: `ran` has the targets of each op.
+/// The page of executed ops; `ran` has the targets of each op.
 fn status_page(ran: &BTreeMap<String, BTreeSet<String>>, cases: usize) -> String {
     let compared = compared_ops();
     let mut page = format!(
-        "# What is executed by tests\n\nMade by `tests/run.rs` from what it ran; `scripts/bless` writes it anew. Nothing here ran on a GPU.\n\n\
+        "# Op coverage of the tests\n\n`tests/run.rs` generates this page from the programs that it executes; `scripts/bless` updates it. No program here ran on a GPU.\n\n\
          - A target has ✓ where a program with this op, one of {cases}, was compiled for it at `-O0` and `-O3`, each stage's file was executed by \
          `tile-run` and the PTX by `tile-sim`, and all left what was expected.\n\
          - The last column has ✓ where `tests/ops.rs` executes the op on edge inputs, in each type that it has, in `tile-run` and as PTX for sm_80 \
@@ -119,7 +119,7 @@ fn the_program_as_written_computes_what_it_should() {
     });
 }
 
-/// The names of the ops of a stage's file.
+/// The names of the ops of a stage file.
 fn stage_ops(file: &str, kind: &str) -> BTreeSet<&'static str> {
     fn of<O: Operation, T>(body: &base::ir::Body<O, T>) -> impl Iterator<Item = &'static str> {
         body.ops.iter().map(|(_, node)| node.kind.mnemonic())
@@ -136,10 +136,10 @@ fn stage_ops(file: &str, kind: &str) -> BTreeSet<&'static str> {
     }
 }
 
-/// The ops that no case comes to, since they are older than this rule: random programs, `tests/warp_roles.rs` and the tests of the
-/// tools execute them. A new op has a case.
+/// The ops without a case: they are older than this rule. Random programs, `tests/warp_roles.rs` and the tests of the tools execute
+/// them. A new op needs a case.
 const WITHOUT_A_CASE: &[&str] = &[
-    // Pointers and the memory of a module or block.
+    // Pointers, and memory of the module or of a CTA.
     "int_to_ptr",
     "ptr_to_int",
     "ptr_cast",
@@ -155,25 +155,25 @@ const WITHOUT_A_CASE: &[&str] = &[
     "shared_gather",
     "shared_scatter",
     "tma_load",
-    // The grid and the system.
+    // The grid and system registers.
     "block_count",
     "memref_shape",
     "grid_wait",
     "grid_launch",
     "assert",
     "check_index",
-    // Where an option asks for it: below.
+    // Generated only for an option: see below.
     "clc_block_count",
     "clc_block_id",
-    // Control, and what agents do.
+    // Control flow and warp roles.
     "loop",
     "break",
-    "agent",
+    "warp_role",
     "pipeline_acquire",
     "pipeline_commit",
     "pipeline_wait",
     "pipeline_release",
-    // In memory of tensors: `tests/tmem/main.rs`.
+    // Tensor memory: `tests/tmem/main.rs`.
     "tmem_load",
     "tmem_store",
 ];
@@ -214,7 +214,7 @@ fn every_stage_and_the_ptx_compute_the_same() {
         }
         Ok(())
     });
-    // What fails has panicked by now, so that what is noted went well at both levels.
+    // A failing case has panicked by now, so every noted op was executed correctly at both levels.
     let executed = executed.into_inner().expect("nothing panicked");
     let known: BTreeSet<String> = op_table().into_iter().collect();
     assert!(known.len() > 90 && executed.keys().filter(|op| known.contains(*op)).count() > 40, "the ops of {executed:?}");
@@ -230,7 +230,7 @@ fn every_stage_and_the_ptx_compute_the_same() {
     assert!(missing.is_empty(), "no case of tests/run comes to these ops: {missing:?}");
 }
 
-/// What a case leaves when the blocks of a cluster share out each of its tile blocks; nothing where they cannot.
+/// The output of a case whose tile blocks are divided among the CTAs of a cluster; None if that is impossible.
 fn shared_out(case: &Path, target: &str, blocks: u32) -> Result<bool, String> {
     let folder = temporary();
     let ptx = folder.path().join("k.ptx").display().to_string();
@@ -254,8 +254,8 @@ fn shared_out(case: &Path, target: &str, blocks: u32) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Programs that are shared out in every way: along rows and columns, through views and pointers, with and without products, with
-/// values that all blocks need whole.
+/// Programs that clusters divide in every way: along rows and columns, through views and pointers, with and without MMAs, with
+/// values that all CTAs need in full.
 const SHARED_OUT: [&str; 9] = [
     "attention",
     "both_ways",
@@ -282,7 +282,7 @@ fn the_blocks_of_a_cluster_compute_the_same_together() {
     });
 }
 
-/// What a case leaves when a stage is told to do something, and says in its log that it did.
+/// The output of a case with an option of a stage whose log confirms the effect of the option.
 fn as_reported(case: &Path, target: &str, option: &str, says: &str) -> Result<(), String> {
     let folder = temporary();
     let ptx = folder.path().join("k.ptx").display().to_string();
@@ -313,7 +313,7 @@ fn halves_of_rows_one_after_the_other_are_the_same() {
     for_each(&runs, |(case, target)| as_reported(case, target, "--split-m=on", "rows run as two M subtiles"));
 }
 
-/// Programs whose blocks take over others: with products and without, with loops of their own over tiles, for clusters.
+/// Programs for work stealing: with and without MMAs, with loops over tiles of their own, for clusters.
 #[test]
 fn stolen_tile_blocks_compute_the_same() {
     let taken = ["attention", "cluster_pair", "layers", "matmul_f16", "matmul_gathered", "persistent_rows", "softmax", "vadd_2d"];

@@ -9,7 +9,7 @@ fn manifest(folder: &Path) -> toml::Table {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).parse().expect("valid TOML")
 }
 
-/// What the tables of these names list.
+/// The keys of the tables with these names.
 fn listed(manifest: &toml::Table, tables: &[&str]) -> BTreeSet<String> {
     let tables = tables.iter().filter_map(|name| manifest.get(*name)?.as_table());
     tables.flat_map(|table| table.keys().cloned()).collect()
@@ -23,7 +23,7 @@ fn names(folders: &[std::path::PathBuf]) -> BTreeSet<String> {
     folders.iter().map(|folder| folder.file_name().unwrap().to_string_lossy().into_owned()).collect()
 }
 
-/// Which crates of `formats` each of them may use: the arrows of ARCHITECTURE.md.
+/// The allowed dependencies between the crates of `formats`: the arrows of ARCHITECTURE.md.
 const FORMATS: &[(&str, &[&str])] = &[
     ("numerics", &[]),
     ("target-info", &[]),
@@ -58,7 +58,7 @@ fn dependencies_point_from_tools_to_formats_to_core() {
             .filter(|need| {
                 tools.contains(*need)
                     || *need == "common"
-                    || *need == "laws"
+                    || *need == "round-trip"
                     || formats.contains(*need) && !allowed.contains(&need.as_str())
             })
             .collect();
@@ -66,12 +66,12 @@ fn dependencies_point_from_tools_to_formats_to_core() {
     }
 }
 
-/// What an executable may use.
+/// The dependencies of an executable.
 fn listed_in(manifest: &toml::Table) -> BTreeSet<String> {
     listed(manifest, &["dependencies"])
 }
 
-/// Whoever installs gets every tool, with its manual page and completions, and the README names it.
+/// The package installs every tool, with its manual page and completions, and the README lists it.
 #[test]
 fn every_list_has_every_tool() {
     let text = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();
@@ -84,10 +84,10 @@ fn every_list_has_every_tool() {
     let words_of =
         |script: &str, start: &str, end: &str| words(text(script).split_once(start).unwrap().1.split_once(end).unwrap().0);
     assert_eq!(words_of("scripts/completions", "TOOLS = '", "'"), and_alias, "scripts/completions");
-    // One makes kernels for tests of this project, the other loads a library, which the wheel's executables cannot.
+    // `tile-fuzz` generates kernels for the tests of this project; `tile-launch` loads a library, which static executables cannot.
     let apart = ["tile-fuzz".to_string(), "tile-launch".to_string()].into();
     assert_eq!(words_of("scripts/wheel", "tools=(", ")"), and_alias.difference(&apart).cloned().collect(), "scripts/wheel");
-    // Static archives are for the executable of `tile-ptx` alone; in executables that are linked as usual they do not start.
+    // Only the executable of `tile-ptx` links static archives; they crash at start in executables with the usual linking.
     assert_eq!(package["dependencies"]["tile-ptx"]["default-features"].as_bool(), Some(false), "packages/tileworks");
     let readme = text("README.md");
     let missing: Vec<&String> = tools.iter().filter(|tool| !readme.contains(&format!("\n| `{tool}` |"))).collect();
@@ -99,7 +99,7 @@ fn every_list_has_every_tool() {
     });
     let missing: BTreeSet<String> = needed.collect::<BTreeSet<_>>().difference(&listed_in(&package)).cloned().collect();
     assert!(missing.is_empty(), "packages/tileworks lacks the dependencies {missing:?}");
-    // What was tested is what is installed.
+    // The package installs the versions that the tests used.
     let versions = |lock: &str| -> BTreeSet<(String, String)> {
         let lock: toml::Table = text(lock).parse().unwrap();
         let word = |package: &toml::Value, key: &str| package[key].as_str().unwrap().to_string();
@@ -127,7 +127,7 @@ fn dependencies_are_used_and_explained() {
     assert_eq!(explained, external, "ARCHITECTURE.md has a row for each dependency");
 }
 
-/// LLVM costs 40 MB and milliseconds at start; only the tool that prints PTX has it.
+/// LLVM costs 40 MB and milliseconds at start; only the tool that prints PTX links it.
 #[test]
 fn only_tile_ptx_has_llvm() {
     for name in tool_names() {
@@ -143,8 +143,8 @@ fn only_tile_ptx_has_llvm() {
     }
 }
 
-/// What a target has is a column of the table in `formats/target-info`; a stage that knows a target by name knows something that
-/// the table does not say. Numbers cannot be compared, since a `Target` has none.
+/// The features of a target are columns of the table in `formats/target-info`. A stage that compares target names bypasses the
+/// table. It cannot compare numbers, since a `Target` has none.
 #[test]
 fn only_the_target_table_names_targets() {
     let mut files = 0;
@@ -186,12 +186,12 @@ fn every_source_file_has_a_header() {
     }
 }
 
-/// Functions that classify all variants of an enum: a new variant must be listed, a default would be wrong without a word.
+/// Functions that classify all variants of an enum. A default arm would classify a new variant wrongly without a compiler error.
 const EXHAUSTIVE: &[(&str, &str)] = &[
     ("formats/tileas/src/ops.rs", "pub fn stages_mut("),
-    ("formats/tileas/src/atoms/tensor.rs", "pub fn scales("),
-    ("tools/tile-lower-as/src/homes.rs", "fn result_home("),
-    ("tools/tile-lower-as/src/banks.rs", "pub(crate) fn wavefronts_of("),
+    ("formats/tileas/src/atoms/tensor_memory.rs", "pub fn scales("),
+    ("tools/tile-lower-as/src/layout_assignment.rs", "fn result_layout("),
+    ("tools/tile-lower-as/src/smem_swizzles.rs", "pub(crate) fn wavefronts_of("),
     ("tools/tile-ptx/src/interleave.rs", "fn cost("),
 ];
 
@@ -217,4 +217,18 @@ fn no_path_of_a_machine_is_in_the_examples() {
             assert!(!found, "{} has a path below {word} in it", path.display());
         }
     }
+}
+
+/// STYLE.md section 2 in the whole tree, and sentence lengths of the documents; `tests/refused_words.toml` has the table.
+#[test]
+fn prose_uses_the_fields_words() {
+    let table = tests::prose::table();
+    assert!(table.exception.len() <= 20, "{} exceptions; rewrite instead of adding more", table.exception.len());
+    let unexplained = table.exception.iter().find(|exception| exception.reason.is_empty());
+    assert!(unexplained.is_none(), "an exception has no reason: {}", unexplained.map_or("", |exception| &exception.path));
+    let (found, files) = tests::prose::check_tree(&table);
+    assert!(files > 1000, "the check read only {files} files");
+    let lines = found.iter().map(|finding| format!("{}:{}: {} -> {}", finding.path, finding.line, finding.word, finding.instead));
+    let lines: Vec<String> = lines.collect();
+    assert!(lines.is_empty(), "{} findings:\n{}", lines.len(), lines.join("\n"));
 }

@@ -1,10 +1,10 @@
-//! A matmul in a loop whose length only the launch knows: right at every phase of the schedule and in PTX, whether the loop is
-//! not run at all, is shorter than its pipeline or longer, and when its schedule was edited by hand.
+//! A matmul in a loop with a trip count that only the launch knows: correct after every phase of the schedule and in PTX. The loop
+//! may run zero times, fewer times than its pipeline has stages, or more, and its schedule may be edited by hand.
 
 use std::path::Path;
 use tests::{for_each, run, temporary};
 
-/// Each block multiplies some rows of a matrix with one of as many columns, over as many steps as it is told, of 17.
+/// Each CTA multiplies some rows of a matrix with the columns of another. The launch gives the number of steps, up to 17.
 const KERNEL: &str = "//!tile tileir 2 read
 //!tile producer test
 //!tile input 0
@@ -34,7 +34,7 @@ entry @matmul(%a: tile<ptr<ELEM>>, %b: tile<ptr<ELEM>>, %c: tile<ptr<SUM>>, %ste
 ";
 const STEPS: usize = 17;
 
-/// What is multiplied: elements, sums, the rows and columns of a block, and the depth of a step.
+/// A matmul's shape: element types, accumulator, rows and columns of a tile, and depth of a step.
 #[derive(Clone, Copy)]
 struct Matmul {
     elem: &'static str,
@@ -43,20 +43,20 @@ struct Matmul {
     step: usize,
 }
 
-/// A step is short, so the loop is written twice: with copies ahead, and for what is left.
+/// A short step, so the loop exists twice: with asynchronous copies, and for the remaining iterations.
 const SHORT: Matmul = Matmul { elem: "f16", sum: "f32", side: 32, step: 32 };
-/// Rows enough for warp groups.
+/// Enough rows for warp groups.
 const TALL: Matmul = Matmul { elem: "f16", sum: "f32", side: 64, step: 32 };
-/// A tile of sums that shared memory cannot hold whole.
+/// An accumulator tile that does not fit in shared memory.
 const WIDE: Matmul = Matmul { elem: "f16", sum: "f32", side: 256, step: 16 };
-/// A step takes so many instructions that the loop is written once.
+/// A step with so many instructions that the loop exists once.
 const LONG: Matmul = Matmul { elem: "f64", sum: "f64", side: 64, step: 64 };
 
 impl Matmul {
     fn depth(self) -> usize {
         STEPS * self.step
     }
-    /// Those of two blocks.
+    /// The rows of two CTAs.
     fn rows(self) -> usize {
         2 * self.side
     }
@@ -81,7 +81,7 @@ fn right(k: usize, column: usize) -> i32 {
     (k * 5 + column * 2 + k / 32) as i32 % 7 - 3
 }
 
-/// A small whole number as f16.
+/// A small integer as f16.
 fn half(number: i32) -> [u8; 2] {
     let sign = u16::from(number < 0) << 15;
     let exponent = number.unsigned_abs().checked_ilog2();
@@ -89,7 +89,7 @@ fn half(number: i32) -> [u8; 2] {
     (sign | magnitude).to_le_bytes()
 }
 
-/// The memory and the launch for some number of steps, and what the kernel has to leave.
+/// The memory and the launch for a number of steps, and the expected output.
 fn launch(folder: &Path, matmul: Matmul, steps: usize) -> Vec<u8> {
     let (rows, columns, depth) = (matmul.rows(), matmul.side, matmul.depth());
     let a: Vec<u8> = (0..rows * depth).flat_map(|i| matmul.element(left(i / depth, i % depth))).collect();
@@ -106,7 +106,7 @@ fn launch(folder: &Path, matmul: Matmul, steps: usize) -> Vec<u8> {
     (0..rows * columns).flat_map(|i| matmul.total(total(i))).collect()
 }
 
-/// Files of a kernel in a folder of their own.
+/// The files of a kernel in a directory of their own.
 struct Kernel {
     folder: tempfile::TempDir,
     matmul: Matmul,
@@ -117,7 +117,7 @@ impl Kernel {
     fn new(matmul: Matmul, target: &'static str) -> Kernel {
         Kernel::lowered(matmul, target, &[])
     }
-    /// With operands that threads copy, asynchronously, and not the copy engine.
+    /// With operands that threads copy by `cp.async` instead of TMA.
     fn copied_by_threads(matmul: Matmul, target: &'static str) -> Kernel {
         Kernel::lowered(matmul, target, &["--tma=off"])
     }
@@ -139,7 +139,7 @@ impl Kernel {
         run(tool, &[options, &[&from, "-o", &to]].concat(), b"").ok(&format!("{tool} for {}", self.target));
     }
 
-    /// What follows the analysis.
+    /// The phases after the analysis.
     fn finish(&self) {
         self.make("tile-sched", &["--stop-after=alloc"], "analysis.sched", "alloc.sched");
         self.make("tile-sched", &[], "alloc.sched", "k.sched");
@@ -158,13 +158,13 @@ impl Kernel {
         1 + numbers.map(|number| number.parse().expect("a stage is a number")).max().unwrap_or(0)
     }
 
-    /// Loops after scheduling.
+    /// The number of loops after scheduling.
     fn loops(&self) -> usize {
         let text = String::from_utf8(run("tile-dump", &[&self.path("k.sched")], b"").ok("tile-dump")).expect("text");
         text.lines().filter(|line| line.contains(" = for(")).count()
     }
 
-    /// Every phase and both ways to deliver asynchronous work leave the matmul.
+    /// Every phase and both ways to deliver asynchronous work preserve the matmul.
     fn check(&self, steps: usize) -> Result<(), String> {
         let folder = temporary();
         let expected = launch(folder.path(), self.matmul, steps);
@@ -217,12 +217,12 @@ fn and_with_mmas_in_flight() {
     let kernel = Kernel::copied_by_threads(TALL, "sm_90");
     assert!(kernel.analysis().contains(" in_flight {"), "{}", kernel.analysis());
     every_count(std::slice::from_ref(&kernel), 3, 2);
-    // Before there are waits nothing can be in flight.
+    // Nothing may be in flight before the first wait.
     let early = kernel.analysis().replace("mma(", "mma(in_flight: true, ");
     let ran = run("tile-sched", &["-"], early.as_bytes());
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     assert!(ran.stderr.contains("no MMA is in flight in phase analysis"), "{}", ran.stderr);
-    // And none of what orders them may be missing.
+    // Each op that orders memory accesses is necessary.
     let text = String::from_utf8(run("tile-dump", &[&kernel.path("k.sched")], b"").ok("tile-dump")).expect("text");
     let cases = [
         ("async_fence", "is read in place without a fence"),
@@ -241,7 +241,7 @@ fn and_with_mmas_in_flight() {
 #[test]
 fn a_stage_read_by_an_mma_in_flight_is_refilled_after_a_barrier() {
     let kernel = Kernel::copied_by_threads(TALL, "sm_90");
-    // The matmul is issued after a copy.
+    // The MMA is issued after a copy.
     let text = kernel.analysis();
     let is_mma = |line: &&str| line.contains("stage: 3, cycle: 0)") && line.ends_with("= mma");
     let matmul = text.lines().find(is_mma).unwrap_or_else(|| panic!("no matmul in the last stage:\n{text}"));
@@ -250,7 +250,7 @@ fn a_stage_read_by_an_mma_in_flight_is_refilled_after_a_barrier() {
     std::fs::write(kernel.path("analysis.sched"), late).expect("the folder takes files");
     kernel.finish();
     every_count(std::slice::from_ref(&kernel), 3, 2);
-    // Each warp waits for its own part of a matmul: without a barrier another one's may still read the slot.
+    // Each warp waits for its own part of an MMA. Without a barrier, an MMA of another warp may still read the stage.
     let text = String::from_utf8(run("tile-dump", &[&kernel.path("k.sched")], b"").ok("tile-dump")).expect("text");
     let mut lines: Vec<&str> = text.lines().collect();
     let place = |lines: &[&str], op: &str| lines.iter().position(|line| line.contains(op)).expect("the loop has it");
@@ -269,7 +269,7 @@ fn accumulators_too_large_for_shared_memory_are_moved_in_chunks() {
     for_each(&["sm_80", "sm_90"], |target| Kernel::new(WIDE, target).check(2));
 }
 
-/// Of loops with at least so many stages, which are written so many times.
+/// Loops with at least this many stages, and the number of times that each appears in the output.
 fn every_count(kernels: &[Kernel], fewest_stages: usize, times: usize) {
     let mut runs = Vec::new();
     for kernel in kernels {
@@ -284,7 +284,7 @@ fn every_count(kernels: &[Kernel], fewest_stages: usize, times: usize) {
     for_each(&runs, |(kernel, count)| kernel.check(*count));
 }
 
-/// Gives the first op of the schedule another place.
+/// Moves the first op of the schedule.
 fn edited(text: &str, change: impl Fn(&str) -> String) -> String {
     let line = text.lines().find(|line| line.trim_start().starts_with("(op: 0,")).expect("the schedule has a first op");
     text.replace(line, &change(line))
@@ -294,14 +294,14 @@ fn edited(text: &str, change: impl Fn(&str) -> String) -> String {
 fn a_schedule_edited_by_hand_compiles_and_an_impossible_one_is_refused_by_name() {
     let kernel = Kernel::new(SHORT, "sm_80");
     let text = kernel.analysis();
-    // The copy of the left operand runs ahead one step less.
+    // The copy of the left operand has a prefetch distance smaller by one.
     let later = edited(&text, |line| line.replace("stage: 0", "stage: 1"));
     assert_ne!(later, text);
     std::fs::write(kernel.path("analysis.sched"), later).expect("the folder takes files");
     kernel.finish();
     for_each(&[0, 1, 2, 3, 4, 5, 17], |count| kernel.check(*count));
 
-    // Both copies at once: the machine has one way to issue them.
+    // Both copies at once: the target issues one at a time.
     let second = text.lines().find(|line| line.trim_start().starts_with("(op: 1,")).expect("the schedule has a second op");
     let both = edited(&text, |_| second.replace("op: 1,", "op: 0,"));
     let ran = run("tile-sched", &["-"], both.as_bytes());

@@ -1,15 +1,15 @@
-//! Functions of `.sched` with warp_roles and pipes, written by hand: right in `tile-run` in several orders and in PTX under both
-//! deliveries, and broken in each way that there is: the hazard checker reports why, and both executors see it when they are made to run it.
+//! Hand-written `.sched` functions with warp roles and pipelines: correct in `tile-run` in several orders and in PTX under both
+//! deliveries. The hazard checker explains every injected fault, and both executors detect it with the checker disabled.
 
 use std::path::Path;
 use tests::scheduled::{edited, executed, executions, file_for, hazard_checked, without, written};
 use tests::{for_each, root, run, temporary};
 
-/// A matmul of which one warp_role copies the operands with `cp.async`, and one whose warp_role writes them for `wgmma`.
+/// A matmul whose load warps copy the operands with `cp.async`, and one whose load warps write them for `wgmma`.
 const COPIES: Matmul = Matmul { file: "copies", rows: [32, 1024], columns: 32, blocks: 1 };
 const THREADS: Matmul = Matmul { file: "threads", rows: [64, 544], columns: 64, blocks: 2 };
 
-/// Enough to go round each pipe, and not to hang for long.
+/// Enough steps to wrap around each pipeline, and few enough to run quickly.
 const TRIP_COUNTS: [usize; 5] = [0, 1, 2, 3, 8];
 const BROKEN_TRIP_COUNT: usize = 5;
 const STEP: usize = 32;
@@ -17,7 +17,7 @@ const STEP: usize = 32;
 #[derive(Clone, Copy)]
 struct Matmul {
     file: &'static str,
-    /// Of a block, and how far rows are apart.
+    /// Rows and columns of a CTA, and the row stride.
     rows: [usize; 2],
     columns: usize,
     blocks: usize,
@@ -36,7 +36,7 @@ impl Matmul {
         (k * 5 + column * 2 + k / 32) as i32 % 7 - 3
     }
 
-    /// The launch for some number of steps in a folder, and what it has to leave.
+    /// The launch for a number of steps in a directory, and the expected output.
     fn launch(self, folder: &Path, steps: usize) -> Vec<u8> {
         let ([rows, stride], columns) = (self.rows, self.columns);
         let rows = rows * self.blocks;
@@ -57,7 +57,7 @@ impl Matmul {
     }
 }
 
-/// A small whole number as f16.
+/// A small integer as f16.
 fn half(number: i32) -> [u8; 2] {
     let sign = u16::from(number < 0) << 15;
     let exponent = number.unsigned_abs().checked_ilog2();
@@ -88,7 +88,7 @@ fn warp_roles_compute_the_same_in_every_order() {
     });
 }
 
-/// What `tile-link` writes of them is a cubin: ptxas takes their PTX.
+/// `tile-link` writes a cubin for each: ptxas accepts its PTX.
 #[test]
 fn an_assembler_takes_them() {
     for matmul in [COPIES, THREADS] {
@@ -99,7 +99,7 @@ fn an_assembler_takes_them() {
     }
 }
 
-/// The line that contains `what` moved before the one that contains `before`.
+/// The text with the line that contains `what` moved before the line that contains `before`.
 fn moved(text: &str, what: &str, before: &str) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
     let place = |lines: &[&str], part: &str| lines.iter().position(|line| line.contains(part)).expect(part);
@@ -109,7 +109,7 @@ fn moved(text: &str, what: &str, before: &str) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Each broken program, and what the hazard checker reports of it.
+/// Each broken program, and the hazard checker's report.
 fn broken() -> Vec<(Matmul, String, &'static str)> {
     let (copies, threads) = (COPIES.text(), THREADS.text());
     let of_copies = [

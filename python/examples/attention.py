@@ -1,4 +1,5 @@
-"""Attention that never holds the whole table of scores: run on the CPU, compared with numpy, its time told, and a page to look at.
+"""Attention that never holds the full table of scores: run on the CPU, compared with numpy, timed by the model, and shown as a
+page.
 
     python attention.py [PAGE.html]
 """
@@ -22,7 +23,7 @@ def attention(q, k, v, out, scale: float, M: ct.Constant[int], N: ct.Constant[in
         scores = ct.mma(queries, ct.transpose(keys), ct.full((M, N), 0.0, dtype=ct.float32)) * scale
         now = ct.maximum(largest, ct.max(scores, axis=1, keepdims=True))
         weights = ct.exp(scores - now)
-        # What was summed up so far was relative to a smaller maximum.
+        # Earlier partial sums were relative to a smaller maximum.
         fade = ct.exp(largest - now)
         total = total * fade + ct.sum(weights, axis=1, keepdims=True)
         values = ct.reshape(ct.load(v, index=(head, j, 0), shape=(1, N, D)), (N, D))

@@ -1,4 +1,4 @@
-"""A matrix product of halves: what the hardware is told to do, and what would make it faster."""
+"""A matmul of halves: the decisions of the compiler, and the changes that would make it faster."""
 import numpy as np
 import cuda.tile as ct
 import tileworks

@@ -1,4 +1,4 @@
-"""Softmax of each row, checked for what results do not show, for two targets."""
+"""Softmax of each row, with checks for faults that do not change the results, for two targets."""
 import numpy as np
 import cuda.tile as ct
 import tileworks

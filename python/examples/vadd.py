@@ -1,4 +1,4 @@
-"""c = a + b: compiled, run at every stage, its schedule shown, its time told."""
+"""c = a + b: compiled, run at every stage, its schedule shown, its time predicted."""
 import numpy as np
 import cuda.tile as ct
 import tileworks

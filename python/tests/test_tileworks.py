@@ -83,7 +83,7 @@ def test_check_names_the_line():
         tileworks.launch((2,), kernels.vadd, (a, a.copy(), np.zeros(64, np.float32), 64), check=True)
     assert caught.value.code == "CHK001" and caught.value.line == line_of("ct.store(c, index=(i,), tile=ct.load(a")
     assert caught.value.file.endswith("kernels.py") and "index 1 of dimension 0" in str(caught.value)
-    # Three accesses of one line are told apart by their columns.
+    # Columns distinguish three accesses of one line.
     source = pathlib.Path(kernels.__file__).read_text().splitlines()[caught.value.line - 1]
     columns = [source.index("ct.load(a"), source.index("ct.load(b"), source.index("ct.store(c")]
     assert all(f"kernels.py:{caught.value.line}:{column}: ct.store" in str(caught.value) for column in columns)
@@ -126,7 +126,7 @@ def test_arrays_have_their_shape_and_variables_their_value_in_a_debugger():
     stdout_text = tileworks.debug((4,), kernels.normalize, (a, c, 96, 64), commands=commands)
     assert "a = f32[4, 96]" in stdout_text and f"print a[2, :3]\nf32[3] [{a[2, 0]!s}" in stdout_text
     before, after = stdout_text.split("> variables")[1:]
-    # The view that a later load goes through stands before the loop, and is not what the load gives its name to.
+    # The view of a later load is before the loop, and the location of the load does not name it.
     assert "total = f32[1, 1]" in before and "y = " not in before and "y = f32[1, 64]" in after and "view of" not in stdout_text
 
 
@@ -181,7 +181,7 @@ def test_bytecode_from_memory_and_from_a_file(tmp_path):
     path.write_bytes(bytecode)
     for kernel in (bytecode, path, str(path)):
         c[:] = 0
-        # Bytecode has each parameter by itself: the array, its extent, its stride.
+        # Bytecode has each parameter separately: the array, its extent, its stride.
         tileworks.launch((1,), kernel, (a, 64, 1, a, 64, 1, c, 64, 1), opt_level=0, stage="sched")
         assert np.array_equal(c, a + a)
     with pytest.raises(tileworks.RunError, match="LCH013"):
@@ -220,7 +220,7 @@ def test_a_kernel_is_a_page(tmp_path):
     page = tileworks.view(kernels.vadd, (a, a.copy(), np.zeros_like(a), 64), grid=(64,))
     page.save(tmp_path / "k.html")
     text = (tmp_path / "k.html").read_text()
-    # The source is found where the kernel says it is, and what is shown is that of the launch.
+    # The page finds the source at the path in the kernel, and shows the launch.
     assert text.startswith("<!doctype html>") and "def vadd" in text and '"gpu":"h100' in text.replace(" ", "")
     assert page._repr_html_().startswith("<iframe")
     with pytest.raises(tileworks.CompileError):
@@ -320,7 +320,7 @@ def test_arrays_may_overlap_partly(stage, start):
     a, b = w[:64], w[start:start + 64]
     tileworks.launch(1, kernels.vadd, (a, b, c, 64), stage=stage)
     assert np.array_equal(c, before[:64] + before[start:start + 64]) and np.array_equal(w, before)
-    # What is written through one view is there in the others and in the array itself.
+    # A write through one view is visible in the others and in the array itself.
     tileworks.launch(1, kernels.vadd, (a, w[128:192], b, 64), stage=stage)
     expected = before.copy()
     expected[start:start + 64] = before[:64] + before[128:192]
@@ -372,7 +372,7 @@ def test_a_cell_of_a_notebook_is_a_source_of_the_debugger():
 
 NINJA = """# Written by tileiras --emit-ninja. `launcher` is put before every command.
 launcher =
-pipe = |
+bar = |
 tileiras = 'TOOL x'
 options = --lineinfo '--name=a b'
 
@@ -387,7 +387,7 @@ build toolchain: phony $
 build out/a$ b.sm_90.cubin: tileiras k/a$ b.tileirbc | toolchain
   own = --gpu-name=sm_90
 
-build out/c${pipe}$$.cubin: tileiras k/c$:.tileirbc | toolchain
+build out/c${bar}$$.cubin: tileiras k/c$:.tileirbc | toolchain
   own = --gpu-name=sm_80
 """
 
@@ -403,7 +403,7 @@ def test_compilations_of_a_ninja_file_are_read(tmp_path):
 
 
 def test_a_sweep_of_many_compilations_is_one_client_and_few_tasks(tmp_path, monkeypatch):
-    # What a sweep costs besides its compilations is a client, and a few milliseconds for each task: neither grows with the sweep.
+    # The overhead of a sweep is a client, and a few milliseconds per task: neither grows with the sweep.
     distributed = pytest.importorskip("distributed")
     clients, tasks = [], []
     start, submit = distributed.Client.__init__, distributed.Client.submit
@@ -452,7 +452,7 @@ def test_a_comparison_without_nvidias_compiler_names_the_missing_tool(tmp_path, 
 
 
 def test_a_comparison_shows_both_sides(tmp_path):
-    # A stand-in for NVIDIA's toolkit: this project's driver without optimisation, which gives its PTX to the ptxas beside it.
+    # A stand-in for NVIDIA's toolkit: this project's driver without optimisation, which passes its PTX to the ptxas next to it.
     folder = tmp_path / "cu13" / "bin"
     folder.mkdir(parents=True)
     ours, ptxas = _tools.tool("tileiras"), os.environ.get("CUDA_ROOT", HERE.parents[1] / ".toolkit")

@@ -23,13 +23,13 @@ def memory(array: np.ndarray) -> np.ndarray:
     first, end = span(array)
     if array.size == 0:
         return np.empty(0, np.uint8)
-    # As bytes first: as_strided asks numpy for a type by its name, and some of ml_dtypes have none that numpy knows.
+    # As bytes first: as_strided looks up a type in numpy by its name, and numpy does not know some of ml_dtypes.
     corner = np.atleast_1d(array)[(slice(0, 1),) * max(array.ndim, 1)].reshape(1).view(np.uint8)
     return np.lib.stride_tricks.as_strided(corner, shape=(end - first,), strides=(1,), writeable=array.flags.writeable)
 
 
 def clusters(arrays: Sequence[np.ndarray]) -> list[int]:
-    """For each array the number of the first one with which it shares memory, directly or through others."""
+    """For each array the index of the first one with which it shares memory, directly or through others."""
     first = list(range(len(arrays)))
     for at, one in enumerate(arrays):
         for other in range(at):
@@ -40,7 +40,7 @@ def clusters(arrays: Sequence[np.ndarray]) -> list[int]:
 
 
 def offsets(arrays: Sequence[np.ndarray]) -> list[int]:
-    """For each array how many bytes it begins after the first byte of all with which it shares memory."""
+    """For each array its offset from the first byte of all arrays with which it shares memory."""
     cluster = clusters(arrays)
     start: dict[int, int] = {}
     for number, array in zip(cluster, arrays):

@@ -17,7 +17,7 @@ from ._launch import Description
 from ._program import base_target, compile
 from ._tools import Deadline, run
 
-#: Stands where NVIDIA's tileiras looks for ptxas: keeps the PTX, and the object of host code, then runs the real one.
+#: Replaces ptxas for NVIDIA's tileiras: keeps the PTX, and the object of host code, then runs the real one.
 PTXAS = """#!/bin/sh
 for word in "$@"; do
   case $word in
@@ -47,11 +47,11 @@ class Side:
     ptx: str
     cubin: bytes
     registers: int
-    #: Instructions that move spilled registers, where a launch or nvdisasm tells them, and bytes of the stack of a thread.
+    #: Instructions that move spilled registers, if a launch or nvdisasm gives them, and bytes of stack per thread.
     spills: int | None
     stack_bytes: int
     seconds: float | None
-    #: Why there is no time.
+    #: The reason why there is no time.
     without_time: str | None = None
 
 
@@ -171,7 +171,7 @@ def _theirs(origin: Path, bytecode: bytes, target: str, opt_level: int, folder: 
     (inside / "ptxas").chmod(0o755)
     (folder / "k.tileirbc").write_bytes(bytecode)
     command = [inside / "tileiras", folder / "k.tileirbc", f"--gpu-name={target}", f"-O{opt_level}", "-o", kept / "k.cubin"]
-    # It prefers a toolkit that these name to the one that it is part of.
+    # It prefers a toolkit that these variables name to its own.
     others = ("CUDA_ROOT", "CUDA_HOME", "CUDA_PATH")
     environment = {name: value for name, value in os.environ.items() if name not in others}
     environment |= {"KEEP_FOLDER": str(kept), "KEEP_PTXAS": str(origin / "ptxas")}

@@ -80,7 +80,7 @@ def _alias_groups(arguments: Sequence[Any]) -> list[list[str]]:
 
 
 def _alignments(arguments: Sequence[Any]) -> list[int]:
-    """By what each argument's address can be divided: an array begins a buffer, or stands in that of the arrays it overlaps."""
+    """The divisibility of each argument's address: an array begins a buffer, or is inside that of the arrays it overlaps."""
     arrays = [index for index, one in enumerate(arguments) if isinstance(one, np.ndarray)]
     offset = dict(zip(arrays, offsets([arguments[index] for index in arrays])))
     return [math.gcd(offset.get(index, 0), 16) for index in range(len(arguments))]
@@ -117,7 +117,7 @@ def _constraint(argument: Any, annotation: Any, groups: list[str], alignment: in
     divisor = lambda number: per16 if number % per16 == 0 else 1
     dims = lambda field: {axis % argument.ndim for axis in _array_annotation(annotation, field, ()) if -argument.ndim <= axis < argument.ndim}
     fixed, contiguous = dims("static_shape_dims"), _array_annotation(annotation, "static_stride_dims", ())
-    # An annotation of strides says which are constants; without one cuTile takes those of 1.
+    # An annotation of strides tells which are constants; without one cuTile assumes strides of 1 to be.
     known = dims("static_stride_dims") if contiguous else {axis for axis, stride in enumerate(strides) if stride == 1}
     wide = index_type(annotation) == "i64"
     if not wide and any(number >= 2**31 for number in (*argument.shape, *strides)):

@@ -42,7 +42,7 @@ class Diagnostic:
         for kind in ("source", "text"):
             if isinstance(place, dict) and kind in place:
                 file, at, column = (place[kind].get(name) for name in ("file", "line", "column"))
-        # What a kernel asserts has its place in the message, as on a GPU.
+        # A failed assertion of a kernel has its location in the message, as on a GPU.
         if file is None and (output := re.match(r"(.+?\.py):(\d+): (.*)", message, re.S)):
             file, at, message = output[1], int(output[2]), output[3]
         return Diagnostic(data.get("severity", "error"), data.get("code", ""), message, file, at, column, tuple(data.get("notes", ())))
@@ -66,7 +66,7 @@ class TileworksError(Exception):
     """
 
     def __init__(self, diagnostics: list[Diagnostic], otherwise: str, printed: str = ""):
-        # `args` are the arguments, by which pickle and copy construct an exception again.
+        # `args` are the arguments from which pickle and copy construct an exception again.
         super().__init__(diagnostics, otherwise, printed)
         self.printed = printed
         # An assertion prints itself before it stops the kernel. `tile-run` also reports it as an error, `tile-sim` only the trap.

@@ -15,11 +15,11 @@ from ._errors import CheckError, Diagnostic, RunError
 from ._program import Program, compile
 from ._tools import Deadline, limits, run
 
-#: Types of numbers as launches call them.
+#: Number types by their names in launches.
 SCALARS = {"bool": "i1", "int8": "i8", "uint8": "i8", "int16": "i16", "uint16": "i16", "int32": "i32", "uint32": "i32", "int64": "i64",
            "uint64": "i64", "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
 
-#: Types of elements likewise, those without sign and of few bits too.
+#: Element types likewise, including unsigned ones and those of few bits.
 ELEMENTS = SCALARS | {"bool": "bool", "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64", "float8_e4m3fn": "f8E4M3FN",
                       "float8_e5m2": "f8E5M2", "float8_e8m0fnu": "f8E8M0FNU"}
 
@@ -72,7 +72,7 @@ class Description:
         self.path.write_text(json.dumps({"grid": grid, "buffers": buffers, "params": parameters}))
 
     def take(self, out: Path) -> None:
-        """Puts what was written into the arrays."""
+        """Copies written memory back into the arrays."""
         for buffer in self.buffers:
             path = out / buffer.name
             buffer.put(np.load(f"{path}.npy").reshape(-1).view(np.uint8) if buffer.type else np.fromfile(f"{path}.bin", np.uint8))
@@ -86,7 +86,7 @@ class _Buffer:
         self.name = names[0] if same else "+".join(names)
         self.arrays, self.offsets = arrays, offsets(arrays)
         self.address = None if same else address
-        # An array without gaps has a type, by which the debugger shows it and the tools know whether it is what a pointer points to.
+        # An array without gaps has a type. The debugger shows the array by it, and the tools check that a pointer points to it.
         self.type = _type(arrays[0]) if same else None
 
     @property
@@ -107,7 +107,7 @@ class _Buffer:
         return content
 
     def put(self, after: np.ndarray) -> None:
-        """Puts what was written into the arrays; where none of them can be written, nothing may have been."""
+        """Copies written memory back into the arrays; if all of them are read-only, the kernel may not have written any."""
         before = None if any(array.flags.writeable for array in self.arrays) else self.contents()
         if before is not None and not np.array_equal(after, before):
             raise ValueError(f"the kernel writes {self.name}, which is read-only")
@@ -116,7 +116,7 @@ class _Buffer:
                 memory(array)[:] = after[offset:offset + memory(array).size]
 
 
-#: Where buffers of several arrays are; others are put after them.
+#: Addresses of the buffers of several arrays; others follow them.
 _SHARED = 0x10_0000_0000
 
 

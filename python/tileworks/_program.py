@@ -12,7 +12,7 @@ from . import _cutile
 from ._errors import CompileError
 from ._tools import Deadline, run
 
-#: What a program can be compiled to, in order.
+#: The stages that a program can be compiled to, in order.
 STAGES = ("tile", "aa", "as", "sched", "llvm-ir", "ptx", "cubin")
 
 WHAT = {

@@ -15,7 +15,7 @@ from ._errors import TileworksError
 
 #: Tasks for each worker: enough that all end at about the same time, few enough that the scheduler's share is small.
 TASKS = 8
-#: What was built by which command, beside the ninja file.
+#: The commands that built the outputs, next to the ninja file.
 STATE = ".tileworks_sweep"
 
 
@@ -24,7 +24,7 @@ class Command:
     """One compilation. The word after `-o` is the output and the last word is the input."""
     output: str
     source: str
-    #: Files besides the input, at whose change it is compiled again: the tools.
+    #: Files besides the input whose change requires a recompilation: the tools.
     others: tuple[str, ...]
     args: tuple[str, ...]
 
@@ -163,7 +163,7 @@ def sweep(path: str | os.PathLike[str] = "build.ninja", *, scheduler: str | None
     local = None
     try:
         if scheduler is None:
-            # The work is done by processes of the tools, so threads are enough to wait for them.
+            # Processes of the tools do the work, so threads are enough to wait for them.
             local = LocalCluster(n_workers=workers or os.cpu_count() or 1, threads_per_worker=1, processes=False, dashboard_address=None)
         with Client(scheduler or local, set_as_default=False) as client:
             count = len(client.nthreads()) or 1

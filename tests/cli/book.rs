@@ -1,4 +1,4 @@
-//! The pages of `docs`: the list of them is whole, what they link to is there, and what they tell to do works.
+//! The pages of `docs`: `SUMMARY.md` lists all of them, their links lead to existing files, and their commands work.
 
 use crate::need_stages;
 use std::path::Path;
@@ -8,7 +8,7 @@ fn text(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Where the links of a page lead, but for those to other places of the network.
+/// The targets of a page's links, without external URLs.
 fn links(page: &str) -> Vec<&str> {
     let targets = page.split("](").skip(1).filter_map(|rest| rest.split(')').next());
     targets.filter(|target| !target.contains("://") && !target.starts_with('#')).collect()
@@ -34,23 +34,23 @@ fn the_summary_has_every_page_and_links_lead_somewhere() {
     }
 }
 
-/// A block of code: what it is marked as, and its text.
+/// A code block: its language and its text.
 type Block<'a> = (&'a str, &'a str);
 
-/// The blocks of code of a page, in order.
+/// The code blocks of a page, in order.
 fn blocks(page: &str) -> Vec<Block<'_>> {
     let fenced = page.split("\n```").collect::<Vec<_>>();
     assert!(fenced.len() % 2 == 1, "every block ends");
     fenced.into_iter().skip(1).step_by(2).filter_map(|block| block.split_once('\n').or(Some((block, "")))).collect()
 }
 
-/// What is indented as a block of code; such a block says no language, and nobody would run it.
+/// An indented code block. It has no language, so no test runs it.
 fn indented(page: &str) -> Option<&str> {
     let outside: Vec<&str> = page.split("\n```").step_by(2).collect();
     outside.into_iter().flat_map(|part| part.split("\n\n").skip(1)).find(|paragraph| paragraph.starts_with("    "))
 }
 
-/// A command of a `console` block, what it prints on both outputs together, and its exit code.
+/// A command of a `console` block, its combined output, and its exit code.
 #[derive(Debug, PartialEq)]
 struct Printed<'a> {
     command: &'a str,
@@ -58,7 +58,7 @@ struct Printed<'a> {
     code: i32,
 }
 
-/// The commands of a `console` block: each stands after `$ `, and what it prints below. A command that fails ends with a line such as
+/// The commands of a `console` block. Each follows `$ `, and its output is below it. A command that fails ends with a line such as
 /// `[exit code 3]`.
 fn console(code: &str) -> Vec<Printed<'_>> {
     let mut all: Vec<Printed> = Vec::new();
@@ -76,12 +76,13 @@ fn console(code: &str) -> Vec<Printed<'_>> {
     all
 }
 
-/// Runs the blocks of a page, in one folder. Blocks of `sh` and `python` are run, those of `console` must print what they show and end
-/// as they say, files of builds are built, descriptions of launches are read as they are; `text` is what something prints.
+/// Runs the blocks of a page, in one directory. The test executes `sh` and `python` blocks. `console` blocks must print the shown
+/// output and end with the shown exit code. The test builds build files, parses launch files, and skips `text` blocks, which show
+/// output.
 fn run_page(name: &str, page: &str) {
     let folder = temporary();
     let (root, tools, python) = (root().display(), tools_folder().display(), root().join(".toolkit/python/bin"));
-    // What pages take for given: a kernel, several, and a program that is a client.
+    // Files that pages take for granted: a kernel, several kernels, and a client program.
     let prepared = format!(
         "cp '{root}/tests/run/matmul_f16/kernel.tileirbc' k.tileirbc; cp -r '{root}/examples' .; cp -r examples/kernels .; ln -s '{root}/scripts' .
         cat > program.py <<'P'\nimport subprocess\nsubprocess.run(['tileiras', 'k.tileirbc', '--gpu-name', 'sm_90', '-o', 'k.cubin'], check=True)\nP"
@@ -123,7 +124,7 @@ fn run_page(name: &str, page: &str) {
                 put("build.ninja");
                 run("ninja".into(), &what);
             }
-            // The first line says which file it is.
+            // The first line names the file.
             "starlark" => put(code.lines().next().and_then(|line| line.strip_prefix("# ")).expect("the name of a file")),
             "json" => {
                 let value: serde_json::Value = serde_json::from_str(code).unwrap_or_else(|error| panic!("{name}, {what}{error}"));
@@ -139,7 +140,7 @@ fn run_page(name: &str, page: &str) {
         }
     }
     if page.contains("```starlark") && shell(folder.path(), "command -v bazel").code == Some(0) {
-        // Only what the page says, with the tools beside it.
+        // Only the options on the page, with the tools in the same directory.
         run("rm -rf examples kernels scripts; touch WORKSPACE; mkdir -p third_party/tileworks/bin third_party/cuda
             for tool in tileiras tile-read tile-lower-aa tile-lower-as tile-sched tile-ptx tile-link; do cp \"$TILEWORKS_TOOLS/$tool\" third_party/tileworks/bin; done
             found() { tileiras --doctor | sed -n \"s/^ok  $1 *\\([^,]*\\),.*/\\1/p\"; }
@@ -149,8 +150,8 @@ fn run_page(name: &str, page: &str) {
     }
 }
 
-/// A line of a shell's block; what has a test of its own is only there. A command that fails belongs in a `console` block, with its
-/// message.
+/// A line of a shell block; commands with a test of their own run only there. A command that fails belongs in a `console` block,
+/// with its message.
 fn command(line: &str) -> String {
     const ELSEWHERE: [&str; 2] = ["./scripts/demo", "./scripts/test"];
     assert!(!line.starts_with("! "), "{line}: a console block shows what it prints and its exit code");
@@ -172,7 +173,7 @@ fn documented_commands_work() {
     let mut run = 0;
     for path in docs.chain([root().join("README.md")]) {
         let (name, page) = (path.strip_prefix(root()).unwrap_or(&path).display().to_string(), text(&path));
-        assert_eq!(indented(&page), None, "{name}: a block of code says its language");
+        assert_eq!(indented(&page), None, "{name}: a code block names its language");
         run += blocks(&page).iter().filter(|(language, _)| *language != "text").count();
         run_page(&name, &page);
     }
@@ -212,7 +213,7 @@ fn the_demo_shows_what_it_promises() {
     let text = ran.text();
     assert_eq!(ran.code, Some(0), "{text}{}", ran.stderr);
     for shown in ["mmaf ", "wgmma.mma_async", "HGMMA", "error[SC120]", "predicted time on h100", "reduce_lanes"] {
-        // SASS is there where nvdisasm is.
+        // SASS is shown if nvdisasm is installed.
         assert!(text.contains(shown) || shown == "HGMMA" && !text.contains("SASS:"), "{shown} is not shown:\n{text}");
     }
     assert!(folder.path().join("out/softmax.html").is_file() && folder.path().join("out/matmul.html").is_file());
@@ -225,7 +226,7 @@ fn the_book_has_all_pages_and_no_dead_link() {
     assert_eq!(ran.code, Some(0), "{}{}", ran.text(), ran.stderr);
     let first = text(&folder.path().join("book/start.html"));
     assert!(first.contains("formats/ops.html") && first.contains("view.html"), "every page is in the list of contents");
-    // It is read without network: nothing is fetched from elsewhere.
+    // The book works offline: it loads nothing from other hosts.
     for word in ["src=\"http", "rel=\"stylesheet\" href=\"http", "src=\"//"] {
         assert!(!first.contains(word), "{word}");
     }

@@ -1,4 +1,4 @@
-//! The examples for build systems: a second run does nothing, and touching one kernel rebuilds that one.
+//! The examples for build systems: a second build does nothing, and touching one kernel rebuilds only that kernel.
 
 use crate::need_stages;
 use std::fs;
@@ -59,7 +59,7 @@ fn make_builds_what_changed() {
     check("make");
 }
 
-/// cmake configures for a generator that knows depfiles; cmake itself comes with scripts/setup --clients.
+/// cmake configures for a generator that supports depfiles. `scripts/setup --clients` installs cmake.
 #[test]
 fn cmake_builds_what_changed() {
     let cmake = root().join(".toolkit/python/bin/cmake");

@@ -1,5 +1,5 @@
-//! `--check-bounds`: accesses outside an argument's array end the kernel with the user's source line, in `tile-run` on the file
-//! of each stage and in `tile-sim` on the PTX; accesses inside do not.
+//! `--check-bounds`: an access outside an argument's array stops the kernel with the user's source line, in `tile-run` on the file
+//! of each stage and in `tile-sim` on the PTX. Accesses inside do not.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ VIEW  %iota = iota : tile<64xi32> loc(#loc)
 #loc = loc("kernel.py":11:8)
 "#;
 
-/// Loads the tile of number `%off` through a view, and promises that it is inside.
+/// Loads tile `%off` through a view, under an assumption that it is inside.
 const VIEWS: &str = r#"entry @k(%a: tile<ptr<f32>>, %n: tile<i32>, %s: tile<i32>, %c: tile<ptr<f32>>, %m: tile<i32>, %t: tile<i32>, %off: tile<i32>) {
   %view = make_tensor_view %a, shape = [%n], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]> loc(#loc)
   %part = make_partition_view %view : partition_view<tile=(64), tensor_view<?xf32, strides=[1]>> loc(#loc)
@@ -52,7 +52,7 @@ fn compile(folder: &Path, text: &str) -> String {
     ran.stderr
 }
 
-/// The runs of all executors with 256 elements behind each pointer and `off` as the last argument.
+/// The runs of all executors, with 256 elements per pointer and `off` as the last argument.
 fn execute(folder: &Path, off: i32) -> Vec<(&'static str, Ran)> {
     let numbers: Vec<u8> = (0..256).flat_map(|n| (n as f32).to_le_bytes()).collect();
     fs::write(folder.join("a.bin"), &numbers).unwrap();
@@ -87,7 +87,7 @@ fn check(text: &str, inside: &[i32], outside: &[i32], message: &str) {
                 reported.contains("kernel.py:11: tile block: [0, 0, 0]: ") && reported.contains(message),
                 "{file} with {off}: {reported}"
             );
-            // The device prints the fault once, with an index that is outside and the extent.
+            // The device prints the fault once, with one of the indices outside, and the extent.
             let printed = ran.text();
             let indices: Vec<i64> =
                 printed.split("index ").skip(1).filter_map(|rest| rest.split_once(", extent 256")?.0.parse().ok()).collect();
@@ -117,7 +117,7 @@ fn elements_that_a_mask_leaves_out_are_not_checked() {
   %tile, %loaded = load_ptr_tko weak %source, %mask, %zero token=%token : tile<64xptr<f32>>, tile<64xi1>, tile<64xf32> -> tile<64xf32>, token loc(#loc)\n";
     assert!(POINTERS.contains(load));
     let text = POINTERS.replace(load, masked).replace("NAME", "pick_Kt1_A1f32_1t1_p16_A1f32_Si32_I64").replace("VIEW", "");
-    // From 300 on nothing is loaded; before, what is beyond 256 is outside.
+    // From 300 on the kernel loads nothing; below, indices of 256 and more are outside.
     check(&text, &[0, 192, 300, 1 << 20], &[193, 299, -1], "load outside the array of parameter 0");
 }
 

@@ -26,7 +26,7 @@ def export(case, target, version=None):
 
 
 def versions():
-    """The client asks for the newest bytecode version by compiling empty modules, and for the version by its text."""
+    """The client finds the newest bytecode version by compiling empty modules, and reads the compiler's version from its text."""
     found = _compile._get_max_supported_bytecode_version(None)
     assert 'V_13_4' in repr(found) or '13.4' in str(found), found
     text = _compile._get_compiler_version_string()
@@ -34,8 +34,7 @@ def versions():
 
 
 def newest():
-    """Bytecode 13.5, which this client writes when its extension is built for development: it asks for that version then, and a
-    kernel compiles."""
+    """Bytecode 13.5: a development build of this client's extension requests that version, and a kernel compiles."""
     found = _compile._get_max_supported_bytecode_version(None, allow_dev=True)
     assert 'V_13_5' in repr(found), found
     published, _compile.dev_features_enabled = _compile.dev_features_enabled, lambda: True
@@ -53,8 +52,8 @@ def add_to(a, c, T: ct.Constant[int]):
 
 
 def failures():
-    """What a target cannot do becomes an exception that says where, in the kernel's file. cuTile knows these targets' limits and
-    would not ask; it is kept from looking."""
+    """An unsupported feature of a target becomes an exception with the location in the kernel's file. cuTile knows these targets'
+    limits and would not compile; the test disables its check."""
     check_dtype_support._check_atomic_rmw_dtype = lambda *_: None
     array = lambda dtype: ArrayConstraint(dtype, 1, index_dtype=ct.int32, stride_lower_bound_incl=0, alias_groups=[], may_alias_internally=False, stride_constant=[1],
                                           stride_divisible_by=[1], shape_divisible_by=[1], base_addr_divisible_by=16)
@@ -67,8 +66,8 @@ def failures():
         except TileError as error:
             text = str(error)
             assert f"Incompatibility with architecture '{target}': atomicRMW ADDF with bf16 is not supported" in text, text
-            # cuTile 1.7 cannot print an exception whose place it took from the compiler's line, and leaves one with a debug scope
-            # in the message.
+            # cuTile 1.7 cannot print an exception with a location from the compiler's line, and leaves one with a debug scope in
+            # the message.
             place = re.search(r'loc\("([^"]*client\.py)":(\d+):\d+\)', text)
             assert place and 'ct.atomic_add' in lines[int(place[2]) - 1], text
         else:
@@ -91,7 +90,7 @@ def main():
         except Exception as error:
             return f'{case.name} {target}: {str(error) or type(error).__name__}'
 
-    # cuTile's own compiler holds Python's lock; the tools run beside it.
+    # cuTile's own compiler holds Python's lock; the tools run in parallel.
     with ThreadPoolExecutor(2) as pool:
         complaints = [complaint for complaint in pool.map(one, jobs) if complaint]
     print(f'{len(jobs) - len(complaints)} of {len(jobs)} exported')

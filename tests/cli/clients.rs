@@ -1,10 +1,10 @@
-//! Real clients: cuTile Python compiles through the driver as it is found on PATH, and the Python package runs the tools.
+//! Real clients: cuTile Python compiles through the driver that it finds on PATH, and the Python package runs the tools.
 
 use crate::need_stages;
 use std::process::Command;
 use tests::{files_below, finish, path_with_tools, root, shell, temporary, tool, tools_folder};
 
-/// `scripts/setup --clients` installs cuTile Python; without it this test fails, for it would test nothing.
+/// `scripts/setup --clients` installs cuTile Python. Without it this test fails, because it would test nothing.
 #[test]
 fn cutile_python_exports_kernels() {
     let python = root().join(".toolkit/python/bin/python");

@@ -1,15 +1,15 @@
-//! What holds for every tool but the driver, which keeps the reference's grammar.
+//! Conventions of every tool except the driver, which keeps NVIDIA's grammar.
 
 use crate::{bytecode, make_stage_files};
 use std::fs;
 use tests::{Ran, run, run_in, shell, temporary, tool_names};
 
-/// All but the driver, and tile-fuzz, which reads no file.
+/// All tools except the driver, and tile-fuzz, which reads no file.
 fn tools() -> Vec<String> {
     tool_names().into_iter().filter(|name| !["tileiras", "tile-fuzz"].contains(&name.as_str())).collect()
 }
 
-/// Each filter with the file it reads, among those of `make_stage_files`.
+/// Each filter with its input file, one of `make_stage_files`.
 const FILTERS: [(&str, &str); 5] = [
     ("tile-lower-aa", "k.tile"),
     ("tile-lower-as", "k.aa"),
@@ -72,15 +72,15 @@ fn garbage_is_exit_code_1_in_each_form_of_message() {
 #[test]
 fn the_shell_pipe_of_the_readme_works_and_reports_one_error() {
     let folder = temporary();
-    let pipe = |input: &str| {
+    let run_pipeline = |input: &str| {
         let stages = "tile-lower-aa -O3 | tile-lower-as --gpu-name sm_90 | tile-sched | tile-ptx --lineinfo | tile-link -o k.cubin";
         shell(folder.path(), &format!("tile-read '{input}' | {stages}; echo ${{PIPESTATUS[@]}}"))
     };
-    let ran = pipe(&bytecode());
+    let ran = run_pipeline(&bytecode());
     assert_eq!((ran.text().as_str(), ran.stderr.as_str()), ("0 0 0 0 0 0\n", ""));
     assert!(fs::read(folder.path().join("k.cubin")).unwrap().starts_with(b"\x7fELF"));
     fs::remove_file(folder.path().join("k.cubin")).unwrap();
-    let ran = pipe("/dev/null");
+    let ran = run_pipeline("/dev/null");
     assert_eq!(ran.text(), "1 4 4 4 4 4\n");
     assert_eq!(ran.stderr.lines().filter(|line| line.starts_with("error")).count(), 1, "{}", ran.stderr);
     assert!(!folder.path().join("k.cubin").exists());
@@ -95,7 +95,7 @@ fn all_forms_are_read_everywhere_and_the_output_is_always_the_same() {
         let expected = run_on(file);
         assert_eq!(run_on(file), expected, "{tool}: two runs differ");
         let bytes = fs::read(folder.path().join(file)).unwrap();
-        assert_eq!(run_in(folder.path(), tool, &arguments(tool, "-"), &bytes).ok(tool), expected, "{tool} from a pipe");
+        assert_eq!(run_in(folder.path(), tool, &arguments(tool, "-"), &bytes).ok(tool), expected, "{tool} from a Unix pipe");
         let verified = run_in(folder.path(), tool, &[arguments(tool, file), vec!["--verify-only".into()]].concat(), b"").ok(tool);
         assert!(verified.is_empty(), "{tool} --verify-only writes something");
         if tool == "tile-link" {
@@ -135,7 +135,7 @@ fn output_files_are_replaced_atomically_and_kept_when_equal() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "no temporary file is left");
 }
 
-/// The options of a tool, as its help lists them.
+/// The options that a tool's help lists.
 fn options(help: &str) -> Vec<String> {
     let word = |line: &str| {
         let words = line.trim_start().split([' ', ',', '=', '[']).filter(|word| word.starts_with("--") && word.len() > 2);
@@ -175,7 +175,7 @@ fn manual_pages_and_completions_have_every_option() {
     assert!(complete(folder.path(), &["tile-lower-aa", "--stop-after", "="]).contains("hoist\n"));
 }
 
-/// What bash offers for the last word.
+/// The completions that bash offers for the last word.
 fn complete(folder: &std::path::Path, words: &[&str]) -> String {
     let (last, before) = (words[words.len() - 1], words[words.len() - 2]);
     let line = format!(

@@ -1,4 +1,5 @@
-//! What is left of a bug of a tool: a message, a code, and a folder to see it again. Debug builds fail where TILEWORKS_FAIL_IN says.
+//! Crash reports of an internal error: a message, an exit code, and a directory with a reproducer. Debug builds fail in the step
+//! that TILEWORKS_FAIL_IN names.
 
 use crate::driver::{drive, fake};
 use crate::{bytecode, need_stages};
@@ -7,7 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use tests::{Ran, finish, run, temporary, tool, tools_folder};
 
-/// Runs a tool that fails in `step`, with a folder for temporary files of its own.
+/// Runs a tool that fails in `step`, with a temporary directory of its own.
 fn failing(folder: &tempfile::TempDir, step: &str, name: &str, arguments: &[&str]) -> Ran {
     let mut command = Command::new(tool(name));
     command.args(arguments).current_dir(folder.path()).env("TMPDIR", folder.path()).env("TILEWORKS_FAIL_IN", step);
@@ -82,7 +83,7 @@ fn a_stage_that_a_signal_ends_is_kept_by_the_driver() {
 }
 
 #[test]
-fn a_stage_that_somebody_stopped_is_no_bug() {
+fn a_stage_ended_by_a_signal_from_outside_is_no_bug() {
     let folder = fake("[ $name = tile-sched ] && { cat >/dev/null; kill -TERM $$; }\ncat \"$file\"");
     let ran = drive(folder.path(), &["k.bc", "--gpu-name=sm_80", "-o", "out"]);
     assert_eq!(ran.code, Some(5));

@@ -1,5 +1,5 @@
-"""debug.py TILE-DEBUG SCHEMA KERNEL LAUNCH SOURCE [OTHER]: debugs a product as an editor would, with a client library of the Debug
-Adapter Protocol. Every message that comes back is held to the protocol's own schema."""
+"""debug.py TILE-DEBUG SCHEMA KERNEL LAUNCH SOURCE [OTHER]: debugs a matmul as an editor would, with a client library of the Debug
+Adapter Protocol. The script validates every reply against the protocol's own schema."""
 import json
 import re
 import subprocess
@@ -14,7 +14,7 @@ VALIDATORS: dict = {}
 
 
 def definition(message):
-    """What the schema calls a message."""
+    """The schema's name of a message."""
     if message["type"] == "event":
         return message["event"][0].upper() + message["event"][1:] + "Event"
     if not message["success"]:
@@ -31,7 +31,7 @@ def validate(message):
 
 
 class Editor:
-    """Sends what the client library makes of requests, and reads until something comes that is waited for."""
+    """Sends the requests of the client library, and reads until the expected message arrives."""
 
     def __init__(self):
         self.process = subprocess.Popen([tool, "--dap"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -45,7 +45,7 @@ class Editor:
         self.process.stdin.flush()
 
     def pump(self):
-        """Reads one message, holds it to the schema, and gives it to the library."""
+        """Reads one message, validates it against the schema, and passes it to the library."""
         header = b""
         while not header.endswith(b"\r\n\r\n"):
             byte = self.process.stdout.read(1)
@@ -60,7 +60,7 @@ class Editor:
         return message
 
     def event(self, name, sent_by_library=False):
-        """The next event of a name. That of the answer to `initialize` is the library's own."""
+        """The next event of a name. The library itself sends that of the answer to `initialize`."""
         while True:
             message = self.pump()
             if sent_by_library and message["type"] == "response" and message["command"] == "initialize":
@@ -83,7 +83,7 @@ class Editor:
         return self.ask(self.client._send_request(command, arguments), fails)
 
     def go(self, number):
-        """Sets the kernel going, and waits until it stands still."""
+        """Starts the kernel, and waits until it stops."""
         self.ask(number)
         return self.event("stopped")
 
@@ -114,13 +114,13 @@ class Editor:
 
 
 def lines(word):
-    """The number of the line of the kernel's source in which a word stands."""
+    """The number of the source line of the kernel that contains a word."""
     text = open(source).read().split("\n")
     start = next(number for number, line in enumerate(text) if line.startswith("def matmul("))
     return next(number + 1 for number in range(start, len(text)) if word in text[number])
 
 
-def products():
+def matmul():
     """Breakpoints, steps in both directions, variables with their elements, the tile block."""
     editor = Editor()
     assert editor.capabilities["supportsStepBack"] and editor.capabilities["supportsConditionalBreakpoints"]
@@ -157,7 +157,7 @@ def products():
     memory = editor.variables("Memory")
     assert memory["arg0"]["type"] == "f16[3072]"
     assert editor.frames()[0]["source"]["path"] == source and editor.frames()[0]["name"] == "matmul"
-    # What is computed is computed.
+    # Values that are computed already do not change.
     total = editor.evaluate("sum(total)")
     assert editor.evaluate("sum(total)", context="watch") == total
     editor.go(editor.client.next(editor.thread()))
@@ -169,7 +169,7 @@ def products():
     editor.go(editor.client._send_request("next", {"threadId": editor.thread(), "granularity": "instruction"}))
     assert editor.line() == product and editor.evaluate("k") == op
 
-    # Watches stop where a value changes; a function stops at its first line.
+    # Watches stop at a change of a value; a function breakpoint stops at its first line.
     known = editor.request("dataBreakpointInfo", name="k", variablesReference=0)
     assert known["dataId"] == "k" and known["accessTypes"] == ["write"], known
     assert editor.request("dataBreakpointInfo", name="nowhere", variablesReference=0)["dataId"] is None
@@ -208,7 +208,7 @@ def products():
 
 
 def runs_to_its_end():
-    """Without a stop a kernel runs, and the editor is told that it is over."""
+    """A kernel without breakpoints runs to its end, and the editor receives an event."""
     editor = Editor()
     assert "nothing is debugged yet" in editor.ask(editor.client.threads(), fails=True)
     assert "/nowhere/k.tile" in editor.ask(editor.client.launch(program="/nowhere/k.tile"), fails=True)
@@ -228,12 +228,12 @@ def stops_where_a_stage_differs(broken):
     stopped = editor.event("stopped")
     assert stopped["reason"] == "exception" and " in kernel.tileirbc" in stopped["text"], stopped
     assert editor.line() == lines("total = ct.full"), editor.line()
-    told = editor.request("exceptionInfo", threadId=editor.thread())
-    assert told["exceptionId"] == "difference" and "differ" in told["description"]
+    info = editor.request("exceptionInfo", threadId=editor.thread())
+    assert info["exceptionId"] == "difference" and "differ" in info["description"]
     editor.leave()
 
 
-products()
+matmul()
 runs_to_its_end()
 for broken in other:
     stops_where_a_stage_differs(broken)

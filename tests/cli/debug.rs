@@ -1,5 +1,5 @@
-//! `tile-debug` as an editor uses it: a client library of the Debug Adapter Protocol talks to it, and each message that comes back is
-//! held to the protocol's schema. `tools/tile-debug/tests` has the debugger itself.
+//! `tile-debug` driven by an editor: a client library of the Debug Adapter Protocol drives it, and each reply is validated against the
+//! protocol's schema. `tools/tile-debug/tests` tests the debugger itself.
 
 use crate::need_stages;
 use tests::{files_below, root, run_in, shell, temporary, tool};
@@ -14,7 +14,7 @@ fn an_editor_debugs_a_matmul() {
     let schema = schema.into_iter().find(|path| path.ends_with("debugProtocol.json")).expect("debugpy has the protocol's schema");
     let folder = temporary();
     let case = root().join("tests/run/matmul_f16");
-    // A stage that begins its sums with another number than the program says.
+    // A broken stage whose accumulator starts with another number than in the program.
     let kernel = case.join("kernel.tileirbc");
     run_in(folder.path(), "tileiras", &[kernel.to_str().unwrap(), "--gpu-name=sm_90", "--emit=as", "-o", "k.as"], b"")
         .ok("tileiras");

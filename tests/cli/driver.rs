@@ -1,5 +1,4 @@
-//! The driver with small stages of this test's own in place of the real ones: what it passes on, in which order, and what it
-//! makes of failures.
+//! The driver with stub stages in place of the real ones: the options that it passes on, their order, and its handling of failures.
 
 use crate::{bytecode, need_stages};
 use std::fs;
@@ -7,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tests::{Ran, finish, run_in, temporary, tool};
 
-/// A stage reads the last word when that is a file, as the commands of a dry run have it.
+/// A stub reads its last argument if that is a file, as in the commands of a dry run.
 const FILE: &str = r#"for file in "$@"; do :; done
 [ $name = tile-read ] || file=-; case $file in -*) file=-;; esac"#;
 
-/// The head of an ELF file for a GPU with nothing in it, which is a cubin as far as the driver can tell.
+/// An empty ELF header for a GPU, which the driver accepts as a cubin.
 fn empty_cubin() -> [u8; 64] {
     let mut head = [0; 64];
     head[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
@@ -19,13 +18,13 @@ fn empty_cubin() -> [u8; 64] {
     head
 }
 
-/// The lines of what the stages passed on.
+/// The lines that the stubs passed on.
 fn lines_of(path: &Path) -> Vec<String> {
     String::from_utf8_lossy(&fs::read(path).unwrap()).lines().map(str::to_string).collect()
 }
 
-/// A folder with a copy of the driver and, for each stage, a script; `behaviour` is shell code that is given the stage's name
-/// in $name and its file in $file. What the last writes follows the head of a cubin.
+/// A directory with a copy of the driver and a script for each stage. `behaviour` is shell code with the stage's name in $name and
+/// its file in $file. The output of the last stage follows the header of a cubin.
 pub(crate) fn fake(behaviour: &str) -> tempfile::TempDir {
     let folder = temporary();
     install(&tool("tileiras"), &folder.path().join("tileiras"));
@@ -42,8 +41,8 @@ pub(crate) fn fake(behaviour: &str) -> tempfile::TempDir {
     folder
 }
 
-/// Copies an executable. Another process does it: while this one has a file open for writing, a child that another thread
-/// starts would have it open too, and it could not be run.
+/// Copies an executable in a child process. Reason: while this process has a file open for writing, a child that another thread
+/// starts inherits the descriptor, and the file cannot be executed.
 pub(crate) fn install(from: &Path, to: &Path) {
     let status = Command::new("install").args(["-m", "755"]).arg(from).arg(to).status().unwrap();
     assert!(status.success());
@@ -94,7 +93,7 @@ fn user_decisions_reach_the_deciding_stage() {
 #[test]
 fn the_earliest_failing_stage_decides_and_nothing_is_written() {
     let diagnostic = r#"{"severity":"error","kind":"unsupported","code":"AS1","message":"no such atom","place":{"source":{"file":"k.py","line":3,"column":7}},"notes":[]}"#;
-    // Like the real stages, one that got nothing to read fails in silence.
+    // Like the real stages, a stub with empty input fails silently.
     let failing = |stage: &str, code: u8| {
         let fail = format!("[ $name = {stage} ] && {{ echo '{diagnostic}' >&2; exit {code}; }}");
         format!("data=$(cat \"$file\" | tr -d '\\000')\n{fail}\n[ -n \"$data\" ] || exit 4\necho \"$data\"")
@@ -140,7 +139,7 @@ fn the_output_kind_and_the_files_between() {
     assert_eq!(lines("k.cubin"), 6);
 }
 
-/// With the real stages, since passes are theirs.
+/// With the real stages, since they implement the passes.
 #[test]
 fn the_file_after_a_pass_or_after_each() {
     need_stages();
@@ -193,7 +192,7 @@ fn dry_runs_and_depfiles_survive_odd_names() {
         assert_eq!(before.code, Some(0), "{name}: {}\n{rule}", before.stderr);
         assert!(!before.text().contains("rebuilt"), "{name}: {rule}");
     }
-    // Shells can name a file with a line break in it; make and ninja cannot, which is reported before anything is written.
+    // Shells can name a file with a line break; make and ninja cannot. The driver reports that before it writes anything.
     let name = "a\nb.bc";
     fs::copy(folder.path().join("k.bc"), folder.path().join(name)).unwrap();
     let mut command = Command::new("bash");
@@ -217,7 +216,7 @@ fn response_files_are_inputs() {
     drive(folder.path(), &["@outer", "-MD", "-o", "out"]).ok("with a response file");
     let depfile = fs::read_to_string(folder.path().join("out.d")).unwrap();
     assert!(depfile.starts_with("out: \\\n  k.bc \\\n  outer \\\n  inner \\\n"), "{depfile}");
-    // Ninja writes its own file again when the options change.
+    // Ninja regenerates its own file when the options change.
     drive(folder.path(), &["@outer", "--emit-ninja=build.ninja"]).ok("--emit-ninja");
     let built = || {
         let mut ninja = Command::new("ninja");

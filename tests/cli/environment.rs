@@ -1,4 +1,4 @@
-//! Options from the environment, and what the driver says of its surroundings.
+//! Options from the environment, and the driver's report on its surroundings (`--doctor`).
 
 use crate::{bytecode, need_stages};
 use tests::{Ran, shell, temporary, tool};
@@ -21,7 +21,7 @@ fn options_from_the_environment_come_before_those_of_the_command_line() {
         "{line}"
     );
     run("echo '--emit=aa' > more; TILEWORKS_OPTIONS=@more tileiras KERNEL -o o.aa; tile-dump o.aa").ok("a response file");
-    // The driver in a client that asks for its version is the same as ever.
+    // `--version` prints the same for a client with these options set.
     run("TILEWORKS_OPTIONS='--save-temps=other' tileiras --version").ok("--version");
     assert!(!folder.path().join("other").exists());
 }
@@ -42,7 +42,7 @@ fn environment_errors_are_reported_as_such() {
     }
 }
 
-/// Tools in a Python environment find NVIDIA's packages in it, and nothing needs to be set.
+/// Tools in a Python environment find NVIDIA's packages there without any setting.
 #[test]
 fn installed_nvidia_packages_are_found() {
     let folder = temporary();

@@ -1,4 +1,4 @@
-//! `tile-launch` on a stand-in for the driver's library, which checks every call and argument, and `scripts/on-gpu` with it.
+//! `tile-launch` and `scripts/on-gpu` on a mock of the CUDA driver library, which checks every call and argument.
 
 use crate::{bytecode, need_stages};
 use std::fs;
@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use tests::{Ran, finish, root, run, run_in, temporary, tool};
 
-/// The stand-in, compiled when a test first needs it.
+/// The mock library, compiled when a test first needs it.
 fn stand_in() -> &'static Path {
     static PLACE: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
     let (_, library) = PLACE.get_or_init(|| {
@@ -22,7 +22,7 @@ fn stand_in() -> &'static Path {
     library
 }
 
-/// A cubin of the addition of two arrays, and its launch.
+/// A cubin that adds two arrays, and its launch.
 fn prepare(folder: &Path, target: &str) {
     need_stages();
     run("tileiras", &[&bytecode(), "--gpu-name", target, "-o", &folder.join("k.cubin").display().to_string()], b"").ok("k.cubin");
@@ -34,7 +34,7 @@ fn prepare(folder: &Path, target: &str) {
     fs::write(folder.join("launch.json"), launch).unwrap();
 }
 
-/// Runs tile-launch on the stand-in; what it called is in `log`.
+/// Runs tile-launch on the mock; `log` receives its calls.
 fn launch(folder: &Path, options: &[&str], failing: &str) -> (Ran, String) {
     let _ = fs::remove_file(folder.join("log"));
     let mut command = Command::new(tool("tile-launch"));
@@ -51,7 +51,7 @@ fn a_missing_driver_is_reported() {
     let ran = run_in(folder.path(), "tile-launch", &["k.cubin", "--launch", "launch.json", "--driver", "/nowhere/libcuda.so"], b"");
     assert_eq!(ran.code, Some(4), "{}", ran.stderr);
     assert!(ran.stderr.contains("no CUDA driver on this machine") && ran.stderr.contains("/nowhere/libcuda.so"), "{}", ran.stderr);
-    // What is no driver is told too.
+    // The tool also reports a library that is no driver.
     let library = folder.path().join("libempty.so");
     let mut compiler = Command::new("cc");
     compiler.args(["-shared", "-x", "c", "/dev/null", "-o"]).arg(&library);
@@ -69,13 +69,13 @@ fn a_launch_makes_the_right_calls_and_writes_what_the_kernel_left() {
     let shown = ran.text();
     ran.ok("tile-launch");
     assert!(shown.contains("Stand-in (9.0, 132 SMs), driver for CUDA 13.1") && shown.contains(" of k.cubin: launched"));
-    let sums = fs::read(folder.path().join("out/c.bin")).unwrap();
-    let sums: Vec<f32> = sums.chunks_exact(4).map(|word| f32::from_le_bytes(word.try_into().unwrap())).collect();
-    assert!(sums.len() == 1024 && sums.iter().enumerate().all(|(i, sum)| *sum == i as f32 + 2.0));
+    let output = fs::read(folder.path().join("out/c.bin")).unwrap();
+    let output: Vec<f32> = output.chunks_exact(4).map(|word| f32::from_le_bytes(word.try_into().unwrap())).collect();
+    assert!(output.len() == 1024 && output.iter().enumerate().all(|(i, sum)| *sum == i as f32 + 2.0));
     assert!(!log.contains("WRONG"), "{log}");
-    // The grid of the target, one thread for each block, no shared memory of the launch's.
+    // The grid of the target, one thread per CTA, no dynamic shared memory.
     assert!(log.contains("cuLaunchKernel([4, 1, 1], [1, 1, 1], 0) -> 1024 elements\n"), "{log}");
-    // Zeros are not sent; a list with a pointer is.
+    // tile-launch does not copy zeros; it does copy a list with a pointer.
     assert_eq!((log.matches("cuMemsetD8_v2(0, 4096)").count(), log.matches("cuMemcpyHtoD_v2(64)").count()), (1, 1), "{log}");
     assert!(log.ends_with("cuDevicePrimaryCtxRelease_v2(40) -> nothing is left\n"), "{log}");
 }
@@ -101,7 +101,7 @@ fn several_cubins_are_timed_alternately() {
     assert!(ran.text().contains("median 0.5000 ms of 2 launches"), "{}", ran.text());
 }
 
-/// Whatever call fails, the tool says which, and gives back what it has.
+/// For each failing call the tool names the call and frees its resources.
 #[test]
 fn each_call_may_fail() {
     let folder = temporary();
@@ -115,7 +115,7 @@ fn each_call_may_fail() {
         let (ran, log) = launch(folder.path(), &["--repeat", "1"], name);
         assert_eq!(ran.code, Some(4), "{name}: {}", ran.stderr);
         let shown = name.trim_end_matches("_v2");
-        let message = format!("{shown} failed with CUDA_ERROR_INVALID_VALUE: the stand-in was told to");
+        let message = format!("{shown} failed with CUDA_ERROR_INVALID_VALUE: the stand-in was set to fail");
         assert!(ran.stderr.contains(&message), "{name}: {}", ran.stderr);
         assert_eq!(log.matches("WRONG").count(), 1, "{name}: {log}");
         let retained = log.contains("cuDevicePrimaryCtxRetain(40)\n");
@@ -177,34 +177,34 @@ fn on_gpu_checks_cases_times_launches_and_writes_what_it_found() {
     let calibration: toml::Table = read("calibration.toml").parse().unwrap();
     assert_eq!(calibration["chip"]["sms"][0].as_integer(), Some(132));
     assert_eq!(calibration["inherits"].as_str(), Some("h100-sxm"));
-    // It is a machine that tile-time takes.
+    // `tile-time` accepts this machine file.
     let ptx = folder.path().join("k.ptx").display().to_string();
     run("tileiras", &[&bytecode(), "--gpu-name", "sm_90", "--emit=ptx", "-o", &ptx], b"").ok("k.ptx");
     run_in(folder.path(), "tile-time", &["k.ptx", "--launch", "launch.json", "--machine", "report/calibration.toml"], b"")
         .ok("tile-time");
-    // Another machine may have compiled all before, a second way too.
+    // Another machine may have compiled everything before, for a second variant too.
     let script = |options: &[&str]| {
         let mut command = Command::new("python3");
         command.current_dir(folder.path()).arg(root().join("scripts/on-gpu")).arg(&set).args(options);
         command.args(["--variant", "plain=--roles=off", "--tools"]).arg(tests::tools_folder());
         finish(command, b"")
     };
-    let ran = script(&["--prepare", "sm_90", "--out", "made"]);
-    assert!(ran.code == Some(0) && ran.text().contains("3 cubins for sm_90 in made"), "{} {}", ran.text(), ran.stderr);
+    let ran = script(&["--prepare", "sm_90", "--out", "cubins"]);
+    assert!(ran.code == Some(0) && ran.text().contains("3 cubins for sm_90 in cubins"), "{} {}", ran.text(), ran.stderr);
     let driver = stand_in().display().to_string();
-    let ran = script(&["--prepared", "made", "--out", "prepared", "--repeat", "2", "--rounds", "1", "--driver", &driver]);
+    let ran = script(&["--prepared", "cubins", "--out", "prepared", "--repeat", "2", "--rounds", "1", "--driver", &driver]);
     assert_eq!(ran.code, Some(0), "{} {}", ran.text(), ran.stderr);
     assert!(ran.text().contains("ours 0.5000 ms  plain 0.5000 ms  predicted"), "{}", ran.text());
-    // What could not be compiled there is told here.
+    // The report lists cases that did not compile there.
     let broken = set.join("broken");
     fs::create_dir_all(&broken).unwrap();
     ["launch.json", "expect.json"].iter().for_each(|name| _ = fs::copy(case.join(name), broken.join(name)).unwrap());
     fs::write(broken.join("kernel.tileirbc"), "nothing").unwrap();
-    script(&["--prepare", "sm_90", "--out", "made", "--cases"]);
-    let ran = script(&["--prepared", "made", "--out", "prepared", "--cases", "--driver", &driver]);
+    script(&["--prepare", "sm_90", "--out", "cubins", "--cases"]);
+    let ran = script(&["--prepared", "cubins", "--out", "prepared", "--cases", "--driver", &driver]);
     assert!(ran.code == Some(1) && ran.text().contains("WRONG broken: error: input does not correspond"), "{}", ran.text());
     fs::remove_dir_all(&broken).unwrap();
-    // A kernel that leaves something else is told.
+    // The report names a kernel with a wrong output.
     let mut expected = fs::read(case.join("arg2.expect")).unwrap();
     expected[4092] ^= 1;
     fs::write(case.join("arg2.expect"), expected).unwrap();

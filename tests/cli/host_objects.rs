@@ -1,11 +1,11 @@
-//! `--emit=host-object` and `--emit=fatbin`: the object is linked into a C program, which finds the cubin in it.
+//! `--emit=host-object` and `--emit=fatbin`: a C program links the object and finds the cubin in it.
 
 use crate::{bytecode, need_stages};
 use std::fs;
 use std::process::Command;
 use tests::{finish, run_in, temporary};
 
-/// Goes from the wrapper, as the host runtime does, to the fatbin and its entry, and writes the cubin to standard output.
+/// Follows the wrapper to the fatbin and its entry, as the host runtime does, and writes the cubin to standard output.
 const PROGRAM: &str = r#"
 #include <stdint.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ fn a_host_program_finds_the_cubin_in_its_fatbin() {
     emit("host-object");
     fs::write(folder.path().join("main.c"), PROGRAM).unwrap();
     let mut cc = Command::new("cc");
-    // The linker takes an object by its content, whatever the name.
+    // The linker recognises an object by its content, whatever its name.
     cc.args(["-Wall", "main.c", "k.host-object", "-o", "main"]).current_dir(folder.path());
     let built = finish(cc, b"");
     assert_eq!(built.code, Some(0), "{}", built.stderr);

@@ -1,11 +1,11 @@
-//! Launches, which `tile-run` and `tile-sim` take alike: the same descriptions and words, the same refusals, the same outputs.
+//! Launch descriptions, which `tile-run` and `tile-sim` treat alike: the same descriptions and arguments, errors and outputs.
 
 use crate::make_stage_files;
 use std::fs;
 use std::path::Path;
 use tests::{Ran, run_in, temporary};
 
-/// Adds two arrays, 256 elements a block: three pointers, each with an extent and a stride.
+/// Adds two arrays, 256 elements per CTA: three pointers, each with an extent and a stride.
 const EXECUTORS: [(&str, &str); 3] = [("tile-run", "k.tile"), ("tile-run", "k.sched"), ("tile-sim", "k.ptx")];
 
 const PARAMS: &str = r#"[{"ptr": "a"}, {"i32": 1024}, {"i32": 1}, {"ptr": "b"}, {"i32": 1024}, {"i32": 1},
@@ -17,7 +17,7 @@ fn description(grid: &str, params: &str, buffers: &str, rest: &str) -> String {
     format!(r#"{{"grid": {grid}, "params": {params}, "buffers": {buffers} {rest}}}"#)
 }
 
-/// Runs each executor on a description and hands what it left, and the folder, to `check`.
+/// Runs each executor on a description, and passes its result and the directory to `check`.
 fn each(folder: &Path, launch: &str, options: &[&str], check: impl Fn(&str, Ran, &Path)) {
     fs::write(folder.join("launch.json"), launch).unwrap();
     for (tool, file) in EXECUTORS {
@@ -40,12 +40,12 @@ fn filled_and_uninitialised_buffers_exist_and_all_are_outputs() {
         let shown = ran.text();
         ran.ok(file);
         assert!(shown.contains("c: f32[1024] [2, 3, 4, ..., 1023, 1024, 1025]\n"), "{file}: {shown}");
-        // A buffer of a known type is an array, one of so many bytes is bytes.
+        // A buffer with a known type is printed as an array, one of N bytes as bytes.
         let sum = fs::read(out.join("c.npy")).unwrap();
         assert!(floats(&sum[sum.len() - 4096..]).iter().enumerate().all(|(i, sum)| *sum == i as f32 + 2.0));
         assert_eq!(fs::read(out.join("b.bin")).unwrap().len(), 4096);
     });
-    // What nothing wrote is not to be read.
+    // A buffer that the kernel did not write is unreadable.
     let empty = BUFFERS.replace(r#"{"constant": "f32", "value": 2}"#, r#""empty""#);
     fs::write(folder.path().join("launch.json"), description("4", PARAMS, &empty, "")).unwrap();
     let ran = run_in(folder.path(), "tile-run", &["k.tile", "--launch", "launch.json", "--check"], b"");
@@ -60,7 +60,7 @@ fn words_and_arrays_of_numpy_are_arguments_everywhere() {
         let words = ["iota:f32[1024]", "ones:f32[1024]", "zeros:f32[1024]"];
         let options = ["--abi=cutile", "--grid", "4", "--out-dir", "out", "--print-outputs"];
         let shown = run_in(folder.path(), tool, &[&[file], &words[..], &options].concat(), b"").ok(file);
-        // Each is named by its place among the arguments, not among the parameters.
+        // Messages count arguments, not parameters.
         assert!(String::from_utf8_lossy(&shown).contains("arg2: f32[1024] [1, 2, 3, ..., 1022, 1023, 1024]\n"), "{file}");
         let again = ["out/arg2.npy", "out/arg2.npy", "sum=empty:f32[1024]"];
         let shown = run_in(folder.path(), tool, &[&[file], &again[..], &options].concat(), b"").ok(file);
@@ -94,7 +94,7 @@ fn both_refuse_what_does_not_fit_with_the_same_words() {
     });
 }
 
-/// PTX does not say what a pointer points to; the formats before it do.
+/// PTX does not give the type behind a pointer; the earlier formats do.
 #[test]
 fn arrays_of_another_type_than_the_pointer_are_refused() {
     let folder = temporary();
@@ -116,7 +116,7 @@ fn arrays_of_another_type_than_the_pointer_are_refused() {
     assert!(ran.code == Some(1) && ran.stderr.contains("it is ptr<f32>, but 'arg0' is f16[1024]"), "{}", ran.stderr);
 }
 
-/// Some blocks of a launch of which nobody could run all: 12 GiB of memory and a million blocks.
+/// Some CTAs of a launch that is too large to execute fully: 12 GiB of memory and a million CTAs.
 #[test]
 fn only_the_sample_blocks_of_a_large_launch_run() {
     let folder = temporary();

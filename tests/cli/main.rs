@@ -1,4 +1,4 @@
-//! The command lines: habits that every tool keeps, and the driver against the reference.
+//! The command lines: conventions of every tool, and the driver against NVIDIA's.
 
 mod book;
 mod builds;
@@ -30,14 +30,14 @@ fn bytecode() -> String {
     root().join("tests/run/vadd/kernel.tileirbc").display().to_string()
 }
 
-/// The driver and its stages, which must be built.
+/// The driver and its stages; the build must be up to date.
 fn need_stages() {
     for name in ["tileiras", "tile-read", "tile-lower-aa", "tile-lower-as", "tile-sched", "tile-ptx", "tile-link"] {
         tool(name);
     }
 }
 
-/// The files of all stages for it, in `folder`, for sm_90.
+/// The files of all stages for this kernel, in `folder`, for sm_90.
 fn make_stage_files(folder: &Path) {
     let line = format!(
         "set -e; tile-read '{}' -o k.tile; tile-lower-aa k.tile -o k.aa; tile-lower-as --gpu-name sm_90 k.aa -o k.as; \

@@ -1,11 +1,11 @@
-//! What is publicly known to be worth something comes out of compiled kernels too: the predicted time of a product of 2048 x 2048
-//! matrices with one decision made otherwise. Pairs of blocks and overlapped epilogues are in the suite of `tile-time`.
+//! Optimisations with a publicly known effect have that effect in compiled kernels: the predicted time of a 2048 x 2048 matmul with
+//! one decision changed. The suite of `tile-time` covers CTA pairs and overlapped epilogues.
 
 use crate::need_stages;
 use std::path::Path;
 use tests::{root, run_in, shell, temporary, tool};
 
-/// The predicted cycles of the product with these tiles, on a target, with options of the driver.
+/// The predicted cycles of the matmul with these tiles, on a target, with options of the driver.
 fn cycles(folder: &Path, tiles: &str, target: &str, options: &[&str]) -> f64 {
     let python = root().join(".toolkit/python/bin/python");
     assert!(python.is_file(), "cuTile Python is not there; scripts/setup --clients brings it");

@@ -1,7 +1,7 @@
-//! The driver's command line against what the reference does with the same words.
+//! The driver's command line against NVIDIA's for the same arguments.
 //!
-//! `probes.jsonl` has, for each line of arguments, what NVIDIA's tileiras 13.5.37 was seen to do: exit code, standard error,
-//! the kind of standard output, and which files it made. Differences are allowed only where they are listed with a reason.
+//! For each list of arguments `probes.jsonl` has the observed behaviour of NVIDIA's tileiras 13.5.37: exit code, standard error,
+//! the kind of standard output, and the files it created. The test allows a difference only with a listed reason.
 
 use serde::Deserialize;
 use std::fs;
@@ -17,25 +17,25 @@ struct Probe {
     files: Vec<String>,
 }
 
-/// Arguments, and why this driver answers otherwise.
+/// Arguments, and the reason why this driver behaves differently.
 const DIFFERENCES: &[(&str, &str)] = &[
     ("-v k.bc", "-v is an option here"),
     ("--verbose k.bc", "--verbose is an option here"),
     ("--emit=ptx k.bc", "--emit is an option here"),
     ("k.bc --gpu-name sm_90a -o o", "names with an architecture suffix name the target here"),
     ("--gpu-name sm_100f k.bc -o o", "as above"),
-    ("k.bc --gpu-name sm_90 -o /nowhere/at/all", "the reference says nothing when it cannot write; this driver says why"),
+    ("k.bc --gpu-name sm_90 -o /nowhere/at/all", "the reference is silent when it cannot write; this driver reports the reason"),
     ("k.bc --gpu-name sm_90 -o dir", "as above"),
     ("k.bc --gpu-name sm_90 -o \"\"", "as above"),
     ("--output-file= k.bc --gpu-name sm_90", "as above"),
     ("-o= k.bc --gpu-name sm_90", "as above"),
     (
         "--remarks-missed=all k.bc --gpu-name sm_90 -o o",
-        "the reference says that it could not narrow an index, which nothing here tries",
+        "the reference reports that it could not narrow an index, which nothing here tries",
     ),
 ];
 
-/// Files that the reference's runs may make.
+/// Files that the reference's runs may create.
 const OUTPUTS: [&str; 8] = ["o", "p", "q", "elf.o", "xyz", "tileir_remarks.yaml", "r.yaml", "-"];
 
 fn probes() -> Vec<Probe> {
@@ -73,7 +73,7 @@ fn check(probe: &Probe) -> Result<(), String> {
     prepare(folder.path());
     let ran = shell(folder.path(), &format!("tileiras {}", probe.args));
     let files: Vec<String> = OUTPUTS.iter().filter(|name| folder.path().join(name).exists()).map(|name| name.to_string()).collect();
-    // What this driver adds: the targets, and the input's name.
+    // Additions of this driver: its targets, and the input's name.
     let added = ["note: no target: give --gpu-name=", "note: in "];
     let reported: String = ran
         .stderr
@@ -84,7 +84,7 @@ fn check(probe: &Probe) -> Result<(), String> {
     let got = (ran.code, kind(&ran.stdout), reported.as_str(), files);
     let expected_stderr = probe.stderr.replace("<argv0>", "tileiras");
     let expected = (Some(probe.code), probe.stdout.as_str(), expected_stderr.as_str(), probe.files.clone());
-    // The reference suggests the nearest option even where it has nothing in common with what was given.
+    // The reference suggests the nearest option even if it resembles the argument in nothing.
     let bare: String =
         expected_stderr.lines().filter(|line| !line.contains("Did you mean '")).map(|line| format!("{line}\n")).collect();
     let expected = if reported == bare { (expected.0, expected.1, bare.as_str(), expected.3) } else { expected };
@@ -103,7 +103,7 @@ fn the_command_line_is_the_references() {
     for_each(&probes, check);
 }
 
-/// What clients look for in the texts that cannot be the reference's word for word.
+/// The parts that clients search for in texts that cannot equal the reference's byte for byte.
 #[test]
 fn clients_find_what_they_look_for() {
     let version = shell(root(), "tileiras --version").text();

@@ -1,4 +1,4 @@
-//! Bytecode that another project writes: a kernel built with the crate `cutile-ir` of cuTile Rust, for every version it writes.
+//! Bytecode of another producer: a kernel built with the crate `cutile-ir` of cuTile Rust, for every version that it writes.
 
 use cutile_ir::builder::{OpBuilder, append_op, build_single_block_region};
 use cutile_ir::bytecode::{BytecodeVersion, Opcode, write_bytecode_version};
@@ -9,7 +9,7 @@ use cutile_ir::ir::{
 use std::fs;
 use tests::{run, temporary, tool};
 
-/// Elements of the arrays, and of one tile of them.
+/// Elements of the arrays, and of one tile.
 const LENGTH: i64 = 64;
 const TILE: i32 = 16;
 
@@ -45,7 +45,7 @@ impl Builder {
     }
 }
 
-/// `out[i] = in[i] * in[i]`, a tile for each block.
+/// `out[i] = in[i] * in[i]`, one tile per CTA.
 fn square() -> Module {
     let scalar = |kind| TileElementType::Scalar(kind);
     let pointer = tile(vec![], TileElementType::Pointer(Box::new(PointerType { pointee: ScalarType::F32 })));
@@ -99,7 +99,7 @@ fn kernels_of_cutile_rust_compile_and_compute() {
     fs::write(path("in.bin"), floats(input())).unwrap();
     fs::write(path("launch.json"), LAUNCH).unwrap();
     let expected = floats(input().map(|x| x * x));
-    // Its own way of finding out which version the compiler takes.
+    // The producer's own detection of the compiler's bytecode version.
     let version = cutile_ir::toolchain::negotiate_bytecode_version(&tool("tileiras"), None).unwrap();
     assert_eq!((version.major, version.minor), (13, 4));
     for version in [BytecodeVersion::V13_2, BytecodeVersion::V13_3, BytecodeVersion::V13_4] {

@@ -1,4 +1,4 @@
-//! Faults that people met when they tried the tools: a row for each, with the command, how it ends, what it says and what it does not.
+//! Faults that users reported. Each row has the command, its exit code, and strings that its output must and must not contain.
 
 use crate::{bytecode, make_stage_files, need_stages};
 use std::fs;
@@ -7,10 +7,10 @@ use tests::{root, shell, temporary, tool};
 
 struct Row {
     fault: &'static str,
-    /// In a folder with the files of `prepare`.
+    /// The command runs in a directory with the files of `prepare`.
     line: &'static str,
     code: i32,
-    /// What both outputs together have in them.
+    /// Strings that the combined output contains.
     says: &'static [&'static str],
     silent: &'static [&'static str],
 }
@@ -101,7 +101,13 @@ const ROWS: &[Row] = &[
         &["--> broken.ptx:"],
         &["--> ptx:"],
     ),
-    row("no target says sm_0 to people", "tileiras k.bc -o o --error-format=human", 2, &["no target: give --gpu-name"], &["sm_0"]),
+    row(
+        "the message for a missing target does not show sm_0",
+        "tileiras k.bc -o o --error-format=human",
+        2,
+        &["no target: give --gpu-name"],
+        &["sm_0"],
+    ),
     row(
         "... and to clients as the reference does, which lists no targets",
         "tileiras k.bc -o o",
@@ -209,7 +215,7 @@ const ROWS: &[Row] = &[
     row("options that do nothing are listed", "tile-write --help", 0, &[], &["--format", "--stop-after", "--print-after"]),
     row("--verify-only wants a launch", "tile-run --verify-only k.sched", 0, &[], &["error"]),
     row("--verify-only wants a launch", "tile-sim --verify-only k.ptx", 0, &[], &["error"]),
-    row("-O has another default than its help says", "tile-ptx --help", 0, &["the one in the file"], &[]),
+    row("the help of -O shows the wrong default", "tile-ptx --help", 0, &["the one in the file"], &[]),
     row(
         "--trace=op= with a name that does not exist",
         "tile-run --trace=op=mmma k.tile --launch launch.json",
@@ -305,7 +311,7 @@ const ROWS: &[Row] = &[
     row("... and must be of one kind", "tile-diff k.aa k.ptx", 2, &["DIF002", "k.aa is a tileaa file, and k.ptx is PTX"], &[]),
 ];
 
-/// Reads where nothing is, after a variable that has nothing to do with it.
+/// Reads an empty array, with a variable set that is irrelevant to it.
 const FAR: &str = ".version 8.0\n.target sm_80\n.address_size 64\n.global .align 4 .b32 metadata = 1;\n.visible .entry k()\n{\n\
     .reg .b64 %rd<2>;\n.reg .b32 %r<2>;\nmov.b64 %rd1, 0xdead0000dead0000;\nLOC\nld.global.b32 %r1, [%rd1];\nret;\n}\n";
 

@@ -1,4 +1,4 @@
-//! Every script explains itself and refuses arguments that it does not know, before it does anything.
+//! Every script has help and rejects unknown arguments before it does anything.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tests::{Ran, files_below, finish, root, shell, temporary};
 
-/// Programs that a script may start before it knows its arguments. What does the work, such as cargo and apt-get, is not among them.
+/// Programs that a script may start before it parses its arguments. Programs that do the work, such as cargo and apt-get, are not
+/// among them.
 const PROGRAMS: [&str; 6] = ["awk", "basename", "bash", "dirname", "env", "python3"];
 
 /// A copy of the scripts in a tree of their own, so that a script that does run changes nothing here.
@@ -29,7 +30,8 @@ impl Copy {
             let which =
                 if name == "python3" { "python3 -c 'import sys; print(sys.executable)'" } else { &format!("command -v {name}") };
             let found = shell(folder.path(), which).text();
-            // Some find their own files by the name that they were started by, so a link would not do; and python3 may be a script.
+            // Some scripts find their own files through the path of their start, so a link would not work; and python3 may be a
+            // script.
             let (script, program) = (folder.path().join("program"), folder.path().join("programs").join(name));
             fs::write(&script, format!("#!/bin/sh\nexec '{}' \"$@\"\n", found.trim())).unwrap();
             crate::driver::install(&script, &program);
@@ -75,7 +77,7 @@ fn every_script_has_help_and_refuses_unknown_arguments() {
     }
 }
 
-/// Recorded data stays when the program is none, or is not NVIDIA's.
+/// The recorder keeps its old data if the program does not run or is not NVIDIA's.
 #[test]
 fn record_probes_takes_only_the_reference() {
     let copy = Copy::new();

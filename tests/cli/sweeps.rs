@@ -1,4 +1,4 @@
-//! Many compilations: `--out-dir`, the cache, and generated ninja files, with stages of the test's own.
+//! Many compilations: `--out-dir`, the cache, and generated ninja files, with stub stages.
 
 use crate::driver::{PASS_ON, drive, fake};
 use crate::need_stages;
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use tests::{files_below, finish, root, tools_folder};
 
-/// Names that are hard on shells and build files.
+/// Names that need quoting in shells and build files.
 const ODD: [&str; 10] = ["a b", "a$b", "a:b", "-k", "it's", "a#b", "a%b", "a|b", r"a\b", "a=b"];
 
 fn kernels(folder: &Path, names: &[&str]) -> Vec<String> {
@@ -74,7 +74,7 @@ fn one_bad_input_does_not_stop_the_others() {
     assert_eq!(outputs(&folder.path().join("out")).len(), 2);
 }
 
-/// A program reads every line of standard error, also that of a stage that prints no JSON.
+/// A program can parse every line of standard error, also those of a stage without JSON output.
 #[test]
 fn every_line_of_json_is_an_object_that_names_its_input() {
     let folder = fake(&format!("[ $name != tile-sched ] || echo by the way >&2\n{PASS_ON}"));
@@ -151,7 +151,7 @@ fn killing_it_leaves_no_partial_output_and_a_cache_that_works() {
     for entry in &partial {
         assert!(whole.contains(entry), "{} was there in part", entry.0);
     }
-    // Nothing is left to compile: the cache has it all, and no entry is damaged.
+    // Nothing is left to compile: the cache has every result, and no entry is damaged.
     fs::remove_dir_all(folder.path().join("out")).unwrap();
     fs::remove_file(folder.path().join("runs")).unwrap();
     drive(folder.path(), &arguments).ok("from the cache");
@@ -159,7 +159,7 @@ fn killing_it_leaves_no_partial_output_and_a_cache_that_works() {
     assert!(!folder.path().join("runs").exists(), "the last run started no stage");
 }
 
-/// Two workers and the scheduler on this machine compile what ninja compiles, with one client.
+/// Two workers and the scheduler on this machine compile ninja's jobs, with one client.
 #[test]
 fn a_distributed_sweep_gives_what_a_local_one_gives() {
     let python = root().join(".toolkit/python/bin/python");

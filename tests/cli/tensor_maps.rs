@@ -1,11 +1,11 @@
-//! PTX with tensor maps through ptxas: the host object in the cubin fills the hidden parameters as the executor does from the recipes.
-//! And kernels whose operands the copy engine copies, executed at every stage.
+//! PTX with tensor maps through ptxas: the host object in the cubin fills the hidden parameters exactly as the executor does from
+//! the recipes. And kernels with TMA operands, executed at every stage.
 
 use std::fs;
 use tests::compare::Expect;
 use tests::{for_each, root, run, run_in, temporary};
 
-/// Copies boxes of a matrix of words and of one of halves to shared memory and from there to the output.
+/// Copies TMA tiles of a matrix of 32-bit words and of a vector of halves to shared memory, and from there to the output.
 const PTX: &str = r#"//!tile ptx 1 final
 //!tile target sm_90
 //!tile tensor-map (entry:"k",param:"words",map:(base:param(0),element:int32,dims:[max(param(1),const(1)),param(2)],strides:[product(param(3),const(4))],extent:[32,4],swizzle:bytes128,tf32:false))
@@ -80,20 +80,20 @@ fn the_host_object_makes_the_maps_of_the_recipes() {
         let words: Vec<u32> =
             recipes[recipes.len() - 640..].chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect();
         for at in 0..128 {
-            // Rows of 128 bytes, of which 16 at a time have changed places by the row's number.
+            // Rows of 128 bytes with a swizzle: chunks of 16 bytes are permuted by the row number.
             let (row, column) = (at / 32, (at % 32 ^ at / 32 << 2) as u32);
             let inside = column < columns && 1 + row < rows;
             assert_eq!(words[at], if inside { (1 + row as u32) * stride + column } else { 0 }, "word {at} of {columns} columns");
         }
         assert_eq!(words[128], if columns > 9 { 16 + 4 } else { 0 });
     }
-    // Code that no recipe says what to do.
+    // An op code that no recipe defines.
     fs::write(file("k.ptx"), PTX.replace("param:\"halves\"", "param:\"other\"")).unwrap();
     let refused = run_in(folder.path(), "tile-link", &["k.ptx", "-o", "k.cubin"], b"");
     assert!(refused.code == Some(3) && refused.stderr.contains("hidden parameter 'halves'"), "{}", refused.stderr);
 }
 
-/// Products of which the copy engine copies operands, on targets that multiply in different ways.
+/// Matmuls with TMA operands, on targets with different MMA instructions.
 #[test]
 fn mma_operands_are_loaded_by_tma() {
     let cases = ["matmul_f16", "matmul_f32", "matmul_turned", "matmul_bytes", "matmul_dequantised", "matmul_gathered", "weighted"];
@@ -109,7 +109,7 @@ fn mma_operands_are_loaded_by_tma() {
         run_in(folder.path(), "tile-link", &["k.ptx", "-o", "k.cubin"], b"").ok(name);
         let ptx = fs::read_to_string(folder.path().join("k.ptx")).unwrap();
         if !ptx.contains("cp.async.bulk.tensor") {
-            return Err(format!("{name} {target}: nothing is copied by boxes"));
+            return Err(format!("{name} {target}: no operand uses TMA"));
         }
         let native = ["--host-object", "k.cubin", "--allow-native"];
         let executions: [(&str, &str, &[&str]); 6] = [

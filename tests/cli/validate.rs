@@ -1,4 +1,4 @@
-//! `tile-validate` and `tileiras --validate`: stages that compute what the program means, and stages in which a fault is planted.
+//! `tile-validate` and `tileiras --validate`: on correct stages, and on stages with an injected fault.
 
 use crate::driver::install;
 use crate::need_stages;
@@ -41,7 +41,7 @@ fn a_launch_that_is_given_is_the_only_one() {
     assert!(ran.text().contains("on 1 launches"), "{}{}", ran.text(), ran.stderr);
 }
 
-/// A folder with the tools, in which a script stands for one of them; `$real` is the tool itself.
+/// A directory with the tools, one of them replaced by a script; `$real` is the tool itself.
 fn place(replaced: &str, script: &str) -> tempfile::TempDir {
     need_tools();
     let folder = temporary();
@@ -67,7 +67,7 @@ fn in_place(folder: &Path, program: &str, words: &[&str]) -> Ran {
     finish(command, b"")
 }
 
-/// The last word is the output, behind `-o`.
+/// The last argument is the output, after `-o`.
 const INJECTED_FAULT: [(&str, &str); 4] = [
     (
         "tile-lower-aa",
@@ -92,7 +92,7 @@ fn the_stage_with_an_injected_fault_is_named() {
     }
 }
 
-/// What is validated is what is compiled: a fault that shows only in what a user decided is found.
+/// `--validate` checks the compiled program: it detects a fault that appears only with the user's options.
 #[test]
 fn what_a_user_decides_is_validated() {
     let script = r#"for w; do out=$w; done; wrong=cat
@@ -109,7 +109,7 @@ $real "${@:1:$#-2}" --format=text | $wrong > $out"#;
 #[test]
 fn the_driver_writes_nothing_that_is_wrong() {
     let (stage, script) = INJECTED_FAULT[3];
-    // The driver's own run goes well: it gives its stages pipes.
+    // The driver itself works: it connects its stages by Unix pipes.
     let folder = place(stage, &format!(r#"case " $* " in *" -o "*) ;; *) exec $real "$@";; esac; {script}"#));
     let words = ["--gpu-name=sm_80", "--validate", "--emit=ptx", "-o", "out"];
     let ran = in_place(folder.path(), "tileiras", &words);
@@ -121,14 +121,14 @@ fn the_driver_writes_nothing_that_is_wrong() {
     assert!(well.stderr.contains("the same at every stage, on 7 launches"), "{}", well.stderr);
 }
 
-/// What takes too long is not told as wrong, whether it is a stage or an executor.
+/// A time-out, of a stage or of an executor, is not reported as a wrong result.
 #[test]
 fn a_step_that_does_not_end_in_time_is_not_a_wrong_one() {
-    for (stage, told) in [("tile-ptx", "tile-ptx takes more than 1 s"), ("tile-sim", "k.ptx: tile-sim takes more than 1 s")] {
+    for (stage, reason) in [("tile-ptx", "tile-ptx takes more than 1 s"), ("tile-sim", "k.ptx: tile-sim takes more than 1 s")] {
         let folder = place(stage, "exec sleep 30");
         let ran = in_place(folder.path(), "tile-validate", &["--gpu-name=sm_80", "--step-time=1"]);
         assert_eq!(ran.code, Some(4), "{stage}: {}{}", ran.text(), ran.stderr);
-        assert!(ran.stderr.contains("error[VAL005]: not finished") && ran.stderr.contains(told), "{stage}: {}", ran.stderr);
+        assert!(ran.stderr.contains("error[VAL005]: not finished") && ran.stderr.contains(reason), "{stage}: {}", ran.stderr);
     }
 }
 
@@ -136,7 +136,7 @@ fn a_step_that_does_not_end_in_time_is_not_a_wrong_one() {
 fn undecidable_cases_are_reported() {
     need_tools();
     let folder = temporary();
-    // It reads at an address that is computed from a number, about which it says nothing.
+    // The kernel reads at an address that it computes from an integer, which has no bounds.
     let text = "entry @k(%a: tile<ptr<f32>>, %n: tile<i64>) {\n  %far = constant <i64: 1099511627776> : tile<i64>\n  %at = muli %n, %far : tile<i64>\n  \
                 %p = offset %a, %at : tile<ptr<f32>>, tile<i64> -> tile<ptr<f32>>\n  %v, %t = load_ptr_tko weak %p : tile<ptr<f32>> -> tile<f32>, token\n  return\n}\n";
     fs::write(folder.path().join("k.mlir"), text).unwrap();

@@ -1,5 +1,5 @@
-// Uses a page of tile-view as a person would, with clicks and keys, and leaves what it saw in the document. The test puts it behind
-// the page's own scripts; `problems` was begun before them.
+// Uses a page of tile-view as a person would, with clicks and keys, and stores its observations in the document. The test appends it to
+// the page's own scripts; `problems` starts before them.
 const saw = { problems, milliseconds: performance.now(), tabs: {} };
 
 function check() {

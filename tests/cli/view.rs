@@ -1,4 +1,4 @@
-//! `tile-view`: its model is true, and its page works in a browser.
+//! `tile-view`: its model is correct, and its page works in a browser.
 
 use crate::need_stages;
 use serde_json::Value;
@@ -24,7 +24,7 @@ fn pane<'a>(model: &'a Value, name: &str) -> &'a Value {
     model["panes"].as_array().unwrap().iter().find(|pane| pane["name"] == name).unwrap_or_else(|| panic!("no {name}"))
 }
 
-/// The source lines of the rows of a text in which a word stands.
+/// The source lines of the rows of a text that contain a word.
 fn source_positions(model: &Value, name: &str, word: &str) -> Vec<u64> {
     let pane = pane(model, name);
     let rows = pane["lines"].as_array().unwrap().iter().zip(pane["source_positions"].as_array().unwrap());
@@ -45,7 +45,7 @@ fn all_texts_of_a_matmul_link_to_its_line() {
         let found = source_positions(&model, name, word);
         assert!(!found.is_empty() && found.iter().all(|one| *one == line), "{name}: {found:?}, not {line}");
     }
-    // No location is left in a text, and the times of the PTX are of lines that are shown.
+    // No text contains a location, and the PTX times refer to displayed lines.
     let lines = pane(&model, "sched")["lines"].as_array().unwrap();
     assert!(lines.iter().all(|line| !line.as_str().unwrap().contains(" @")), "{lines:?}");
     let numbers = pane(&model, "ptx")["numbers"].as_array().unwrap();
@@ -55,7 +55,7 @@ fn all_texts_of_a_matmul_link_to_its_line() {
     assert!((sum - 1.0).abs() < 1e-6, "{sum}");
 }
 
-/// Buffers that are in use at the same time, by the same warp_role, lie apart; and each is drawn where it is used.
+/// Buffers that one warp role uses at the same time do not overlap, and the page draws each where it is used.
 fn lie_apart(function: &Value) {
     let number = |value: &Value| value.as_u64().unwrap();
     let buffers = function["buffers"].as_array().unwrap();
@@ -110,8 +110,8 @@ fn drawings_match_the_schedule() {
     }
     let number = |value: &Value| value.as_u64().unwrap();
     lie_apart(function);
-    assert!(buffers.iter().any(|buffer| number(&buffer["depth"]) > 1), "a ring");
-    // Each op of the loop is scheduled, and what it occupies begins when it does.
+    assert!(buffers.iter().any(|buffer| number(&buffer["depth"]) > 1), "a multi-stage buffer");
+    // The page has a scheduled time for each op of the loop, and resource use starts with the op.
     let schedule = &function["loops"][0];
     let ops = schedule["ops"].as_array().unwrap();
     assert!(ops.iter().any(|op| op["text"].as_str().unwrap().ends_with("= mma")));
@@ -140,7 +140,7 @@ fn a_page_begins_at_any_stage() {
     let cubin = run("tile-view", &["-"], b"\x7fELF, so to speak");
     assert_eq!(cubin.code, Some(1));
     assert!(cubin.stderr.contains("shows programs, stage files and PTX"), "{}", cubin.stderr);
-    // What a stage complains of is reported as it says it.
+    // The page reports a stage's message unchanged.
     let refused = run("tile-view", &[made.as_str(), "-o", "/dev/null"], b"");
     assert!(refused.code == Some(2) && refused.stderr.contains("--gpu-name"), "{:?} {}", refused.code, refused.stderr);
 }
@@ -155,14 +155,14 @@ fn roles_and_pipelines_match_the_schedule() {
     let function = &model["functions"][0];
     let warp_role = |name: &str, first: u32, warps: u32| serde_json::json!({"name": name, "first_warp": first, "warps": warps, "registers": null});
     assert_eq!(function["warp_roles"], serde_json::json!([warp_role("compute", 0, 4), warp_role("load", 4, 1)]));
-    let pipe = &function["pipelines"][0];
-    assert_eq!((&pipe["producer"], &pipe["consumers"][0], &pipe["depth"]), (&1.into(), &0.into(), &2.into()));
-    // What all warps do, and then each warp_role by itself.
+    let pipeline = &function["pipelines"][0];
+    assert_eq!((&pipeline["producer"], &pipeline["consumers"][0], &pipeline["depth"]), (&1.into(), &0.into(), &2.into()));
+    // The ops of all warps first, then those of each warp role.
     let parts: Vec<&Value> = function["parts"].as_array().unwrap().iter().map(|part| &part["warp_role"]).collect();
     assert_eq!(parts, [&Value::Null, &0.into(), &1.into()]);
     lie_apart(function);
     assert!(function["buffers"][0]["live_ranges"].as_array().unwrap().len() == 2, "both warp roles use the multi-stage buffer");
-    // The bodies of warp_roles have rows of their own.
+    // The bodies of warp roles have rows of their own.
     let rows = function["rows"].as_array().unwrap();
     let line = |row: &Value| pane(&model, "sched")["lines"][row.as_u64().unwrap() as usize].as_str().unwrap().trim_start();
     assert!(
@@ -202,7 +202,7 @@ fn sources_are_shown_where_they_are_found() {
     assert!(source_positions(&model, "source", &format!("line {from}")).contains(&from));
 }
 
-/// A browser that can be told what to do from a command line.
+/// A browser with a command-line interface.
 fn browser() -> Option<PathBuf> {
     if std::env::var_os("TILEWORKS_WITHOUT_BROWSER").is_some() {
         eprintln!("\nview: not tested in a browser: TILEWORKS_WITHOUT_BROWSER is set\n");
@@ -215,10 +215,10 @@ fn browser() -> Option<PathBuf> {
     Some(found.expect(complaint))
 }
 
-/// What `view.js` saw of a page.
+/// The observations of `view.js` on a page.
 fn visit(browser: &Path, folder: &Path, page: &str, seek: &str) -> Value {
     let script = std::fs::read_to_string(root().join("tests/cli/view.js")).unwrap();
-    // Before everything: problems are kept. Behind everything: the visit.
+    // First it records errors, last it runs the visit.
     let start = "<script>const problems = []; addEventListener('error', (event) => problems.push(event.message)); \
                  for (const kind of ['error', 'warn']) { const was = console[kind]; console[kind] = (...words) => { problems.push(words.join(' ')); was(...words); }; }</script>";
     let end = format!("<script>const SEEK = {};\n{script}</script></body>", serde_json::json!(seek));
@@ -278,14 +278,14 @@ fn the_page_works_in_a_browser() {
         );
         assert!(saw["found"].as_str().unwrap().starts_with("1 of ") && saw["match"].as_str().unwrap().contains("assume"), "{what}");
         assert!(saw["says"].as_str().unwrap().starts_with("(0") && saw["tabs"]["layouts"]["colours"].as_u64() > Some(4), "{what}");
-        // Whether later targets have shared memory, schedules and warp_roles for so small a product is theirs to choose.
+        // Later targets choose for themselves whether such a small matmul uses shared memory, schedules and warp roles.
         if target == "sm_80" {
             let product = kernel != "vadd";
             let memory = &saw["tabs"]["memory"];
             assert_eq!(memory["boxes"].as_u64() > Some(2) && memory["colours"].as_u64() > Some(8), product, "{what}");
             assert_eq!(saw["tabs"]["schedule"]["boxes"].as_u64() > Some(8), product, "{what}");
         }
-        // The time of waits is that of the ops that wait, not of the loop's line.
+        // Wait times belong to the waiting ops, not to the loop's line.
         assert!(saw["loopShare"].as_f64() < Some(0.3) && saw["allShare"].as_f64() > Some(0.5), "{what}");
         assert_ne!(saw["themes"][0], saw["themes"][1], "{what}");
         for word in ["GB/s", "of the roofline"] {
@@ -299,7 +299,7 @@ fn the_page_works_in_a_browser() {
     }
 }
 
-/// An attention kernel with the tiles that are used in production, as `python/examples/attention.py` has it.
+/// An attention kernel with production tile sizes, as in `python/examples/attention.py`.
 const LARGE: &str = "\
 import sys
 import numpy as np, tileworks
@@ -334,7 +334,7 @@ fn a_large_attention_kernel_renders_quickly() {
         lie_apart(&model["functions"][0]);
         let look = || visit(&browser, folder.path(), &page, r"= mma\(|^\s*mma\(");
         let milliseconds = |saw: &Value| saw["milliseconds"].as_f64().unwrap();
-        // Another process may have the processor for a while.
+        // Another process may occupy the processor for a while.
         let mut saw = look();
         for _ in 0..2 {
             saw = if milliseconds(&saw) < 2000.0 { saw } else { look() };
@@ -345,7 +345,7 @@ fn a_large_attention_kernel_renders_quickly() {
         assert_eq!(saw["problems"], serde_json::json!([]), "{target}: {saw:#}");
         let warp_roles = function["warp_roles"].as_array().unwrap();
         let pipelines = function["pipelines"].as_array().unwrap();
-        // A box for each warp_role, an arrow for each pipe, and the parts of the memory by their names.
+        // A rectangle for each warp role, an arrow for each pipeline, and the parts of the memory with their names.
         let drawn = &saw["tabs"]["warp_roles"];
         assert_eq!(drawn["boxes"].as_u64(), Some(warp_roles.len().max(1) as u64), "{target}: {drawn:#}");
         assert_eq!(drawn["pipelines"].as_u64(), Some(pipelines.len() as u64), "{target}: {drawn:#}");

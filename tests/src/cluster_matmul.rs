@@ -1,4 +1,4 @@
-//! Products whose tile blocks the blocks of a cluster share out: scheduled, launched, and what they have to leave.
+//! Matmuls whose tile blocks are divided among the CTAs of a cluster: their schedules, launches and expected outputs.
 
 use crate::{root, run, temporary};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 /// Elements of a step along the depth.
 const STEP: usize = 32;
 
-/// A kernel of `tests/run` that multiplies two matrices of f16, by steps of 32, and adds the extent of its grid.
+/// A kernel of `tests/run` that multiplies two f16 matrices, in steps of 32, and adds the extent of its grid.
 #[derive(Clone, Copy, Debug)]
 pub struct ClusterMatmul {
     pub kernel: &'static str,
@@ -15,7 +15,7 @@ pub struct ClusterMatmul {
 }
 
 impl ClusterMatmul {
-    /// Its `.sched` for clusters of two blocks.
+    /// Its `.sched` for clusters of two CTAs.
     pub fn text(&self, target: &str, options: &[&str]) -> String {
         self.scheduled(target, &["--cluster=2"], options)
     }
@@ -37,12 +37,12 @@ impl ClusterMatmul {
         std::fs::read_to_string(path("k.sched")).expect("a file was written")
     }
 
-    /// The launch of one tile block for some number of steps in a folder, and what it has to leave.
+    /// The launch of one tile block for a number of steps in a directory, and the expected output.
     pub fn launch(&self, folder: &Path, steps: usize) -> Vec<u8> {
         self.launch_tiles(folder, steps, [1, 1])
     }
 
-    /// The same of so many tile blocks along either side.
+    /// As above, for a grid of tile blocks.
     pub fn launch_tiles(&self, folder: &Path, steps: usize, tiles: [usize; 2]) -> Vec<u8> {
         let [rows, columns] = [self.rows * tiles[0], self.columns * tiles[1]];
         let depth = steps * STEP;
@@ -74,14 +74,14 @@ fn right(k: usize, column: usize) -> i32 {
     (k * 5 + column * 2 + k / STEP) as i32 % 3 - 1
 }
 
-/// A small whole number as f16.
+/// A small integer as f16.
 fn half(number: i32) -> [u8; 2] {
     let sign = u16::from(number < 0) << 15;
     let magnitude = [0, 0x3c00, 0x4000][number.unsigned_abs() as usize];
     (sign | magnitude).to_le_bytes()
 }
 
-/// The lines of PTX without those that contain something.
+/// The lines of PTX without those that contain a text.
 pub fn lines_without(ptx: &str, what: &str) -> String {
     assert!(ptx.contains(what), "{what} is not in\n{ptx}");
     ptx.lines().filter(|line| !line.contains(what)).map(|line| format!("{line}\n")).collect()

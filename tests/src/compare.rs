@@ -1,4 +1,4 @@
-//! Comparing the memory a kernel left with what it should have left.
+//! Compares the memory that a kernel left with the expected memory.
 
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -24,12 +24,12 @@ impl Expect {
         serde_json::from_str(&text).expect("expect.json is as scripts/make-examples writes it")
     }
 
-    /// Compares the buffers in `folder` with those of the case: bit for bit where both tolerances are zero.
+    /// Compares the buffers in `folder` with those of the case: bit for bit if both tolerances are zero.
     pub fn check(&self, case: &Path, folder: &Path) -> Result<(), String> {
         self.compare(folder, |output| case.join(&output.file))
     }
 
-    /// Compares the buffers that two runs left, as closely as the case allows.
+    /// Compares the buffers of two runs, with the tolerances of the case.
     pub fn check_alike(&self, expected: &Path, folder: &Path) -> Result<(), String> {
         self.compare(folder, |output| expected.join(format!("{}.bin", output.buffer)))
     }

@@ -1,10 +1,11 @@
-//! Helpers of the end-to-end suites: finding the tools, running them, comparing what they leave.
+//! Helpers of the end-to-end suites: find the tools, run them, compare their outputs.
 //!
-//! The suites run the executables in `target/<profile>`, which `cargo build` makes and `cargo test` does not; a missing or older
-//! one is an error that says so. `scripts/test` builds them first.
+//! The suites run the executables in `target/<profile>`, which `cargo build` creates and `cargo test` does not. A missing or stale
+//! executable is an error. `scripts/test` builds them first.
 
 pub mod cluster_matmul;
 pub mod compare;
+pub mod prose;
 pub mod scheduled;
 
 use std::collections::BTreeSet;
@@ -19,7 +20,7 @@ pub fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-/// The folder with the tools that were built with this test's profile.
+/// The directory of the tools with this test's profile.
 pub fn tools_folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -37,7 +38,7 @@ pub fn tool_names() -> Vec<String> {
     names
 }
 
-/// The path of a tool, which must be there and not older than its sources.
+/// The path of a tool. Panics if it is missing or older than its sources.
 pub fn tool(name: &str) -> PathBuf {
     static CHECKED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let path = tools_folder().join(name);
@@ -52,7 +53,7 @@ pub fn tool(name: &str) -> PathBuf {
     path
 }
 
-/// What is wrong with an executable, by the list of sources that cargo leaves beside it.
+/// Why an executable is stale, by the list of sources that cargo writes next to it.
 fn stale(path: &Path) -> Option<String> {
     let modified = |path: &Path| std::fs::metadata(path).and_then(|data| data.modified()).ok();
     let Some(built) = modified(path) else { return Some(format!("{} is missing", path.display())) };
@@ -62,10 +63,10 @@ fn stale(path: &Path) -> Option<String> {
     newer.map(|source| format!("{} is older than {source}", path.display()))
 }
 
-/// What a run left.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Ran {
-    /// None when a signal ended it.
+    /// None if a signal ended it.
     pub code: Option<i32>,
     pub stdout: Vec<u8>,
     pub stderr: String,
@@ -93,10 +94,10 @@ pub fn run<S: AsRef<OsStr>>(name: &str, arguments: &[S], input: &[u8]) -> Ran {
     run_in(root(), name, arguments, input)
 }
 
-/// Tools that start others.
+/// Tools that start other tools.
 const STARTERS: [&str; 7] = ["tileiras", "tile-debug", "tile-fuzz", "tile-reduce", "tile-validate", "tile-view", "scripts/"];
 
-/// The tools that a line of bash may come to: those that it names, and with one that starts others all of them.
+/// The tools that a line of bash may start: those that it names, or all if it names a tool that starts others.
 fn tools_of(line: &str, known: &[String]) -> Vec<String> {
     if STARTERS.iter().any(|name| line.contains(name)) {
         return known.to_vec();
@@ -105,13 +106,13 @@ fn tools_of(line: &str, known: &[String]) -> Vec<String> {
     known.iter().filter(|name| words.contains(name.as_str())).cloned().collect()
 }
 
-/// Runs a line of bash with the tools on PATH, none of which may be missing or older than its sources.
+/// Runs a line of bash with the tools on PATH, all of which must be up to date.
 pub fn shell(folder: &Path, line: &str) -> Ran {
     tools_of(line, &tool_names()).iter().for_each(|name| drop(tool(name)));
     ran(&duct::cmd!("bash", "-c", line).dir(folder).env("PATH", path_with_tools()), b"")
 }
 
-/// PATH with the tools before everything else.
+/// PATH with the tools first.
 pub fn path_with_tools() -> std::ffi::OsString {
     let rest = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::iter::once(tools_folder().to_path_buf()).chain(std::env::split_paths(&rest).collect::<Vec<_>>());
@@ -137,24 +138,24 @@ pub fn finish(mut command: Command, input: &[u8]) -> Ran {
         .unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
     let mut stdin = child.stdin.take();
     let output = std::thread::scope(|scope| {
-        // A command may end before it has read all.
+        // A command may end before it has read its input.
         scope.spawn(move || stdin.as_mut().map(|stdin| stdin.write_all(input)));
         child.wait_with_output().expect("a child that was started can be waited for")
     });
     left(output)
 }
 
-/// A new folder that goes away with the value.
+/// A new directory that is deleted with the value.
 pub fn temporary() -> tempfile::TempDir {
     tempfile::tempdir().expect("there is a folder for temporary files")
 }
 
-/// Whether results are to be written instead of compared (`scripts/bless`).
+/// Whether tests write results instead of comparing them (`scripts/bless`).
 pub fn blessing() -> bool {
     std::env::var_os("BLESS").is_some()
 }
 
-/// The folders right below one, sorted.
+/// The direct subfolders of a folder, sorted.
 pub fn folders(path: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     found.retain(|path| path.is_dir());
@@ -175,7 +176,7 @@ pub fn files_below(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Runs `check` on each item on all cores and panics with all complaints at the end, so that one failure does not hide others.
+/// Runs `check` on each item on all cores, and panics with all complaints at the end, so that one failure does not hide others.
 pub fn for_each<T: Sync>(items: &[T], check: impl Fn(&T) -> Result<(), String> + Sync) {
     let next = std::sync::atomic::AtomicUsize::new(0);
     let complaints = Mutex::new(Vec::new());

@@ -1,14 +1,15 @@
-//! Programs of `.sched` as text, which a suite writes by hand or breaks: hazard_checked, spelled as PTX, and executed in every execution there is.
+//! Hand-written or broken `.sched` programs as text: run the hazard checker, emit PTX, and execute them in every schedule and
+//! delivery.
 
 use crate::run;
 use base::File;
 use std::path::Path;
 
 const SEEDS: [&str; 4] = ["0", "1", "2", "3"];
-/// Instructions after which a program that never ends is given up.
+/// Instruction limit for programs that never end.
 const LIMIT: &str = "4000000";
 
-/// Executes a file in a folder; what it left, or what was reported about it.
+/// Executes a file in a directory. Returns its output, or the reported error.
 pub fn executed(folder: &Path, tool: &str, file: &str, options: &[&str]) -> Result<Vec<u8>, String> {
     let path = |name: &str| folder.join(name).display().to_string();
     let (program, launch, out) = (path(file), path("launch.json"), path("out"));
@@ -20,7 +21,7 @@ pub fn executed(folder: &Path, tool: &str, file: &str, options: &[&str]) -> Resu
     }
 }
 
-/// The executions in which a program is executed: by `tile-run` in so many orders, and its PTX under both deliveries.
+/// The executions of a program: in `tile-run` with this many orders, and its PTX under both deliveries.
 pub fn executions(orders: usize) -> Vec<(&'static str, Vec<&'static str>)> {
     let runs = SEEDS[..orders].iter().map(|seed| ("tile-run", vec!["--skip-hazard-check", "--schedule-seed", seed]));
     let sims = [("early", "1"), ("early", "2"), ("late", "1"), ("late", "2")].map(|(delivery, seed)| {
@@ -30,7 +31,7 @@ pub fn executions(orders: usize) -> Vec<(&'static str, Vec<&'static str>)> {
     runs.chain(sims).collect()
 }
 
-/// Writes a program and its PTX, and executes them in some executions, each of which has to leave what is expected.
+/// Writes a program and its PTX and executes them; each execution must produce the expected output.
 pub fn all_executions_leave(
     folder: &Path,
     text: &str,
@@ -46,14 +47,14 @@ pub fn all_executions_leave(
     Ok(())
 }
 
-/// Whether `tile-sim` sees that something is wrong with PTX, in some order or by what it leaves.
+/// Whether `tile-sim` detects that PTX is wrong, in some order or by its output.
 pub fn is_detected(folder: &Path, ptx: &str, expected: &[u8]) -> bool {
     std::fs::write(folder.join("k.ptx"), ptx).expect("the folder takes files");
     let left = |(tool, options): (&str, Vec<&str>)| executed(folder, tool, "k.ptx", &options);
     executions(0).into_iter().any(|execution| left(execution).map_or(true, |left| left != expected))
 }
 
-/// Both executors see that something is wrong with the program in a folder, in some order.
+/// Both executors detect, in some order, that the program in a directory is wrong.
 pub fn detected_by_both(folder: &Path, right: &[u8], message: &str) -> Result<(), String> {
     for executor in ["tile-run", "tile-sim"] {
         let seen = executions(3).into_iter().filter(|(tool, _)| *tool == executor).any(|(tool, options)| {

@@ -1,5 +1,5 @@
-//! Mutants of programs with mmas in tensor memory, each with one thing changed that orders something or says where or what it is;
-//! and a table of who sees them: `fault_matrix.md`, which `scripts/bless` writes anew.
+//! Mutants of programs with tensor memory MMAs, each with one change to an ordering op, an address or a descriptor.
+//! `fault_matrix.md`, which `scripts/bless` writes, lists the tools that detect them.
 
 use crate::program::{Form, Matmul};
 use crate::{BROKEN_TRIP_COUNT, SMALL, launch};
@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use tests::scheduled::{executed, executions, hazard_checked};
 use tests::{blessing, for_each, root, run, temporary};
 
-/// Of what a mutant is one.
+/// The kind of change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Barrier,
@@ -25,18 +25,18 @@ enum Kind {
 impl Kind {
     fn name(self) -> &'static str {
         match self {
-            Kind::Barrier => "a step of a barrier left out",
-            Kind::Count => "arrivals that a barrier counts",
-            Kind::Fence => "a fence, or a wait for tensor memory, left out",
-            Kind::Phase => "the phase that is waited for",
-            Kind::Column => "columns of tensor memory",
-            Kind::Start => "that the first product begins with zero",
+            Kind::Barrier => "a barrier step removed",
+            Kind::Count => "arrival count of a barrier",
+            Kind::Fence => "a fence or a TMEM wait removed",
+            Kind::Phase => "phase of a wait",
+            Kind::Column => "TMEM columns",
+            Kind::Start => "zero-initialisation of the first MMA",
             Kind::Descriptor => "a bit of a descriptor",
         }
     }
 }
 
-/// In which form a mutant was made.
+/// The form of the program that was mutated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
     Sched,
@@ -47,12 +47,12 @@ struct Mutant {
     product: Matmul,
     level: Level,
     kind: Kind,
-    /// What was changed.
+    /// The change.
     what: String,
     text: String,
 }
 
-/// Texts with one line changed.
+/// Generates texts with one line changed.
 struct Mutator<'a> {
     lines: Vec<&'a str>,
     made: Vec<(Kind, String, String)>,
@@ -67,12 +67,12 @@ impl<'a> Mutator<'a> {
         let mut lines: Vec<&str> = self.lines.clone();
         lines[at] = &line;
         let text = lines.join("\n") + "\n";
-        // A header names all pipelines and buffers, so it is not quoted.
+        // A header names all pipelines and buffers, so the description does not quote it.
         let name = if self.lines[at].len() > 120 { "the head" } else { self.lines[at].trim() };
         self.made.push((kind, format!("line {}, '{name}', {what}", at + 1), text));
     }
 
-    /// The numbers behind a word in a line, each replaced.
+    /// Replaces each number after a word in a line.
     fn numbers(&mut self, kind: Kind, at: usize, word: &str, others: impl Fn(u32) -> Vec<u32>) {
         let line = self.lines[at];
         for (start, _) in line.match_indices(word) {
@@ -86,19 +86,19 @@ impl<'a> Mutator<'a> {
     }
 }
 
-/// Each step of a pipeline and each fence left out, each phase the other one, counts of one more and one fewer, columns elsewhere.
+/// Removes each pipeline step and each fence, flips each phase, changes each count by one, and moves columns.
 fn of_schedule(text: &str) -> Vec<(Kind, String, String)> {
     let mut mutator = Mutator::of(text);
     for at in 0..mutator.lines.len() {
         let line = mutator.lines[at];
         let op = line.trim();
-        if op.starts_with("pipe_") {
-            mutator.change(Kind::Barrier, at, "left out", String::new());
+        if op.starts_with("pipeline_") {
+            mutator.change(Kind::Barrier, at, "removed", String::new());
         }
         if op.starts_with("async_fence") {
-            mutator.change(Kind::Fence, at, "left out", String::new());
+            mutator.change(Kind::Fence, at, "removed", String::new());
         }
-        if let Some((head, phase)) = line.split_once("phase: ").filter(|_| op.starts_with("pipe_")) {
+        if let Some((head, phase)) = line.split_once("phase: ").filter(|_| op.starts_with("pipeline_")) {
             let phase = phase.split(')').next().expect("the phase comes last");
             let flipped = format!("%1000 = constant(1) : i32 @0\n%1001 = binary(kind: xor, lhs: {phase}, rhs: %1000) : i32 @0\n");
             mutator.change(Kind::Phase, at, "of the other phase", format!("{flipped}{head}phase: %1001) @0"));
@@ -115,7 +115,7 @@ fn of_schedule(text: &str) -> Vec<(Kind, String, String)> {
             mutator.numbers(Kind::Count, at, "full: ", around);
             mutator.numbers(Kind::Count, at, "empty: ", around);
             mutator.numbers(Kind::Column, at, "columns: ", |columns| vec![columns / 2]);
-            let tensor = line.find("placements").expect("it says where buffers are");
+            let tensor = line.find("placements").expect("the header has the placements of buffers");
             let own: Vec<usize> = line[tensor..].match_indices("(offset: ").map(|(start, _)| tensor + start).collect();
             for (number, start) in own.into_iter().enumerate() {
                 mutator.place(at, start, number);
@@ -126,7 +126,7 @@ fn of_schedule(text: &str) -> Vec<(Kind, String, String)> {
 }
 
 impl Mutator<'_> {
-    /// Moves a buffer in tensor memory to where another one is, or where no columns were taken.
+    /// Moves a TMEM buffer onto another one, or to columns that are not allocated.
     fn place(&mut self, at: usize, start: usize, buffer: usize) {
         let line = self.lines[at];
         let spaces: Vec<&str> = line[..start].split("(elem: ").skip(1).collect();
@@ -143,7 +143,7 @@ impl Mutator<'_> {
     }
 }
 
-/// Each line of PTX left out that orders something, each number changed by a bit that says where something lies or what it is.
+/// Removes each ordering line of PTX, and flips each bit of a number that is an address or a descriptor.
 fn of_ptx(text: &str) -> Vec<(Kind, String, String)> {
     const BARRIERS: [&str; 6] = ["tcgen05.commit", "tcgen05.dealloc", "mbarrier.init", "mbarrier.arrive", "barrier", "bar.sync"];
     const FENCES: [&str; 3] = ["tcgen05.fence", "tcgen05.wait", "fence."];
@@ -153,9 +153,9 @@ fn of_ptx(text: &str) -> Vec<(Kind, String, String)> {
         let op = line.trim();
         let has = |words: &[&str]| words.iter().any(|word| op.contains(word));
         if has(&FENCES) {
-            mutator.change(Kind::Fence, at, "left out", String::new());
+            mutator.change(Kind::Fence, at, "removed", String::new());
         } else if has(&BARRIERS) {
-            mutator.change(Kind::Barrier, at, "left out", String::new());
+            mutator.change(Kind::Barrier, at, "removed", String::new());
         }
         if op.contains("parity") {
             let (head, phase) = line.rsplit_once(", ").expect("the phase comes last");
@@ -178,7 +178,7 @@ fn of_ptx(text: &str) -> Vec<(Kind, String, String)> {
     mutator.made
 }
 
-/// The last number of a line, and what follows it.
+/// The last number of a line, and the text after it.
 fn last_number(line: &str) -> Option<(&str, &str)> {
     let end = line.rfind(|c: char| c.is_ascii_digit())? + 1;
     let start = line[..end].rfind(|c: char| !c.is_ascii_digit() && c != '-')? + 1;
@@ -186,15 +186,15 @@ fn last_number(line: &str) -> Option<(&str, &str)> {
     whole.then(|| (&line[start..end], &line[end..]))
 }
 
-/// The bits of a line's number that say what a product multiplies, or where something lies.
+/// The bits of a line's number that describe the operands of an MMA or their addresses.
 fn bits_of(text: &str) -> (Kind, Vec<u32>) {
     let starts = |word: &str| text.starts_with(word);
     match () {
-        // Types, orientation, and extents of a product.
+        // Types, orientation, and extents of an MMA.
         () if starts("mov.b32 form,") => (Kind::Descriptor, vec![4, 5, 7, 10, 15, 16, 19, 20, 24, 26, 27]),
         // Steps along the depth.
         () if starts("add.s64 a,") || starts("add.s64 b,") => (Kind::Descriptor, vec![0, 1, 3]),
-        // Distances, version and swizzle of a matrix descriptor.
+        // Strides, version and swizzle of a matrix descriptor.
         () if starts("or.b64") && text.contains(", -") => (Kind::Descriptor, vec![16, 21, 32, 37, 38, 46, 61, 62]),
         () if starts("add.s32 a,") => (Kind::Column, vec![0, 1, 3]),
         () if starts("add.s32 d,") => (Kind::Column, vec![0, 4]),
@@ -203,22 +203,22 @@ fn bits_of(text: &str) -> (Kind, Vec<u32>) {
     }
 }
 
-/// Mutants that are none: how many, of which lines, and why.
+/// Mutants that are equivalent to the original: their number, their lines, and the reason.
 const HARMLESS: [(Level, &str, usize, &str); 5] = [
-    (Level::Ptx, "fence.mbarrier_init", 2, "nothing of another block, or of the copy engine, comes to these barriers"),
-    (Level::Ptx, "tcgen05.fence::before_thread_sync", 2, "at the end it has nothing to order"),
-    (Level::Ptx, "tcgen05.fence::after_thread_sync", 5, "likewise; and of two waits after each other the second one's is enough"),
-    (Level::Ptx, "or.b64", 2, "along the depth there is one block, which needs no distance"),
+    (Level::Ptx, "fence.mbarrier_init", 2, "neither another CTA nor TMA arrives at these barriers"),
+    (Level::Ptx, "tcgen05.fence::before_thread_sync", 2, "at the end there is nothing to order"),
+    (Level::Ptx, "tcgen05.fence::after_thread_sync", 5, "likewise; and of two consecutive waits the fence of the second is enough"),
+    (Level::Ptx, "or.b64", 2, "a depth of one block needs no stride"),
     (Level::Ptx, "mov.b32 form", 1, "an operand in tensor memory has one orientation"),
 ];
 
-/// Who sees a mutant: the judge, `tile-run`, `tile-sim`.
+/// The tools that detect a mutant: the hazard checker, `tile-run`, `tile-sim`.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     by: [bool; 3],
 }
 
-const WHO: [&str; 3] = ["judge", "tile-run", "tile-sim"];
+const DETECTORS: [&str; 3] = ["hazard checker", "tile-run", "tile-sim"];
 
 fn seen(mutant: &Mutant) -> Seen {
     let folder = temporary();
@@ -230,7 +230,7 @@ fn seen(mutant: &Mutant) -> Seen {
     match mutant.level {
         Level::Ptx => {
             write("k.ptx");
-            // Who waits for good needs not be waited for long.
+            // A short time limit is enough: a deadlocked program never ends.
             let by_ptx = ["early", "late"].into_iter().any(|delivery| {
                 differs("tile-sim", "k.ptx", &["--races=error", "--delivery", delivery, "--instruction-limit", "300000"])
             });
@@ -247,7 +247,7 @@ fn seen(mutant: &Mutant) -> Seen {
     }
 }
 
-/// Whether the program in a folder has PTX, which is written beside it. What is wrong as text has none.
+/// Whether the program in a directory can be emitted as PTX, which is written next to it. A program that its reader refuses cannot.
 fn spelled(folder: &Path) -> bool {
     let path = |name: &str| folder.join(name).display().to_string();
     run("tile-ptx", &["--skip-hazard-check", &path("k.sched"), "-o", &path("k.ptx")], b"").code == Some(0)
@@ -257,7 +257,7 @@ fn all() -> Vec<Mutant> {
     let wide = Matmul { extents: [128, 128, 32], chunk: 64, tiles: 3, ..SMALL };
     let cases = [wide, Matmul { left_in_tensor: true, ..wide }];
     let of_mma = |product: Matmul| {
-        let schedule = product.text(Form::Agents);
+        let schedule = product.text(Form::Roles);
         let folder = temporary();
         tests::scheduled::written(folder.path(), &schedule);
         let ptx = std::fs::read_to_string(folder.path().join("k.ptx")).expect("it was written");
@@ -277,10 +277,10 @@ fn each_mutant_is_detected_and_the_table_lists_the_detector() {
     let numbers: Vec<usize> = (0..mutants.len()).collect();
     for_each(&numbers, |number| {
         let seen = seen(&mutants[*number]);
-        found.lock().expect("nobody panics").insert(*number, seen);
+        found.lock().expect("no worker panics").insert(*number, seen);
         Ok(())
     });
-    let found = found.into_inner().expect("nobody panics");
+    let found = found.into_inner().expect("no worker panics");
     let mut unseen: Vec<&Mutant> =
         mutants.iter().zip(found.values()).filter(|(_, seen)| seen.by == [false; 3]).map(|(mutant, _)| mutant).collect();
     for (level, line, count, why) in HARMLESS {
@@ -296,7 +296,7 @@ fn each_mutant_is_detected_and_the_table_lists_the_detector() {
     if blessing() {
         std::fs::write(&path, &made).expect("the table can be written");
     }
-    assert_eq!(made, std::fs::read_to_string(&path).unwrap_or_default(), "scripts/bless writes tests/tmem/fault_matrix.md anew");
+    assert_eq!(made, std::fs::read_to_string(&path).unwrap_or_default(), "run scripts/bless to update tests/tmem/fault_matrix.md");
 }
 
 fn table(mutants: &[Mutant], found: &BTreeMap<usize, Seen>) -> String {
@@ -309,18 +309,18 @@ fn table(mutants: &[Mutant], found: &BTreeMap<usize, Seen>) -> String {
         }
         row[4] += usize::from(seen.by == [false; 3]);
     }
-    let mut page = String::from("# Who sees a mutant of a product in tensor memory\n\n");
-    page += "Made by `tests/tmem/fault_matrix.rs`; `scripts/bless` writes it anew. Two mmas, persistent and by warp_roles, are changed in one\n";
-    page += "place each time. Those of `.sched` are given to the hazard checker, executed by `tile-run` and, as PTX, by `tile-sim`; those of PTX\n";
-    page += "are for `tile-sim` alone. A mutant that nobody sees fails the test, unless it is listed below.\n\n";
-    let _ = writeln!(page, "| of | what | mutants | {} | harmless |", WHO.join(" | "));
+    let mut page = String::from("# Detection of mutants of tensor memory MMAs\n\n");
+    page += "Generated by `tests/tmem/fault_matrix.rs`; `scripts/bless` updates it. Each mutant changes one place of two MMAs, persistent and by warp\n";
+    page += "roles. Mutants of `.sched` are tested with the hazard checker, with `tile-run` and, as PTX, with `tile-sim`; mutants of PTX only with\n";
+    page += "`tile-sim`. An undetected mutant fails the test, unless the list below has it.\n\n";
+    let _ = writeln!(page, "| of | what | mutants | {} | harmless |", DETECTORS.join(" | "));
     page += "|---|---|---|---|---|---|---|\n";
-    for ((level, kind), [count, judge, by_run, by_sim, none]) in rows {
-        let (of, [judge, by_run]) = match level {
-            Level::Sched => ("`.sched`", [judge, by_run].map(|count| count.to_string())),
+    for ((level, kind), [count, checker, by_run, by_sim, none]) in rows {
+        let (of, [checker, by_run]) = match level {
+            Level::Sched => ("`.sched`", [checker, by_run].map(|count| count.to_string())),
             Level::Ptx => ("PTX", [(); 2].map(|()| "-".to_string())),
         };
-        let _ = writeln!(page, "| {of} | {} | {count} | {judge} | {by_run} | {by_sim} | {none} |", kind.name());
+        let _ = writeln!(page, "| {of} | {} | {count} | {checker} | {by_run} | {by_sim} | {none} |", kind.name());
     }
     page += "\nHarmless:\n\n";
     for (level, line, count, why) in HARMLESS {

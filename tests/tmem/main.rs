@@ -1,5 +1,5 @@
-//! Products in tensor memory, from `.as` to PTX: the same accumulators everywhere, in several orders and under both deliveries; and broken
-//! in each way that there is, which the judge refuses and the executors see.
+//! MMAs in tensor memory, from `.as` to PTX: equal accumulators at every stage, in several orders and under both deliveries. The
+//! hazard checker and the executors detect every injected fault.
 
 mod fault_matrix;
 mod program;
@@ -12,7 +12,7 @@ use tests::scheduled::{detected_by_both, edited, executed, executions, file_for,
 use tests::{for_each, run, temporary};
 
 const TRIP_COUNTS: [usize; 5] = [0, 1, 2, 3, 8];
-/// Of the mmas that are executed in one number of steps.
+/// The matmuls that are executed with one step count.
 const ONE: usize = 4;
 
 const F16: Matmul = Matmul {
@@ -34,7 +34,7 @@ const DOWN: Operand = Operand { transposed: false, inner: 0 };
 const TURNED: Operand = Operand { transposed: true, inner: 1 };
 const TURNED_DOWN: Operand = Operand { transposed: true, inner: 0 };
 
-/// Each type, both numbers of rows, operands every way round, every way to load accumulators.
+/// Each type, both numbers of rows, every operand orientation, every way to load accumulators.
 fn mmas() -> Vec<Matmul> {
     let bytes = Matmul { extents: [128, 32, 64], rhs: TURNED, ..F16 };
     vec![
@@ -55,7 +55,7 @@ fn mmas() -> Vec<Matmul> {
         Matmul { extents: [64, 64, 32], lanes: "16x256b", chunk: 64, ..F16 },
         Matmul { lanes: "16x256b", ..F16 },
         Matmul { extents: [256, 32, 32], chunk: 32, ..F16 },
-        // An instruction of all rows has sixteen columns or more.
+        // An instruction of all rows has at least sixteen columns.
         Matmul { extents: [128, 8, 32], rhs: DOWN, chunk: 8, ..F16 },
         Matmul { extents: [256, 8, 64], rhs: TURNED, chunk: 8, lanes: "16x256b", ..F16 },
         Matmul { warps: 8, chunk: 64, ..F16 },
@@ -64,7 +64,7 @@ fn mmas() -> Vec<Matmul> {
     ]
 }
 
-/// Small whole numbers, so small that no sum is rounded.
+/// Small integers, so that no sum is rounded.
 fn left(row: usize, k: usize) -> i64 {
     (row * 7 + k * 3 + k / 32) as i64 % 5 - 2
 }
@@ -78,7 +78,7 @@ fn bytes_of(scalar: Scalar, number: i64) -> Vec<u8> {
     bits.to_le_bytes()[..scalar.bits().div_ceil(8) as usize].to_vec()
 }
 
-/// The launch for some number of steps in a folder, and what it has to leave.
+/// The launch for a number of steps in a directory, and the expected output.
 fn launch(product: &Matmul, folder: &Path, steps: usize) -> Vec<u8> {
     let k = product.extents[2] as usize;
     let shapes = product.arrays();
@@ -102,7 +102,7 @@ fn launch(product: &Matmul, folder: &Path, steps: usize) -> Vec<u8> {
     (0..m * n).flat_map(|i| bytes_of(product.acc, sum(i))).collect()
 }
 
-/// Writes arrays and a launch with them and a number of steps, which leaves the last one.
+/// Writes arrays, and a launch with them and a step count whose output is the last array.
 fn described<const N: usize>(folder: &Path, arrays: [(&str, Vec<u8>); N], steps: usize) {
     let each = |text: fn(&str) -> String| arrays.each_ref().map(|(name, _)| text(name)).join(", ");
     let buffers = each(|name| format!(r#"{{"name": "{name}", "file": "{name}.in"}}"#));
@@ -134,20 +134,20 @@ fn mmas_of_every_kind_have_the_same_accumulator_in_as() {
     });
 }
 
-/// The first in full, of the others one number of steps.
+/// The first matmul with all step counts, the others with one.
 #[test]
-fn agents_and_the_whole_block_make_them_in_every_order() {
+fn both_forms_are_correct_in_every_order() {
     let persistent = Matmul { tiles: 5, ..SMALL };
     let cases: Vec<(Matmul, Form, usize)> = mmas()
         .into_iter()
         .enumerate()
         .flat_map(|(i, product)| {
             let trip_count = if i == 0 { TRIP_COUNTS.to_vec() } else { vec![ONE] };
-            [Form::One, Form::Agents]
+            [Form::One, Form::Roles]
                 .into_iter()
                 .flat_map(move |form| trip_count.clone().into_iter().map(move |trip_count| (product, form, trip_count)))
         })
-        .chain([0, 1, 3, 5].map(|trip_count| (persistent, Form::Agents, trip_count)))
+        .chain([0, 1, 3, 5].map(|trip_count| (persistent, Form::Roles, trip_count)))
         .collect();
     for_each(&cases, |(product, form, trip_count)| {
         let text = product.text(*form);
@@ -156,7 +156,7 @@ fn agents_and_the_whole_block_make_them_in_every_order() {
         let folder = temporary();
         let expected = launch(product, folder.path(), *trip_count);
         written(folder.path(), &text);
-        // All orders for the first few, of the others one by each executor and delivery.
+        // All orders for the first few; for the others one per executor and delivery.
         let few = *trip_count == ONE;
         for (tool, options) in executions(3).into_iter().filter(|(_, options)| !few || options.contains(&"1")) {
             let file = file_for(tool);
@@ -172,12 +172,12 @@ fn agents_and_the_whole_block_make_them_in_every_order() {
     });
 }
 
-/// What `tile-link` writes of them is a cubin: ptxas takes their PTX.
+/// `tile-link` writes a cubin for each: ptxas accepts its PTX.
 #[test]
 fn an_assembler_takes_them() {
     for_each(&mmas(), |product| {
         let folder = temporary();
-        written(folder.path(), &product.text(Form::Agents));
+        written(folder.path(), &product.text(Form::Roles));
         let path = |name: &str| folder.path().join(name).display().to_string();
         let ran = run("tile-link", &[&path("k.ptx"), "-o", &path("k.cubin")], b"");
         if ran.code == Some(0) { Ok(()) } else { Err(format!("{}: {}", product.name(), ran.stderr)) }
@@ -189,7 +189,7 @@ fn an_assembler_takes_them() {
 const BROKEN_TRIP_COUNT: usize = 5;
 const SMALL: Matmul = Matmul { extents: [128, 32, 16], ..F16 };
 
-/// The last line that contains `what` moved before the first, or behind the last, that contains `other`.
+/// The last line that contains `what`, moved before the first or after the last that contains `other`.
 fn moved(text: &str, what: &str, other: &str, behind: bool) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
     let from = lines.iter().rposition(|line| line.contains(what)).expect(what);
@@ -202,12 +202,12 @@ fn moved(text: &str, what: &str, other: &str, behind: bool) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Each broken program, and what the hazard checker reports of it.
+/// Each broken program, and the hazard checker's report.
 fn broken() -> Vec<(Matmul, String, &'static str)> {
     let in_tensor = Matmul { left_in_tensor: true, ..SMALL };
-    let (warp_roles, one) = (SMALL.text(Form::Agents), SMALL.text(Form::One));
+    let (warp_roles, one) = (SMALL.text(Form::Roles), SMALL.text(Form::One));
     let several = Matmul { tiles: 5, ..SMALL };
-    let (left, tiles) = (in_tensor.text(Form::Agents), several.text(Form::Agents));
+    let (left, tiles) = (in_tensor.text(Form::Roles), several.text(Form::Roles));
     let zero_init = warp_roles
         .split("zero_init: ")
         .nth(1)
@@ -253,7 +253,7 @@ fn broken() -> Vec<(Matmul, String, &'static str)> {
         (without(&one, "async_fence"), "is read in place without a fence after it was written"),
     ];
     let of_left = [
-        // The accumulators lie where the first slots of the operand do.
+        // The accumulators overlap the first stages of the operand.
         (
             edited(&left, "(offset: 32, depth: 3)", "(offset: 0, depth: 3)"),
             "stage 0 of buffer2 is overwritten, and nothing signals that it was written (of stage 1 of buffer0)",
@@ -290,12 +290,12 @@ fn broken_programs_are_refused_and_their_faults_are_detected() {
     });
 }
 
-// Two mmas of which the second takes what threads made of the first.
+// Two MMAs; threads compute an operand of the second from the accumulator of the first.
 
 const CHAIN: &str = include_str!("attention.sched");
 
-/// The launch of the chain for some number of blocks of 32 keys: `(q k) v`, summed over the blocks; a row's accumulators are multiplied by a
-/// factor before each block but the first.
+/// The launch of the chain for some blocks of 32 keys: `(q k) v`, summed over the blocks. A factor scales each accumulator row
+/// before each block but the first.
 fn chained(folder: &Path, steps: usize, factor: fn(usize) -> i64) -> Vec<u8> {
     const ROWS: usize = 128;
     const DEPTH: usize = 16;
@@ -323,7 +323,7 @@ fn tmem_operands_computed_by_threads_are_multiplied_in_place() {
     computes(CHAIN, |_| 1);
 }
 
-/// A chain computes in every form and order what it means, with the factor of each row.
+/// A chain computes its definition in every form and order, with the factor of each row.
 fn computes(text: &str, factor: fn(usize) -> i64) {
     hazard_checked(text).expect("the hazard checker accepts it");
     let folder = temporary();
@@ -349,12 +349,12 @@ fn a_broken_chain_is_refused_and_its_faults_are_detected() {
             moved(CHAIN, "pipeline_commit(pipeline: 3", "tmem_store(", false),
             "written by warp role 'compute' outside acquire and commit of pipeline3",
         ),
-        // The accumulators lie where the scores do.
+        // The accumulators overlap the scores.
         (
             edited(CHAIN, "(offset: 32, depth: 1)", "(offset: 0, depth: 1)"),
             "buffer5 is read, but its memory was given to stage 0 of buffer4",
         ),
-        // Scores are read before they are made.
+        // A read of the scores moves before the MMA that computes them.
         (
             moved(CHAIN, "mma(lhs: memory(buffer: 0)", "mma(lhs: memory(buffer: 4)", true),
             "stage 0 of buffer3 is read before anything",
@@ -372,7 +372,8 @@ fn a_broken_chain_is_refused_and_its_faults_are_detected() {
     });
 }
 
-/// The chain with the rows of its last accumulators multiplied before each product, some by 2 and the others by 1: some warps have both, some not.
+/// The chain with its last accumulator scaled by row before each MMA, some rows by 2 and the others by 1: some warps have both
+/// factors, some only one.
 fn scaled() -> String {
     let edits = [
         ("func ", "layout #4 = (lane: [1, 2, 4, 8, 16], warp: [32, 64])\nfunc "),
@@ -432,8 +433,8 @@ fn accumulators_scaled_at_the_wrong_time_are_refused_and_detected() {
         "      mma(lhs: memory(buffer: 4)",
         "      pipeline_release(pipeline: 4) @0\n      mma(lhs: memory(buffer: 4)",
     );
-    // These do no harm: no product keeps what is zero_init, and who has the stage of the operand has that of the accumulators. The judge says so all
-    // the same.
+    // These changes are harmless: a zero-initialised MMA ignores the old accumulator, and the role that owns the stage of the
+    // operand also owns that of the accumulator. The hazard checker is conservative and refuses them.
     let never = edited(
         &edited(&text, zero_init, "zero_init: %79, atom"),
         "      %76 = ",

@@ -1,4 +1,4 @@
-//! Products in tensor memory, written out as `.as` and `.sched`: of any type, extents and orientation, by one warp_role or by several.
+//! MMAs in tensor memory, written as `.as` and `.sched`: any type, extents and orientation, for one warp role or several.
 
 use core_dialect::tile::Elem;
 use numerics::Scalar;
@@ -7,12 +7,12 @@ use tileas::layout::Layout;
 use tileas::tensor_memory::{self, LaneAtom, TmemSlice};
 use tileas::{BufferInfo, Space, wgmma_atoms};
 
-/// Steps along the depth that the arrays have.
+/// Steps along the depth of the arrays.
 pub(crate) const STEPS: usize = 9;
-/// Slots of the pipeline of operands.
+/// Stages of the operand pipeline.
 pub(crate) const DEPTH: u32 = 3;
 
-/// How an operand is in its buffer: transposed, and along which of the buffer's dimensions contiguous.
+/// The layout of an operand in its buffer: whether it is transposed, and its contiguous dimension.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operand {
     pub(crate) transposed: bool,
@@ -30,26 +30,26 @@ pub(crate) struct Matmul {
     pub(crate) extents: [u32; 3],
     pub(crate) lhs: Operand,
     pub(crate) rhs: Operand,
-    /// The left operand goes to tensor memory.
+    /// The left operand is in tensor memory.
     pub(crate) left_in_tensor: bool,
-    /// How the accumulators are loaded, and so many columns at a time.
+    /// How the accumulators are loaded, and how many columns at a time.
     pub(crate) lanes: &'static str,
     pub(crate) chunk: u32,
     /// Warps that load the accumulators.
     pub(crate) warps: u32,
-    /// Tiles of rows that a block makes one after the other; of several, two are in flight.
+    /// Row tiles that a CTA computes one after the other; of several, two are in flight.
     pub(crate) tiles: u32,
 }
 
-/// Who does what.
+/// The assignment of work to warps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// `.as`.
     Atoms,
-    /// The whole block does everything in turn.
+    /// The whole CTA executes everything in program order.
     One,
-    /// Four warps load operands, one multiplies, the others store the accumulators.
-    Agents,
+    /// Four warps load operands, one issues MMAs, the others store the accumulators.
+    Roles,
 }
 
 /// Layouts, each once.
@@ -76,7 +76,7 @@ impl Text {
     fn line(&mut self, text: &str) {
         let _ = writeln!(self.body, "{}{text} @0", "  ".repeat(self.indent));
     }
-    /// A line that opens a block or stands between two.
+    /// A line that opens a region or separates two.
     fn head(&mut self, text: &str) {
         let _ = writeln!(self.body, "{}{text}", "  ".repeat(self.indent));
     }
@@ -92,7 +92,7 @@ impl Text {
     }
 }
 
-/// Where a tile is: its number, and slots and phases of both pipelines.
+/// The position of a tile: its number, and stages and phases of both pipelines.
 struct At {
     tile: String,
     operands: [String; 2],
@@ -150,7 +150,7 @@ impl Matmul {
                 self.epilogue(form, &shapes, &mut layouts, &mut text);
                 text.line("return");
             }
-            Form::Agents => {
+            Form::Roles => {
                 let parts: [&dyn Fn(&mut Layouts, &mut Text); 3] = [
                     &|layouts, text| self.epilogue(form, &shapes, layouts, text),
                     &|layouts, text| self.loads(&shapes, layouts, text),
@@ -182,7 +182,7 @@ impl Matmul {
     }
 
     fn program(&self, form: Form, shapes: &Shapes) -> String {
-        let warps = if form == Form::Agents { self.warps + 5 } else { self.warps };
+        let warps = if form == Form::Roles { self.warps + 5 } else { self.warps };
         let buffers = [&shapes.a, &shapes.b, &shapes.accumulators].map(|info| {
             let space = if info.space == Space::Tensor { ", space: tensor" } else { "" };
             let shape = info.shape.to_vec();
@@ -204,7 +204,7 @@ impl Matmul {
         let placements = format!("(offset: {of_a}, depth: {DEPTH}), (offset: {of_b}, depth: {DEPTH}), (offset: 0, depth: {two})");
         let w = self.warps;
         let (warp_roles, [load, multiply, store]) = match form {
-            Form::Agents => {
+            Form::Roles => {
                 let (five, last) = (w, w + 4);
                 let warp_roles = format!(
                     "warp_roles: [(name: \"compute\", first_warp: 0, warps: {w}), (name: \"load\", first_warp: {five}, warps: 4), (name: \"multiply\", first_warp: {last}, warps: 1)], "
@@ -213,7 +213,7 @@ impl Matmul {
             }
             _ => (String::new(), [0; 3]),
         };
-        let loading = if form == Form::Agents { 128 } else { 32 * w };
+        let loading = if form == Form::Roles { 128 } else { 32 * w };
         let empties = barriers + 8 * 2 * DEPTH;
         let pipelines = format!(
             "(buffers: [0, 1], depth: {DEPTH}, fill: threads, drain: mma, producer: {load}, consumers: [{multiply}], full: {loading}, empty: 1, barriers: {barriers}), \
@@ -226,7 +226,7 @@ impl Matmul {
         )
     }
 
-    /// The views %v0, %v1 and %v2, and the numbers 0, 1 and the depth of the pipeline, which have the names that follow.
+    /// The views %v0, %v1 and %v2, and the constants 0, 1 and the depth of the pipeline, with the names below.
     fn views(&self, shapes: &Shapes, text: &mut Text) {
         let elems = [self.elem, self.elem, self.acc];
         let tiles: [Vec<u32>; 3] = [shapes.a.shape.to_vec(), shapes.b.shape.to_vec(), vec![self.extents[0], self.chunk]];
@@ -248,13 +248,13 @@ impl Matmul {
         format!("memref<{rows}x{columns}x{elem}, strides: [{columns}, 1], scope: {}>", i + 1)
     }
 
-    /// Slots of the accumulators' pipeline.
+    /// Stages of the accumulator pipeline.
     fn accumulator_depth(&self) -> u32 {
         self.tiles.min(2)
     }
 
-    /// A loop over the tiles, around which go slots and phases of both pipelines, if there are several. The body gives those of the
-    /// operands that follow.
+    /// A loop over the tiles, if there are several, which carries stages and phases of both pipelines. The body returns the next
+    /// ones of the operands.
     fn each_tile(&self, text: &mut Text, body: impl FnOnce(&mut Text, &At) -> [String; 2]) {
         let [zero, one, ..] = NUMBERS.map(String::from);
         if self.tiles == 1 {
@@ -279,7 +279,7 @@ impl Matmul {
         text.head("}");
     }
 
-    /// A loop over the steps, around which go stage and phase of the operands' pipeline; gives those that follow.
+    /// A loop over the steps, which carries stage and phase of the operand pipeline; returns the next ones.
     fn steps(&self, form: Form, text: &mut Text, at: &At, body: impl FnOnce(&mut Text, &str, [&str; 2])) -> [String; 2] {
         let [zero, one, depth] = NUMBERS;
         if form == Form::Atoms {
@@ -308,7 +308,7 @@ impl Matmul {
         [left, over]
     }
 
-    /// Loads a step's operands and gives them to the pipeline.
+    /// Loads the operands of a step and commits them to the pipeline.
     fn load(
         &self,
         form: Form,
@@ -320,14 +320,14 @@ impl Matmul {
     ) {
         let piped = form != Form::Atoms;
         let stage_field = if piped { format!(", stage: {stage}") } else { String::new() };
-        let warps = if form == Form::Agents { 4 } else { self.warps };
+        let warps = if form == Form::Roles { 4 } else { self.warps };
         let mut tiles = Vec::new();
         for (i, (info, operand)) in [(&shapes.a, self.lhs), (&shapes.b, self.rhs)].into_iter().enumerate() {
             let (layout, vector) = self.loaded(info, operand, warps);
             let id = layouts.id(layout);
-            // Steps go along the second dimension of the left operand and along the first of the right one.
+            // Steps follow the second dimension of the left operand and the first of the right one.
             let along = usize::from((i == 0) != operand.transposed);
-            // The left operand's rows are those of the tile.
+            // The rows of the left operand are those of the tile.
             let other = if i == 0 { row } else { NUMBERS[0] };
             let index = if along == 1 { [other, step] } else { [step, other] };
             let ty = format!("tile<{}x{}x{}, #{id}>", info.shape[0], info.shape[1], self.elem);
@@ -356,7 +356,7 @@ impl Matmul {
         }
     }
 
-    /// The layout in which an operand is loaded, and log2 of the neighbours in it.
+    /// The layout in which an operand is loaded, and log2 of its vector width.
     fn loaded(&self, info: &BufferInfo, operand: Operand, warps: u32) -> (Layout, u32) {
         let bits = info.shape.iter().map(|extent| extent.ilog2()).sum::<u32>();
         let vector = (16 / info.elem.bytes()).ilog2();
@@ -372,8 +372,8 @@ impl Matmul {
 
     fn loads(&self, shapes: &Shapes, layouts: &mut Layouts, text: &mut Text) {
         self.each_tile(text, |text, at| {
-            self.steps(Form::Agents, text, at, |text, step, place| {
-                self.load(Form::Agents, shapes, layouts, text, [&at.tile, step], place);
+            self.steps(Form::Roles, text, at, |text, step, place| {
+                self.load(Form::Roles, shapes, layouts, text, [&at.tile, step], place);
             })
         });
     }
@@ -390,7 +390,7 @@ impl Matmul {
                 text.line(&format!("pipeline_acquire(pipeline: 1{accumulators}, phase: {})", at.accumulators[1]));
             }
             let left = self.steps(form, text, at, |text, step, [stage, phase]| {
-                if form != Form::Agents {
+                if form != Form::Roles {
                     self.load(form, shapes, layouts, text, [&at.tile, step], [stage, phase]);
                 }
                 let stage_field = if form != Form::Atoms { format!(", stage: {stage}") } else { String::new() };
@@ -422,7 +422,7 @@ impl Matmul {
         ));
     }
 
-    /// Stores the accumulators of each tile, or zeros where there were no steps.
+    /// Stores the accumulators of each tile, or zeros if there are no steps.
     fn epilogue(&self, form: Form, shapes: &Shapes, layouts: &mut Layouts, text: &mut Text) {
         self.each_tile(text, |text, at| {
             let accumulators = self.accumulator_stage(at);
@@ -466,7 +466,7 @@ impl Matmul {
     }
 }
 
-/// The stage and phase that follow.
+/// The next stage and phase.
 fn next(text: &mut Text, [stage, phase]: &[String; 2], depth: &str) -> [String; 2] {
     let [zero, one, _] = NUMBERS;
     let next = text.value(&format!("binary(kind: add_i(overflow: none), lhs: {stage}, rhs: {one})"), "i32");

@@ -1,4 +1,5 @@
-//! Products whose scales are in tensor memory, as the stages make them: in every order and under both deliveries, and broken.
+//! Block-scaled MMAs with scales in tensor memory, as the stages generate them: in every order and under both deliveries, and with
+//! injected faults.
 
 use crate::{BROKEN_TRIP_COUNT, TRIP_COUNTS, bytes_of, described, moved, program::STEPS};
 use numerics::Scalar;
@@ -23,7 +24,7 @@ fn scheduled() -> String {
     String::from_utf8(text).expect("text is UTF-8")
 }
 
-/// Small whole numbers, and scales of 1/2, 1, 2 and 4 for each block of each row and column.
+/// Small integers, and scales of 1/2, 1, 2 and 4 for each block of each row and column.
 fn element(line: usize, k: usize) -> i64 {
     (line * 5 + k * 3 + k / BLOCK) as i64 % 3 - 1
 }
@@ -31,7 +32,7 @@ fn exponent(line: usize, block: usize) -> u32 {
     ((line * 7 + line / 32 + block * 3) % 4) as u32
 }
 
-/// The launch for some number of steps, and what it has to leave.
+/// The launch for a number of steps, and the expected output.
 fn launch(folder: &Path, steps: usize) -> Vec<u8> {
     let (depth, blocks) = (DEPTH * STEPS, DEPTH * STEPS / BLOCK);
     let operand = |lines: usize| -> Vec<u8> {
@@ -68,8 +69,8 @@ fn scales_are_those_of_their_rows_columns_and_blocks() {
     run("tile-link", &[&path("k.ptx"), "-o", &path("k.cubin")], b"").ok("tile-link");
 }
 
-/// Pipeline 1 has the scales of the left operand, pipeline 2 those of the right one; who passes a step of either knows that the other is as far,
-/// so both lack it.
+/// Pipeline 1 has the scales of the left operand, pipeline 2 those of the right one. A wait for one implies the other, so the test
+/// removes both.
 #[test]
 fn scales_that_arrive_at_the_wrong_time_are_refused_and_detected() {
     let text = scheduled();

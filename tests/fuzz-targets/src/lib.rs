@@ -1,8 +1,8 @@
-//! What holds for any input whatever: a reader gives a file or an error, what was read is written and read back equal, and what a
-//! verifier takes the stages behind it compile or call unsupported. A target panics where that is not so.
+//! Properties of any input: a reader returns a file or an error, a file reads back equal, and the stages compile every verified
+//! file or report it as unsupported. A target panics if a property is violated.
 //!
-//! `fuzz/` gives the targets to libFuzzer, with the inputs of `corpus/NAME` and [`Target::seeds`] to begin with; the test of this
-//! crate gives them the same inputs, and edits of them ([`mutate`]).
+//! `fuzz/` passes the targets to libFuzzer, with the inputs of `corpus/NAME` and [`Target::seeds`] as the corpus. The test of this
+//! crate runs them on the same inputs and on edits of them ([`mutate`]).
 
 pub mod mutate;
 mod readers;
@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 
 pub struct Target {
     pub name: &'static str,
-    /// What its inputs look like, for who edits them.
+    /// The form of its inputs, for [`mutate`].
     pub form: Form,
-    /// Files of the repository to begin with: folders, and how the names of files in them end.
+    /// Seed files of the repository: folders, and the suffix of file names in them.
     pub seeds: &'static [(&'static str, &'static str)],
     pub run: fn(&[u8]),
 }
@@ -39,7 +39,7 @@ pub const TARGETS: &[Target] = &[
     target("words", Form::Lines, &[], readers::words),
 ];
 
-/// Inputs larger than this only take time.
+/// Larger inputs only cost time.
 pub const MOST_BYTES: usize = 32 << 10;
 
 impl Target {
@@ -47,7 +47,7 @@ impl Target {
         TARGETS.iter().find(|target| target.name == name)
     }
 
-    /// The inputs to begin with, in the order of their paths.
+    /// The seed inputs, in the order of their paths.
     pub fn inputs(&self) -> Vec<PathBuf> {
         let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
         let own = (format!("tests/fuzz-targets/corpus/{}", self.name), "");

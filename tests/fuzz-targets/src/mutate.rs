@@ -1,17 +1,17 @@
-//! Edits that leave most of an input's structure: what a random change of bytes would only destroy.
+//! Edits that preserve most of an input's structure, which random changes of bytes would destroy.
 
-/// What an input looks like.
+/// The form of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Bytes of which nothing is known here.
+    /// Bytes of unknown structure.
     Bytes,
     /// Lines of words.
     Lines,
-    /// A stage file: lines of words behind a head, or binary.
+    /// A stage file: lines of words after a header, or binary.
     Stage,
 }
 
-/// A small generator that is the same everywhere (xorshift64*).
+/// A small deterministic generator (xorshift64*).
 pub struct Random(u64);
 
 impl Random {
@@ -30,7 +30,7 @@ impl Random {
     }
 }
 
-/// Where the words of a line are: names, numbers, and values and layouts with their signs.
+/// The ranges of the words of a line: names, numbers, and values and layouts with their sigils.
 fn words(line: &str) -> Vec<(usize, &str)> {
     let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '%' | '#' | '.');
     let mut words = Vec::new();
@@ -45,7 +45,7 @@ fn words(line: &str) -> Vec<(usize, &str)> {
     words
 }
 
-/// What a word could also have been: something like it from elsewhere in the file, or a number at an edge.
+/// A replacement for a word: a similar word from elsewhere in the file, or a boundary number.
 fn other_word(word: &str, all: &[&str], random: &mut Random) -> String {
     let first = word.chars().next().unwrap_or(' ');
     if let Ok(number) = word.parse::<u64>() {
@@ -58,8 +58,8 @@ fn other_word(word: &str, all: &[&str], random: &mut Random) -> String {
     if like_number.is_empty() { word.into() } else { random.pick(&like_number).into() }
 }
 
-/// The lines that may be edited: all behind the head but the bodies of reductions and scans. Such a body must be associative for the
-/// result to be determined, and hardly one is any more after an edit.
+/// The lines that may be edited: all after the header except the bodies of reductions and scans. Reason: such a body must be
+/// associative for a deterministic result, and an edit nearly always breaks that.
 fn editable(lines: &[String]) -> Vec<usize> {
     let mut around: Option<usize> = None;
     let mut found = Vec::new();
@@ -76,7 +76,7 @@ fn editable(lines: &[String]) -> Vec<usize> {
     found
 }
 
-/// One to three edits of the lines behind the head.
+/// One to three edits of the lines after the header.
 pub fn edited(text: &str, random: &mut Random) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_string).collect();
     for _ in 0..1 + random.below(3) {
@@ -100,7 +100,7 @@ pub fn edited(text: &str, random: &mut Random) -> String {
                     continue;
                 }
                 let (start, word) = found[random.below(found.len())];
-                // Two words of one line change places, or one becomes something else.
+                // Swaps two words of one line, or replaces one.
                 let new = if choice < 5 {
                     found[random.below(found.len())].1.to_string()
                 } else {
@@ -114,7 +114,7 @@ pub fn edited(text: &str, random: &mut Random) -> String {
     lines.join("\n") + "\n"
 }
 
-/// An edit of an input, in the way of its form. Of what is no text it is a few bytes.
+/// An edit of an input, by its form. Other input gets changes of a few bytes.
 pub fn mutated(form: Form, input: &[u8], seed: u64) -> Vec<u8> {
     let mut random = Random::new(seed | 1);
     random.below(2);
@@ -124,7 +124,7 @@ pub fn mutated(form: Form, input: &[u8], seed: u64) -> Vec<u8> {
     }
 }
 
-/// Bytes that are at the edges of counts, indices and lengths.
+/// Boundary values of counts, indices and lengths.
 const EDGES: [u8; 6] = [0, 1, 0x7f, 0x80, 0xfe, 0xff];
 
 fn bytes(input: &[u8], random: &mut Random) -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! Readers of files that no stage follows, and of programs as their authors have them.
+//! Readers of files without a following stage, and of programs in the forms of their authors.
 
 use common::launch::Launch;
 use std::path::Path;
@@ -24,7 +24,7 @@ pub(crate) fn text(bytes: &[u8]) {
         return;
     }
     tileir::text::print(&module, Some(&debug));
-    // Not every version has all ops.
+    // Older versions lack some ops.
     if let Ok(written) = tileir::bytecode::write(&module, &debug, module.version) {
         tileir::bytecode::read(&written, Features::ALL).expect("what was written reads back");
     }
@@ -63,7 +63,7 @@ pub(crate) fn pipeline(bytes: &[u8]) {
     let _ = tileiras::check_pipeline(utf8(bytes));
 }
 
-/// What a response file has.
+/// The contents of a response file.
 pub(crate) fn words(bytes: &[u8]) {
     let words = common::cl::split(utf8(bytes));
     assert!(words.iter().map(String::len).sum::<usize>() <= bytes.len());

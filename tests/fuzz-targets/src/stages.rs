@@ -1,4 +1,4 @@
-//! Stage files: the laws of their readers and writers, and the stages that take them.
+//! Stage files: the round-trip properties of their readers and writers, and the stages that read them.
 
 use base::diag::Result;
 use base::envelope::{Form, LINE, MAGIC};
@@ -9,8 +9,8 @@ use tile_lower_as::Lowering;
 const FORMS: [Form; 3] = [Form::Binary, Form::Ron, Form::Text];
 const UNSUPPORTED: u8 = 3;
 
-/// The file, if it is one, held to be written and read back the same, as its text says, and of one that was text, as its RON says, where
-/// nothing is left out. A binary gets a length and hash that fit it, since another would only be refused for these.
+/// Returns the file if the input is one. Checks that every form reads back with the same text; if the input is text, also with the
+/// same RON, which omits nothing. A binary gets a matching length and hash first, since the reader checks those before anything else.
 fn read<P: Payload>(bytes: &[u8]) -> Option<File<P>> {
     let file = File::<P>::read(&fitting(bytes), "fuzz").ok()?;
     let text = |file: &File<P>| file.write(Form::Text).expect("a file that was read can be written");
@@ -44,10 +44,10 @@ fn passes<S: common::Show>(passes: &[Pass<S>], state: &mut S) -> Result<()> {
     })
 }
 
-/// An option of a file has a value that it cannot have, which is told by the stage that follows it, by the option's name.
+/// A file has an option with an impossible value; the next stage reports the option's name.
 const EDITED: &str = "OPT004";
 
-/// What a stage says of a file that its verifier took.
+/// Checks the result of a stage on a verified file.
 fn held(stage: &str, result: Result<()>) {
     if let Err(error) = result.map_err(|error| *error)
         && error.code != EDITED
@@ -67,7 +67,7 @@ pub(crate) fn tile(bytes: &[u8]) {
     held("tile-lower-aa", lower());
 }
 
-/// For a target that the input decides.
+/// For a target that the input chooses.
 pub(crate) fn aa(bytes: &[u8]) {
     let Some(mut file) = read::<tileaa::Module>(bytes) else { return };
     let targets: Vec<Target> = Target::all().collect();
@@ -84,7 +84,7 @@ pub(crate) fn atoms(bytes: &[u8]) {
     held("tile-sched", passes(tile_sched::PASSES, &mut tile_sched::start(&file, "fuzz")));
 }
 
-/// A schedule that was written by hand may be wrong, which `tile-sched` says.
+/// A hand-written schedule may be wrong; `tile-sched` reports that.
 pub(crate) fn sched(bytes: &[u8]) {
     let Some(mut file) = read::<sched::Module>(bytes) else { return };
     let refused: std::result::Result<(), Box<Diagnostic>> = passes(tile_sched::PASSES, &mut file);

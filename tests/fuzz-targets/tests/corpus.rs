@@ -1,5 +1,5 @@
-//! The targets on the inputs that fuzzing begins with, and on edits of them, the same in every run. What fuzzing found and was mended
-//! is among the inputs.
+//! The targets on the seed inputs of fuzzing and on edits of them, the same in every run. Inputs of fixed findings are among the
+//! seeds.
 
 use base::envelope::{File, Payload};
 use fuzz_targets::mutate::mutated;
@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-/// Edits of all inputs of a target together; `TILEWORKS_EDITS` is another number.
+/// Edits per target over all its inputs; `TILEWORKS_EDITS` overrides it.
 const EDITS: usize = 600;
 
-/// What the target says of an input, where it does not hold; the input is kept.
+/// The target's panic message for an input that violates a property; the input is kept.
 fn complaint(target: &Target, input: &[u8], name: &str) -> Option<String> {
     let panic = catch_unwind(AssertUnwindSafe(|| (target.run)(input))).err()?;
     let said = panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|said| said.to_string()));
@@ -43,7 +43,7 @@ fn fuzz_properties_hold_for_the_corpus() {
     assert!(found.is_empty(), "{} inputs:\n{}", found.len(), found.join("\n"));
 }
 
-/// What a reader refuses by its version is no longer an input of the stage.
+/// An input that a reader refuses for its version no longer tests the stage.
 #[test]
 fn stage_files_are_of_this_version() {
     fn old<P: Payload>(target: &str) -> Vec<String> {

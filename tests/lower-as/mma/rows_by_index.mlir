@@ -1,5 +1,5 @@
 // RUN: tile-read % | tile-lower-aa | tile-lower-as --gpu-name sm_100 --print-after=copies -o x 2>&1 | grep -oE '^plan of.*:|^  mma.*|^  load.*'
-// Rows that an index names are no boxes: as the left operand they go through registers to tensor memory.
+// Gathered rows are no TMA tiles: as the left operand they go through registers to tensor memory.
 cuda_tile.module @m {
   entry @left(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %rows: tile<ptr<i32>>) {
     %a16 = assume div_by<16>, %a : tile<ptr<f16>>

@@ -1,7 +1,7 @@
-//! The laws of file formats, for the tests of every format crate.
+//! Round-trip properties of file formats, for the tests of every format crate.
 //!
-//! What is written reads back equal in every form, the same file always gives the same bytes, and no bytes whatever make a
-//! reader panic: they give a file or an error.
+//! Every form reads back equal to the written file, the same file always gives the same bytes, and no input makes a reader panic:
+//! it returns a file or an error.
 
 use base::envelope::{Form, MAGIC};
 use base::{File, Payload};
@@ -9,7 +9,7 @@ use std::fmt::Debug;
 
 const FORMS: [Form; 3] = [Form::Binary, Form::Ron, Form::Text];
 
-/// Holds a file, given in any form, to all laws; panics with the broken one. Returns the file.
+/// Checks all properties of a file in any form; panics with the violated one. Returns the file.
 pub fn check<P: Payload + PartialEq + Debug>(bytes: &[u8]) -> File<P> {
     let file = read::<P>(bytes).unwrap_or_else(|error| panic!("the example does not read: {error:?}"));
     for form in FORMS {
@@ -26,8 +26,8 @@ fn read<P: Payload>(bytes: &[u8]) -> base::diag::Result<File<P>> {
     File::read(bytes, "example")
 }
 
-/// Changes bytes of a file in many ways. A damaged binary is always known as such; in other forms, and in a binary with a hash
-/// that was made to fit, a change may give another file, which must be sound enough to be written.
+/// Changes bytes of a file in many ways. A reader always detects a damaged binary. In other forms, and in a binary with a
+/// recomputed hash, a change may give another file, which must be valid enough to be written.
 fn damage<P: Payload>(form: Form, bytes: &[u8]) {
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
     for _ in 0..400 {
@@ -60,7 +60,7 @@ fn write_again<P: Payload>(result: base::diag::Result<File<P>>) {
     }
 }
 
-/// The bytes with a length and hash that fit what follows them.
+/// The bytes with a length and hash that match their contents.
 fn with_fitting_hash(mut bytes: Vec<u8>) -> Vec<u8> {
     let header = MAGIC.len() + 8 + 32;
     if bytes.len() > header {
@@ -72,7 +72,7 @@ fn with_fitting_hash(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// A small generator with a fixed start: tests see the same changes every time.
+/// A small generator with a fixed seed: tests apply the same changes every time.
 struct Random(u64);
 
 impl Random {

@@ -22,8 +22,8 @@ func "scaled"(%0: ptr<f32>, %1: ptr<f32>, %2: i32) (warps: 4) @0 {
   %12 = clc_block_count : i32 @0
   for(lower: %10, upper: %12, step: %11) @0 {
     (%13: i32)
-    %14 = clc_block_id(round: %13, axis: 0) : i32 @0
-    %15 = clc_block_id(round: %13, axis: 2) : i32 @0
+    %14 = clc_block_id(iteration: %13, axis: 0) : i32 @0
+    %15 = clc_block_id(iteration: %13, axis: 2) : i32 @0
     %16 = make_token : token @0
     %17, %18 = load_view(view: %7, index: [%14, %15], token: %16, order: (semantics: weak), atom: vector(vector_bits: 2)) : tile<16x64xf32, #0>, token @0
     %19 = constant(2.0) : tile<16x64xf32, #0> @0

@@ -90,7 +90,7 @@ pub unsafe extern "C" fn cuGetErrorName(status: c_int, text: *mut *const c_char)
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGetErrorString(_status: c_int, text: *mut *const c_char) -> c_int {
-    unsafe { *text = c"the stand-in was told to".as_ptr() };
+    unsafe { *text = c"the stand-in was set to fail".as_ptr() };
     0
 }
 

@@ -1,0 +1,419 @@
+//! The language check of `tests/tidy.rs`: finds the words that `tests/refused_words.toml` refuses, and overlong sentences of
+//! documents. STYLE.md gives the rules. A finding has the file, the line, the word and its replacement.
+
+use crate::root;
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// How many words on either side of a phrase can give it its ordinary technical sense.
+const NEAR: usize = 6;
+
+/// STYLE.md section 1: words of the longest sentence of a document, and of its mean sentence.
+const LONGEST_SENTENCE: usize = 40;
+const MEAN_SENTENCE: f64 = 20.0;
+
+/// STYLE.md section 1: phrases that hide the actor of a sentence.
+const DOCUMENT_PHRASES: [&str; 4] = ["is told", "whoever", "nobody", "what is"];
+
+/// Folders of build outputs, at any depth.
+const BUILD_OUTPUTS: [&str; 6] = ["target", "__pycache__", ".venv", "node_modules", "site", ".git"];
+
+/// The file `tests/refused_words.toml`.
+#[derive(Deserialize)]
+pub struct Table {
+    word: Vec<Rule>,
+    pub exception: Vec<Exception>,
+}
+
+#[derive(Deserialize)]
+struct Rule {
+    not: Vec<String>,
+    instead: String,
+    #[serde(default)]
+    unless: BTreeSet<String>,
+    #[serde(default)]
+    only_near: BTreeSet<String>,
+    #[serde(default)]
+    prose: bool,
+}
+
+#[derive(Deserialize)]
+pub struct Exception {
+    /// The beginning of a path below the root.
+    pub path: String,
+    /// A refused phrase, or `*` for all of them.
+    pub word: String,
+    pub reason: String,
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Finding {
+    pub path: String,
+    pub line: usize,
+    pub word: String,
+    pub instead: String,
+}
+
+/// A part of an identifier, or a word of prose.
+struct Word<'a> {
+    lower: String,
+    /// The identifier around it.
+    identifier: &'a str,
+    line: usize,
+    /// Whether punctuation separates it from the previous word; no phrase matches across punctuation.
+    separated: bool,
+    prose: bool,
+}
+
+pub fn table() -> Table {
+    let text = std::fs::read_to_string(root().join("tests/refused_words.toml")).expect("tests/refused_words.toml is readable");
+    toml::from_str(&text).expect("tests/refused_words.toml is TOML of the expected form")
+}
+
+/// Checks every text file of the repository. Returns the findings that no exception covers, and the number of files.
+pub fn check_tree(table: &Table) -> (Vec<Finding>, usize) {
+    let rules = by_first_word(table);
+    let mut files = 0;
+    let mut found = Vec::new();
+    for path in source_files() {
+        let Some(text) = std::fs::read(&path).ok().and_then(|bytes| String::from_utf8(bytes).ok()) else { continue };
+        if text.contains('\0') {
+            continue;
+        }
+        files += 1;
+        let inside = path.strip_prefix(root()).expect("the walk starts at the root").to_string_lossy().into_owned();
+        let mut here = refused_words(&inside, &text, &rules);
+        if is_document(&inside) {
+            here.extend(document_faults(&text));
+        }
+        here.sort();
+        here.dedup();
+        for (line, word, instead) in here {
+            let excepted =
+                |exception: &Exception| inside.starts_with(&exception.path) && (exception.word == "*" || exception.word == word);
+            if !table.exception.iter().any(excepted) {
+                found.push(Finding { path: inside.clone(), line, word, instead });
+            }
+        }
+    }
+    (found, files)
+}
+
+/// The rows of the table by the first word of each phrase.
+type Rules<'a> = BTreeMap<&'a str, Vec<(Vec<&'a str>, &'a Rule)>>;
+
+fn by_first_word(table: &Table) -> Rules<'_> {
+    let mut rules = Rules::new();
+    for rule in &table.word {
+        for phrase in &rule.not {
+            let parts: Vec<&str> = phrase.split(' ').collect();
+            rules.entry(parts[0]).or_default().push((parts, rule));
+        }
+    }
+    rules
+}
+
+/// All files of the repository but build outputs, sorted.
+fn source_files() -> Vec<PathBuf> {
+    let mut pending = vec![root().to_path_buf()];
+    let mut found = Vec::new();
+    while let Some(folder) = pending.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+            let Ok(kind) = entry.file_type() else { continue };
+            if kind.is_dir() && !BUILD_OUTPUTS.contains(&name.as_str()) && name != ".toolkit" {
+                pending.push(path);
+            } else if kind.is_file() && name != ".git" {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn is_document(path: &str) -> bool {
+    ["README.md", "ARCHITECTURE.md"].contains(&path)
+        || path.starts_with("docs/") && Path::new(path).extension().is_some_and(|extension| extension == "md")
+}
+
+fn refused_words(path: &str, text: &str, rules: &Rules<'_>) -> Vec<(usize, String, String)> {
+    let words = words(text, prose_mask(path, text).as_deref());
+    let mut found = Vec::new();
+    for (at, word) in words.iter().enumerate() {
+        // Rust's type `Box` is no TMA tile.
+        if word.identifier == "Box" {
+            continue;
+        }
+        let candidates = rules.get(word.lower.as_str()).into_iter().flatten();
+        let refused = candidates.filter(|(_, rule)| word.prose || !rule.prose).find(|(parts, rule)| {
+            let end = at + parts.len();
+            let Some(phrase) = words.get(at..end) else { return false };
+            let matches = phrase.iter().zip(parts).all(|(word, part)| word.lower == *part);
+            if !matches || phrase[1..].iter().any(|word| word.separated) {
+                return false;
+            }
+            let around = || words[at.saturating_sub(NEAR)..at].iter().chain(&words[end..words.len().min(end + NEAR)]);
+            let near = |list: &BTreeSet<String>| around().any(|word| list.contains(&word.lower));
+            !near(&rule.unless) && (rule.only_near.is_empty() || near(&rule.only_near))
+        });
+        if let Some((parts, rule)) = refused {
+            found.push((word.line, parts.join(" "), rule.instead.clone()));
+        }
+    }
+    found
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+/// Splits text into words, and identifiers into their parts: `tma_boxes` and `TmaBoxes` are two words each. `prose` tells for each
+/// byte whether it is prose; without it, all bytes are.
+fn words<'a>(text: &'a str, prose: Option<&[bool]>) -> Vec<Word<'a>> {
+    let bytes = text.as_bytes();
+    let mut words = Vec::new();
+    let (mut line, mut separated, mut at) = (1, true, 0);
+    while at < bytes.len() {
+        if is_word(bytes[at]) {
+            let length = bytes[at..].iter().position(|byte| !is_word(*byte)).unwrap_or(bytes.len() - at);
+            let identifier = &text[at..at + length];
+            at += length;
+            for part in parts(identifier) {
+                let prose = prose.is_none_or(|prose| prose[at - 1]);
+                words.push(Word { lower: part.to_ascii_lowercase(), identifier, line, separated, prose });
+                separated = false;
+            }
+            continue;
+        }
+        if bytes[at] == b'\n' {
+            line += 1;
+        }
+        // The letter of an escape such as `\n` in a string is no word.
+        if bytes[at] == b'\\' && bytes.get(at + 1).is_some_and(|next| b"ntr".contains(next)) {
+            at += 1;
+            separated = true;
+        } else if !b" \n\t/!#*-'`".contains(&bytes[at]) {
+            separated = true;
+        }
+        at += 1;
+    }
+    words
+}
+
+/// The parts of an identifier in snake case or camel case.
+fn parts(identifier: &str) -> Vec<&str> {
+    let bytes = identifier.as_bytes();
+    let mut found = Vec::new();
+    let mut start = 0;
+    for end in 1..=bytes.len() {
+        let ends = end == bytes.len()
+            || bytes[end] == b'_'
+            || bytes[end - 1] == b'_'
+            || !bytes[end - 1].is_ascii_uppercase() && bytes[end].is_ascii_uppercase();
+        if ends {
+            let part = identifier[start..end].trim_matches('_');
+            if !part.is_empty() {
+                found.push(part);
+            }
+            start = end;
+        }
+    }
+    found
+}
+
+/// For each byte of a source file whether it is in a comment or a string. Returns None for files that are prose as a whole: documents,
+/// and text forms, whose names are all shown to users.
+fn prose_mask(path: &str, text: &str) -> Option<Vec<bool>> {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+    let comment = match extension {
+        "rs" | "js" | "c" => "//",
+        "py" | "toml" | "sh" | "" => "#",
+        _ => return None,
+    };
+    let bytes = text.as_bytes();
+    let mut mask = vec![false; bytes.len()];
+    let mut at = 0;
+    while at < bytes.len() {
+        let rest = &bytes[at..];
+        let opens_comment =
+            rest.starts_with(comment.as_bytes()) && (comment == "//" || at == 0 || b" \t\n".contains(&bytes[at - 1]));
+        let end = if opens_comment {
+            at + rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len())
+        } else if rest[0] == b'"' {
+            let quote: &[u8] = if extension == "py" && rest.starts_with(b"\"\"\"") { b"\"\"\"" } else { b"\"" };
+            string_end(bytes, at + quote.len(), quote)
+        } else {
+            let quoted = |literal: &[u8]| comment == "//" && rest.starts_with(literal);
+            at += if quoted(b"'\"'") || quoted(br"'\''") || quoted(br#"'\"'"#) { 3 } else { 1 };
+            continue;
+        };
+        mask[at..end].fill(true);
+        if extension == "rs" && !opens_comment {
+            for hole in format_holes(&bytes[at..end]) {
+                mask[at + hole.start..at + hole.end].fill(false);
+            }
+        }
+        at = end;
+    }
+    Some(mask)
+}
+
+/// The offset after the quote that ends a string whose contents start at `at`.
+fn string_end(bytes: &[u8], mut at: usize, quote: &[u8]) -> usize {
+    while at < bytes.len() && !bytes[at..].starts_with(quote) {
+        at += if bytes[at] == b'\\' { 2 } else { 1 };
+    }
+    bytes.len().min(at + quote.len())
+}
+
+/// The `{name}` in a format string, which are code.
+fn format_holes(string: &[u8]) -> Vec<Range<usize>> {
+    let mut holes = Vec::new();
+    for (start, _) in string.iter().enumerate().filter(|(_, byte)| **byte == b'{') {
+        let inside = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_.:?".contains(byte);
+        let length = string[start + 1..].iter().position(|byte| !inside(byte)).unwrap_or(0);
+        if string.get(start + 1 + length) == Some(&b'}') {
+            holes.push(start..start + length + 2);
+        }
+    }
+    holes
+}
+
+/// Sentences that are too long, and phrases without an actor.
+fn document_faults(text: &str) -> Vec<(usize, String, String)> {
+    let mut found = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let lower = line.to_lowercase();
+        for phrase in DOCUMENT_PHRASES {
+            let alone = |at: usize| {
+                let before = lower[..at].chars().next_back();
+                let after = lower[at + phrase.len()..].chars().next();
+                ![before, after].into_iter().flatten().any(|c| c.is_alphanumeric() || c == '_')
+            };
+            if lower.match_indices(phrase).any(|(at, _)| alone(at)) {
+                found.push((number + 1, format!("phrase: {phrase}"), "name the actor or the noun".into()));
+            }
+        }
+    }
+    let sentences = sentences(text);
+    for (line, words) in sentences.iter().filter(|(_, words)| words.len() > LONGEST_SENTENCE) {
+        let start = words[..6].join(" ");
+        found.push((*line, format!("sentence of {} words", words.len()), format!("at most {LONGEST_SENTENCE}: {start}")));
+    }
+    // Items of one or two words are no sentences.
+    let lengths: Vec<usize> = sentences.iter().map(|(_, words)| words.len()).filter(|length| *length >= 3).collect();
+    if !lengths.is_empty() {
+        let mean = lengths.iter().sum::<usize>() as f64 / lengths.len() as f64;
+        if mean > MEAN_SENTENCE {
+            found.push((1, format!("mean sentence {mean:.1} words"), format!("at most {MEAN_SENTENCE}")));
+        }
+    }
+    found
+}
+
+/// The sentences of a document, each with its first line. Code blocks, tables and headings are left out; inline code counts as one word.
+fn sentences(text: &str) -> Vec<(usize, Vec<String>)> {
+    let mut found = Vec::new();
+    let mut current: Vec<String> = Vec::new();
+    let (mut start, mut fenced) = (1, false);
+    for (number, line) in text.lines().enumerate() {
+        let mut line = line.trim();
+        let fence = line.starts_with("```") || line.starts_with("~~~");
+        fenced ^= fence;
+        let not_prose = fence || fenced || line.is_empty() || line.starts_with(['#', '|', '<']) || line.starts_with("![");
+        let item = list_item(line);
+        if (not_prose || item.is_some()) && !current.is_empty() {
+            found.push((start, std::mem::take(&mut current)));
+        }
+        if not_prose {
+            continue;
+        }
+        line = item.unwrap_or(line).trim_start_matches(['>', ' ']);
+        for word in without_links(&without_code(line)).split_whitespace() {
+            if current.is_empty() {
+                start = number + 1;
+            }
+            if word.contains(char::is_alphanumeric) {
+                current.push(word.into());
+            }
+            let ends = word.trim_end_matches(['*', '_', ')', '"', '\'', '”']).ends_with(['.', '!', '?', ':']);
+            if ends && !["e.g.", "i.e.", "vs.", "cf."].contains(&word) && !current.is_empty() {
+                found.push((start, std::mem::take(&mut current)));
+            }
+        }
+    }
+    if !current.is_empty() {
+        found.push((start, current));
+    }
+    found
+}
+
+/// The text of a list item, if the line starts one.
+fn list_item(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix(['-', '*', '+']).or_else(|| {
+        let digits = line.trim_start_matches(|c: char| c.is_ascii_digit());
+        if digits.len() < line.len() { digits.strip_prefix('.') } else { None }
+    })?;
+    rest.starts_with(' ').then(|| rest.trim_start())
+}
+
+/// The line with `code` for each span of inline code.
+fn without_code(line: &str) -> String {
+    let spans = line.matches('`').count() / 2;
+    let mut out = String::new();
+    for (index, part) in line.splitn(2 * spans + 1, '`').enumerate() {
+        out.push_str(if index % 2 == 1 { "code" } else { part });
+    }
+    out
+}
+
+/// The line without the targets of its links.
+fn without_links(line: &str) -> String {
+    let mut parts = line.split("](");
+    let mut out = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        out.push(']');
+        out.push_str(part.split_once(')').map_or(part, |(_, rest)| rest));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn phrases(path: &str, text: &str) -> Vec<String> {
+        let table = table();
+        let rules = by_first_word(&table);
+        refused_words(path, text, &rules).into_iter().map(|(_, word, _)| word).collect()
+    }
+
+    #[test]
+    fn identifiers_comments_and_phrases_across_lines_are_refused() {
+        assert_eq!(
+            phrases("a.rs", "let tma_boxes = 1; // the copy\n// engine\nfn f(x: AgentId) {}"),
+            ["boxes", "copy engine", "agent"]
+        );
+    }
+
+    #[test]
+    fn ordinary_technical_senses_are_allowed() {
+        let code =
+            "let x: Box<u8> = f32::round(y); // a broken pipe: the process ended\nlet slot = 1;\nlet home = \"the home folder\";";
+        assert!(phrases("a.rs", code).is_empty(), "{:?}", phrases("a.rs", code));
+        assert!(phrases("a.rs", "let made = format!(\"{made}\");").is_empty());
+        assert_eq!(phrases("a.rs", "let made = 1; // code that was made"), ["made"]);
+    }
+
+    #[test]
+    fn long_sentences_and_phrases_without_an_actor_are_refused() {
+        let long = format!("# Title\n\nShort one. {}end.\n", "word ".repeat(41));
+        let faults: Vec<String> = document_faults(&long).into_iter().map(|(_, word, _)| word).collect();
+        assert_eq!(faults, ["sentence of 42 words", "mean sentence 42.0 words"]);
+        assert_eq!(document_faults("What is meant, `what` is this.").len(), 1);
+    }
+}
