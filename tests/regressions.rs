@@ -435,7 +435,7 @@ fn ptxas_has_a_limit_of_time() {
     sandbox.replace_ptxas("echo $$ >pid; exec sleep 1000");
     let ran = sandbox.drive(&[&GO[..], &["--max-time=1"]].concat());
     assert_eq!(ran.code, Some(5));
-    assert!(ran.stderr.contains("tile-link was stopped: it takes longer than 1 s (--max-time), in step 'ptxas'"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("tile-link was stopped: exceeded the time limit of 1 s (--max-time), in step 'ptxas'"), "{}", ran.stderr);
     let pid = fs::read_to_string(sandbox.path("pid")).unwrap();
     wait_for("ptxas ends", || !is_running(pid.trim()));
     let ran = sandbox.drive(&[&GO[..], &["--max-memory=1"]].concat());
@@ -617,15 +617,15 @@ fn tools_with_other_command_lines_have_limits_too() {
     let folder = temporary();
     let folder = folder.path();
     let ran = run_in(folder, "tile-fuzz", &["--count=1000000", "--generate", "--max-time=1"], b"");
-    assert_eq!((ran.code, ran.stderr.as_str()), (Some(4), "tile-fuzz: it was stopped: it takes longer than 1 s (--max-time)\n"));
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(4), "tile-fuzz: it was stopped: exceeded the time limit of 1 s (--max-time)\n"));
     // A pipe that nobody writes to is read for ever.
     let line = "mkfifo p; exec 3<>p; timeout 20 tileirdisasm --max-time=1 p";
     let ran = shell(folder, line);
     assert_eq!(
         (ran.code, ran.stderr.as_str()),
-        (Some(4), "error: tileirdisasm was stopped: it takes longer than 1 s (--max-time)\n")
+        (Some(4), "error: tileirdisasm was stopped: exceeded the time limit of 1 s (--max-time)\n")
     );
     let ran = shell(folder, "exec 3<>p; timeout 20 tileiras --max-memory=1 p");
     assert_eq!(ran.code, Some(5), "{}", ran.stderr);
-    assert!(ran.stderr.contains("tileiras was stopped: it takes more than 1 MiB of memory (--max-memory)"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("tileiras was stopped: exceeded the memory limit of 1 MiB (--max-memory)"), "{}", ran.stderr);
 }

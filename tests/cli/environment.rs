@@ -54,7 +54,7 @@ fn installed_nvidia_packages_are_found() {
     std::fs::create_dir(folder.path().join("bin")).unwrap();
     std::fs::copy(tool("tileiras"), folder.path().join("bin/tileiras")).unwrap();
     let reported = in_folder(folder.path(), "env -u CUDA_ROOT -u CUDA_HOME -u CUDA_PATH bin/tileiras --doctor").text();
-    for line in ["cu13/bin/ptxas, by NVIDIA's Python packages beside the tools", "cu13/nvvm/libdevice/libdevice.10.bc, by NVIDIA's"]
+    for line in ["cu13/bin/ptxas, by NVIDIA's Python packages in the tools' environment", "cu13/nvvm/libdevice/libdevice.10.bc, by NVIDIA's"]
     {
         assert!(reported.contains(line), "{reported}");
     }

@@ -285,7 +285,7 @@ const ROWS: &[Row] = &[
         "nothing shows what a pass changed",
         "tile-lower-aa k.tile --print-changed -o o",
         0,
-        &["dead changes", "\n- ", "induction changes nothing"],
+        &["changes in dead", "\n- ", "no changes in induction"],
         &["\n  func"],
     ),
     row(

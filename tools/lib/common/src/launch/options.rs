@@ -107,7 +107,7 @@ impl Call {
         let blocks: u64 = self.grid.iter().map(|extent| u64::from(*extent)).product();
         let message = format!(
             "this launch is {:.3e} operations and {:.3e} bytes in {blocks} blocks, too much for a CPU: run some of them with --sample-blocks, \
-             or all with --whole-grid",
+             or all with --full-grid",
             work.flops, work.bytes
         );
         Err(Diagnostic::usage("LCH012", message))
@@ -171,6 +171,6 @@ mod tests {
         let error = call(LARGE, &[]).unwrap_err();
         assert_eq!(error.code, "LCH012");
         assert!(error.message.contains("1.000e12 operations") && error.message.contains("--sample-blocks"), "{}", error.message);
-        assert_eq!(call(LARGE, &["--whole-grid"]).unwrap().blocks, None);
+        assert_eq!(call(LARGE, &["--full-grid"]).unwrap().blocks, None);
     }
 }
