@@ -204,7 +204,7 @@ const ROWS: &[Row] = &[
     ),
     row("--format does nothing in tile-write", "tile-write --format=text k.tile -o o", 2, &["CLI009", "writes no stage file"], &[]),
     row("--format does nothing in tile-link", "tile-link --format=text k.ptx -o o", 2, &["CLI009"], &[]),
-    row("--format does nothing for a cubin", "tileiras k.bc --gpu-name=sm_90 --format=text -o o", 2, &["cubin has one form"], &[]),
+    row("--format does nothing for a cubin", "tileiras k.bc --gpu-name=sm_90 --format=text -o o", 2, &["cubin has a single format"], &[]),
     row("--stop-after does nothing without passes", "tile-read --stop-after=decode k.bc -o o", 2, &["has no passes"], &[]),
     row("options that do nothing are listed", "tile-write --help", 0, &[], &["--format", "--stop-after", "--print-after"]),
     row("--verify-only wants a launch", "tile-run --verify-only k.sched", 0, &[], &["error"]),
