@@ -72,7 +72,7 @@ fn the_doctor_lists_found_and_missing_components() {
     }
     let ill = run("CUDA_ROOT=/nowhere tileiras --doctor");
     assert_eq!(ill.code, Some(2), "{}", ill.text());
-    assert!(ill.text().contains("NO  ptxas       no ptxas at /nowhere/bin/ptxas, where CUDA_ROOT says"), "{}", ill.text());
+    assert!(ill.text().contains("NO  ptxas       no ptxas at /nowhere/bin/ptxas, in the toolkit that CUDA_ROOT names"), "{}", ill.text());
     assert!(ill.text().contains("install a CUDA toolkit"), "{}", ill.text());
     let elsewhere = run("TRITON_TILEIRAS_PATH=/usr/bin tileiras --doctor").text();
     assert!(elsewhere.contains("TRITON_TILEIRAS_PATH points to /usr/bin/tileiras, which is not this driver"), "{elsewhere}");

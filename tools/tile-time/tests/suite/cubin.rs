@@ -59,7 +59,7 @@ fn resources_and_cycles_of_loops() {
     let folder = folder(Some("cat listing"));
     let reported = text(&run(folder.path(), &["k.cubin"]));
     for words in [
-        "blocks of 128 threads, limited by",
+        "CTAs of 128 threads, limited by",
         "bytes of stack",
         "spilled registers: 1 loads, 0 stores",
         "an iteration takes a warp at least 21 cycles",
