@@ -1,4 +1,4 @@
-//! `tile-run`: executes Tile IR on the CPU and gives what a kernel leaves; [`executor`] says what a program means.
+//! `tile-run` executes Tile IR on the CPU and writes a kernel's outputs; the crate [`executor`] defines the semantics.
 
 use base::diag::{Diagnostic, Result};
 use base::nearest::did_you_mean;
@@ -14,10 +14,10 @@ const ABOUT: About = About {
     summary: "Executes a kernel on the CPU, and checks it for faults",
     examples: &[
         ("tile-run k.tile --launch launch.json --out-dir out", "arguments from a description, outputs as raw bytes"),
-        ("tile-run k.tile --grid 4 a.npy b.npy zeros:f32[1024] 1024 --out-dir out", "each word one parameter, outputs as .npy"),
+        ("tile-run k.tile --grid 4 a.npy b.npy zeros:f32[1024] 1024 --out-dir out", "one argument per parameter, outputs as .npy"),
         ("tile-run k.tile --abi=cutile --grid 4 a.npy zeros:f32[1024] --print-outputs", "arrays as cuTile passes them"),
         ("tile-run k.tile --check --launch launch.json", "faults, races, missing tokens, broken assumptions"),
-        ("tile-run k.as --launch launch.json --sample-blocks", "some blocks of a grid that is too large"),
+        ("tile-run k.as --launch launch.json --sample-blocks", "representative blocks of a large grid"),
         ("tile-run k.tile --trace=op=mmaf,block=0 --launch launch.json", "results as they are computed"),
     ],
     passes: &[],
@@ -30,19 +30,19 @@ struct Options {
     launch: LaunchOptions,
     #[command(flatten)]
     target: GpuName,
-    /// Look for faults; all kinds but nan when none is named
+    /// Check for faults of these kinds [default: all kinds except nan]
     #[arg(long, value_name = "KINDS", value_enum, value_delimiter = ',', num_args = 0.., require_equals = true)]
     check: Option<Vec<Check>>,
-    /// Print each op's result; FILTER is `op=NAME`, `block=X[:Y[:Z]]`, `loc=[FILE:]LINE`, with commas between
+    /// Print the result of each op; FILTER is a comma-separated list of `op=NAME`, `block=X[:Y[:Z]]`, `loc=[FILE:]LINE`
     #[arg(long, value_name = "FILTER", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = Trace::parse)]
     trace: Option<Trace>,
-    /// Stop a block that executes more ops than this, such as one that never ends
+    /// Maximum number of ops per block, to stop endless loops
     #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
     max_ops: u64,
-    /// Another order in which the agents of a block take turns; each seed always gives the same
+    /// Seed of the order in which the warp roles of a CTA run; each seed is deterministic
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     schedule_seed: u64,
-    /// Run a .sched file that the judge of the format refuses, to see what it does
+    /// Execute a .sched file that the hazard checker rejects
     #[arg(long)]
     skip_hazard_check: bool,
 }
@@ -67,7 +67,7 @@ fn execute(session: &mut Session, options: &Options) -> Result<()> {
         return Ok(());
     }
     let print = &mut |text: &str| {
-        // What a kernel prints goes to standard output; one that is closed is no reason to stop.
+        // Kernel prints go to standard output. A closed standard output is not an error.
         let _ = std::io::stdout().write_all(text.as_bytes());
     };
     let mut trace = options.trace.clone();
@@ -88,7 +88,7 @@ fn execute(session: &mut Session, options: &Options) -> Result<()> {
     }
 }
 
-/// That some format has an op of this name: a filter for another one would show nothing.
+/// Checks that a format has an op with this name; otherwise the filter would match nothing.
 fn known_op(name: &str) -> Result<()> {
     let of_tile = tileir::ops::Opcode::ALL.iter().map(|opcode| opcode.info().mnemonic);
     let lists = [tileaa::Op::MNEMONICS, tileas::Op::MNEMONICS, sched::Op::MNEMONICS, core_dialect::core_ops::Core::MNEMONICS];

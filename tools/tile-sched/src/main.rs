@@ -10,8 +10,8 @@ const ABOUT: About = About {
     examples: &[
         ("tile-sched k.as -o k.sched", "one file to another"),
         ("tile-sched --stop-after=alloc --format=text k.as -o k.sched", "the schedule before it is applied, to edit"),
-        ("tile-sched k.sched -o done.sched", "go on from an edited schedule"),
-        ("tile-sched --schedule-trace=k.json k.as -o k.sched", "when each op runs, for a trace viewer"),
+        ("tile-sched k.sched -o done.sched", "continue from an edited schedule"),
+        ("tile-sched --schedule-trace=k.json k.as -o k.sched", "with a trace of the schedules for a trace viewer"),
     ],
     passes: &common::pass_names::<_, { PASSES.len() }>(&[], PASSES, &[]),
     forms: true,
@@ -46,7 +46,7 @@ fn main() -> std::process::ExitCode {
         if session.verify_only() {
             return check(&file);
         }
-        // Once materialized, the loops of the schedules are no more.
+        // Materialization removes the scheduled loops.
         let (schedule, materialize) = PASSES.split_at(2);
         session.run(schedule, &mut file)?;
         if let Some(path) = &options.schedule_trace {

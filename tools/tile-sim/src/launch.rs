@@ -1,4 +1,4 @@
-//! From a launch description to a machine and back to files.
+//! Sets up a machine from a launch description, and writes the outputs.
 
 use crate::{Arguments, DeliveryArgument, RacesArgument};
 use base::Target;

@@ -1,6 +1,6 @@
 //! `tile-sim`: executes PTX on a CPU.
 //!
-//! The work is done by the crate `simulator`, whose head lists what is reported; here are the command line and the files.
+//! The crate `simulator` executes the PTX and documents the detected faults; this file handles the command line and the files.
 
 mod launch;
 
@@ -12,12 +12,12 @@ use std::path::PathBuf;
 
 const ABOUT: About = About {
     name: "tile-sim",
-    summary: "Executes PTX on a CPU: memory in, memory out",
+    summary: "Executes PTX on the CPU and checks it for races and other faults",
     examples: &[
         ("tile-sim k.ptx --launch launch.json --out-dir out", "run a kernel, write its output buffers"),
-        ("tile-sim k.ptx --grid 4 a.npy b.npy zeros:f32[1024] 1024 --print-outputs", "each word one parameter"),
-        ("tile-sim k.ptx --launch launch.json --sample-blocks --out-dir out", "some blocks of a grid that is too large"),
-        ("tile-sim k.ptx --launch launch.json --out-dir out --delivery late", "with asynchronous work as late as allowed"),
+        ("tile-sim k.ptx --grid 4 a.npy b.npy zeros:f32[1024] 1024 --print-outputs", "one argument per parameter"),
+        ("tile-sim k.ptx --launch launch.json --sample-blocks --out-dir out", "representative blocks of a large grid"),
+        ("tile-sim k.ptx --launch launch.json --out-dir out --delivery late", "complete asynchronous work as late as allowed"),
         (
             "tile-sim k.ptx --launch launch.json --out-dir out --stats stats.json",
             "count instructions, traffic and conflicts, by loop",
@@ -31,35 +31,35 @@ const ABOUT: About = About {
 struct Arguments {
     #[command(flatten)]
     launch: LaunchOptions,
-    /// The 128-byte tensor maps of the hidden parameters, one after the other; PTX of this project needs none
+    /// File with the concatenated 128-byte tensor maps of the hidden parameters; PTX of this project does not need it
     #[arg(long, value_name = "FILE")]
     tensor_maps: Option<PathBuf>,
-    /// An object file with the callback that makes the tensor maps, or the cubin that a compiler embedded it in
+    /// Object file with the callback that encodes the tensor maps, or the cubin that contains it
     #[arg(long, value_name = "FILE", requires = "allow_native", conflicts_with = "tensor_maps")]
     host_object: Option<PathBuf>,
-    /// Lets the callback run on this machine, in a child process with limits of time and memory
+    /// Allow native execution of the callback, in a child process with time and memory limits
     #[arg(long)]
     allow_native: bool,
-    /// When asynchronous work is done
+    /// Completion time of asynchronous work
     #[arg(long, value_enum, default_value_t = DeliveryArgument::Early)]
     delivery: DeliveryArgument,
-    /// Writes what was executed, and the traffic to memory, as JSON
+    /// Write instruction counts and memory traffic as JSON
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
-    /// What is done about accesses to shared memory that no barrier orders; by default a warning for PTX of other origin. Races on
-    /// global memory, between CTAs or within one, are not detected: `tile-run --check` finds those of earlier stages
+    /// Handling of data races in shared memory [default: a warning for PTX of other compilers]. Races on global memory are not
+    /// detected; `tile-run --check` detects them in earlier stages
     #[arg(long, value_enum)]
     races: Option<RacesArgument>,
-    /// Another order of warps; each seed always gives the same
+    /// Seed of the warp order; each seed is deterministic
     #[arg(long, value_name = "N")]
     schedule_seed: Option<u64>,
-    /// Threads of a block, for kernels that do not say it
+    /// Threads per CTA, for kernels that do not declare it
     #[arg(long, value_name = "X[,Y[,Z]]", value_parser = block)]
     block: Option<[u32; 3]>,
-    /// Bytes of shared memory that the launch adds
+    /// Bytes of dynamic shared memory of the launch
     #[arg(long, value_name = "BYTES")]
     dynamic_shared: Option<u32>,
-    /// Warp instructions after which a kernel is taken not to end
+    /// Maximum number of warp instructions, to stop endless kernels
     #[arg(long, value_name = "N", default_value_t = 4_000_000_000)]
     instruction_limit: u64,
 }
@@ -81,7 +81,7 @@ fn block(text: &str) -> std::result::Result<[u32; 3], String> {
     let mut dims = [1; 3];
     for (index, part) in text.split(',').enumerate() {
         let dim = dims.get_mut(index).ok_or("a block has three dimensions")?;
-        *dim = part.parse().map_err(|_| format!("'{part}' is no number"))?;
+        *dim = part.parse().map_err(|_| format!("'{part}' is not a number"))?;
     }
     Ok(dims)
 }
