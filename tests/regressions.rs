@@ -605,7 +605,7 @@ fn output_of_children_is_bounded() {
 fn files_that_never_end_are_refused() {
     let sandbox = Sandbox::new();
     let ran = sandbox.drive(&["@/dev/zero"]);
-    assert!(ran.code == Some(1) && ran.stderr.contains("too much in response files"), "{}", ran.stderr);
+    assert!(ran.code == Some(1) && ran.stderr.contains("the response files are too large"), "{}", ran.stderr);
     assert_eq!(sandbox.drive(&["/dev/zero", "--gpu-name=sm_90"]).code, Some(3));
     let launch = shell(sandbox.folder.path(), "tile-run k.bc --launch /dev/zero");
     assert!(launch.code == Some(4) && launch.stderr.contains("is larger than"), "{}", launch.stderr);
