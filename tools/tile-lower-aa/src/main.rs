@@ -1,4 +1,4 @@
-//! `tile-lower-aa`: makes memory explicit, then folds and cleans up.
+//! `tile-lower-aa`: lowers `.tile` to `.aa` (TileAA, the alias-aware dialect) and optimizes it.
 
 use common::options::{CheckBounds, OptLevel};
 use common::{About, Session};
@@ -6,10 +6,10 @@ use tile_lower_aa::{CHECK_BOUNDS, PASSES, RECORD, convert};
 
 const ABOUT: About = About {
     name: "tile-lower-aa",
-    summary: "Makes memory explicit: .tile, or a program's text or bytecode, to .aa",
+    summary: "Lowers .tile (or the text or bytecode of a program) to .aa, with explicit memory",
     examples: &[
-        ("tile-read k.tileirbc | tile-lower-aa -O3 -o k.aa", "after tile-read, through a pipe"),
-        ("tile-lower-aa -O0 k.tile --format=text", "the program as written, to read"),
+        ("tile-read k.tileirbc | tile-lower-aa -O3 -o k.aa", "piped from tile-read"),
+        ("tile-lower-aa -O0 k.tile --format=text", "unoptimized, as readable text"),
     ],
     passes: &common::pass_names::<_, { PASSES.len() + 3 }>(&["convert", CHECK_BOUNDS[0].name], PASSES, &[RECORD[0].name]),
     forms: true,

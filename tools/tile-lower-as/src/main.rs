@@ -1,15 +1,16 @@
-//! `tile-lower-as`: gives every tile a layout and every data movement an atom.
+//! `tile-lower-as`: lowers `.aa` to `.as` (TileAS, the assembler-near dialect). It assigns a layout to every tile and an instruction to
+//! every MMA and copy.
 
 use common::{About, options};
 use tile_lower_as::{Lowering, PASSES};
 
 const ABOUT: About = About {
     name: "tile-lower-as",
-    summary: "Chooses layouts and hardware atoms for a target: .aa to .as",
+    summary: "Lowers .aa to .as: assigns layouts and selects instructions for a target",
     examples: &[
         ("tile-lower-as --gpu-name sm_90 k.aa -o k.as", "one file to another"),
         ("tile-lower-as --gpu-name sm_80 --format=text k.aa", "the layouts, to read"),
-        ("tile-lower-as --gpu-name sm_80 --print-after=layouts k.aa -o k.as", "what is decided before it is carried out"),
+        ("tile-lower-as --gpu-name sm_80 --print-after=layouts k.aa -o k.as", "with the assigned layouts printed"),
     ],
     passes: &common::pass_names::<_, { PASSES.len() }>(&[], PASSES, &[]),
     forms: true,

@@ -1,15 +1,15 @@
-//! `tile-ptx`: writes PTX for a scheduled program, through LLVM's NVPTX back end.
+//! `tile-ptx`: generates PTX for a scheduled program with LLVM's NVPTX back end.
 
 use common::{About, options};
 use tile_ptx::{Emit, generate};
 
 const ABOUT: About = About {
     name: "tile-ptx",
-    summary: "Writes PTX through LLVM: .sched to .ptx",
+    summary: "Generates PTX with LLVM: .sched to .ptx",
     examples: &[
         ("tile-ptx k.sched -o k.ptx", "PTX for the target in the file"),
-        ("tile-ptx --lineinfo k.sched", "with the user's source lines, for profilers"),
-        ("tile-ptx --emit=llvm-ir k.sched", "what LLVM is given after its passes"),
+        ("tile-ptx --lineinfo k.sched", "with source line information, for profilers"),
+        ("tile-ptx --emit=llvm-ir k.sched", "the optimized LLVM IR"),
     ],
     passes: &["emit", "optimize", "print"],
     forms: false,
@@ -17,7 +17,7 @@ const ABOUT: About = About {
 
 #[derive(clap::Args)]
 struct Options {
-    /// Take a file that the judge of .sched refuses, to see what it does
+    /// Accept a .sched file that the hazard checker rejects
     #[arg(long)]
     skip_hazard_check: bool,
     #[command(flatten)]
@@ -26,7 +26,7 @@ struct Options {
     opt: options::OptLevel,
     #[command(flatten)]
     gpu: options::GpuName,
-    /// What to write
+    /// Output kind
     #[arg(long, value_enum, default_value_t = Emit::Ptx)]
     emit: Emit,
 }
