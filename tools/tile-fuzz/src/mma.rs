@@ -1,4 +1,4 @@
-//! Matrix products, alone and in loops, of numbers so small that every sum is exact in any order.
+//! MMAs, alone and in loops, with operands so small that accumulation is exact in any order.
 
 use crate::builder::{Kind, View, ViewKind};
 use crate::program::{Generator, encode};

@@ -1,5 +1,4 @@
-//! What a kernel says of its parameters: which are arrays, which numbers are their extents and strides, and how they are cut into
-//! tiles. It is read off the views that the kernel makes of its parameters.
+//! Infers the meaning of a kernel's parameters from its views: arrays, their extents and strides, and their tile sizes.
 
 use base::ir::Operation;
 use base::{Op as OpId, Value};

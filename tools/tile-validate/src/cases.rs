@@ -1,5 +1,4 @@
-//! Launches that are made up from what a kernel says of its parameters: several sizes, with tiles that are full and tiles that are
-//! cut, and contents of several kinds.
+//! Generates launches from the inferred parameters of a kernel: several sizes, full and partial tiles, and several kinds of contents.
 
 use crate::arrays::{Kernel, Number, Param, View};
 use base::diag::{Diagnostic, Result};
@@ -55,12 +54,12 @@ const MOST: i64 = 1 << 22;
 
 impl Case {
     pub(crate) fn describe(&self) -> String {
-        let cut = if self.cut { ", the last one cut" } else { "" };
+        let cut = if self.cut { ", the last one partial" } else { "" };
         let contents = match self.contents {
             InputKind::SignedRange => "numbers around zero",
-            InputKind::Zeros => "zeros, among integers some",
-            InputKind::SmallIntegers => "small whole numbers",
-            InputKind::Edges => "numbers of both signs, infinities and what is no number",
+            InputKind::Zeros => "zeros, mixed with other numbers for integers",
+            InputKind::SmallIntegers => "small integers",
+            InputKind::Edges => "numbers of both signs, infinities and NaNs",
         };
         format!("{} tiles along each dimension{cut}; {contents}", self.tiles)
     }
@@ -261,7 +260,7 @@ pub(crate) fn given(path: &Path, kernel: &Kernel, tolerance: f64, folder: &Path)
         }
     }
     match outputs.is_empty() {
-        true => Err(Diagnostic::usage("VAL003", format!("{} has no buffer that the kernel is given", path.display()))),
+        true => Err(Diagnostic::usage("VAL003", format!("{} passes no buffer to the kernel", path.display()))),
         false => Ok(outputs),
     }
 }

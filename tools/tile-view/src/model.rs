@@ -1,4 +1,4 @@
-//! What the page shows, as data: `--json` writes it, the page carries it, and the scripts of `page/` draw it.
+//! The data model of the page: `--json` writes it, the page embeds it, and the scripts of `page/` draw it.
 
 use layout_drawing::banks::Wavefronts;
 use serde::Serialize;

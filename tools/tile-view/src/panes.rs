@@ -1,4 +1,4 @@
-//! Texts with the source_position that each line comes from. Locations leave the texts: the page shows them by linking lines.
+//! Texts with the source position of each line. Locations are removed from the texts; the page shows them as links between lines.
 
 use crate::model::{Model, Pane, SourcePosition};
 use base::diag::Result;
@@ -212,7 +212,7 @@ pub(crate) fn sources(model: &mut Model, folders: &[PathBuf]) -> Result<()> {
         let candidates = folders.iter().map(|folder| if folder.is_file() { folder.clone() } else { folder.join(&short) });
         let candidates = candidates.chain([PathBuf::from(name)]);
         let Some(path) = candidates.into_iter().find(|path| path.is_file() && path.file_name() == Some(short.as_os_str())) else {
-            model.missing.push(format!("the source {name}: it is not there; --source FOLDER says where it is"));
+            model.missing.push(format!("the source {name} was not found; pass its folder with --source FOLDER"));
             continue;
         };
         let text = common::read_file(Some(&path))?;

@@ -1,4 +1,4 @@
-//! Makes the files of all stages from the one that is given, by the project's tools as processes.
+//! Runs the stage tools to generate the files of all stages from the input.
 
 use base::diag::{Diagnostic, Result};
 use base::envelope::{Form, Sniffed, sniff};
@@ -146,7 +146,7 @@ pub(crate) fn compile(session: &mut Session, input: &Input, request: &StageReque
     if let Some(launch) = &request.launch {
         files.time = Some(session.timed("time", |_| time(&bench, launch, request.gpu.as_deref()))?);
     } else {
-        files.missing.push("predicted times: --launch FILE says what the kernel is launched with".into());
+        files.missing.push("predicted times: pass a launch description with --launch FILE".into());
     }
     Ok(files)
 }
@@ -165,7 +165,7 @@ fn sass(bench: &Bench, files: &mut Files) -> Result<()> {
         }
     };
     let Some(nvdisasm) = nvdisasm(&ptxas) else {
-        files.missing.push("SASS: nvdisasm is neither beside ptxas nor on PATH".into());
+        files.missing.push("SASS: nvdisasm is neither next to ptxas nor in PATH".into());
         return Ok(());
     };
     bench.stage("tile-link", &["k.ptx", "-o", "k.cubin"])?;
