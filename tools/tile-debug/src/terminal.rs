@@ -334,7 +334,7 @@ impl<'a> Terminal<'a> {
         let frame = scene.and_then(|scene| scene.frames().last());
         let file = frame.map_or(0, |frame| frame.file);
         let Some((path, lines)) = self.subject.files.get(file).and_then(|file| file.found.as_ref()) else {
-            self.print("the source is not there; --source FOLDER says where it is, and --lines=ops shows ops instead");
+            self.print("the source was not found; pass its folder with --source FOLDER, or show ops with --lines=ops");
             return;
         };
         let start = match rest.parse::<u32>() {

@@ -7,7 +7,7 @@
 //! # use common::{About, Pass, Session, options::OptLevel};
 //! const ABOUT: About = About {
 //!     name: "tile-lower-aa",
-//!     summary: "Makes memory explicit: .tile to .aa",
+//!     summary: "Lowers .tile to .aa, with explicit memory",
 //!     examples: &[("tile-lower-aa -O3 k.tile -o k.aa", "one file to another")],
 //!     passes: &["convert", "fold"],
 //!     forms: true,

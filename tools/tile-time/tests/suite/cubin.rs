@@ -1,4 +1,4 @@
-//! Cubins: what ptxas made of a kernel, with a stand-in for nvdisasm that shows a listing written here.
+//! Statistics of cubins, with a stand-in for nvdisasm that prints the listing below.
 
 use crate::support::Kernel;
 use std::path::Path;

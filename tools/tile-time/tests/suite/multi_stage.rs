@@ -1,4 +1,4 @@
-//! The multi_stage_buffer of one multiprocessor: a thread that fills stages with tma_copies of tensor maps, another that multiplies what is there.
+//! A multi-stage buffer on one SM: one thread fills the stages with TMA copies, another issues the MMAs.
 
 use crate::rates::{near, wait};
 use crate::support::{Kernel, repeat};

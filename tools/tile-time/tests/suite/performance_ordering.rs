@@ -1,5 +1,5 @@
-//! What is publicly known to be performance_ordering something, in kernels that differ in that isolated: pairs of blocks, and an epilogue beside the
-//! mmas of the next tile. What compiled kernels show of it is in `tests/cli/performance_ordering.rs`.
+//! Publicly known performance orderings, on kernels that differ in one feature only: CTA pairs, and an epilogue that overlaps the MMAs of
+//! the next tile. `tests/cli/performance_ordering.rs` checks compiled kernels.
 
 use crate::rates::{commit, each, near, wait};
 use crate::support::{Kernel, repeat};

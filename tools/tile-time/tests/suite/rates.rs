@@ -1,5 +1,5 @@
-//! The model against the facts that its numbers come from: chains, streams, conflicts, mmas, copies. Each check runs a small
-//! kernel whose time follows from one or two numbers of the machine; the tolerances are those that each part of the model is held to.
+//! The model against the microbenchmarks behind its parameters: dependent chains, streams, bank conflicts, MMAs, copies. Each test runs a
+//! small kernel whose time follows from one or two machine parameters; the tolerance is that of the part of the model.
 
 use crate::support::{Kernel, repeat};
 

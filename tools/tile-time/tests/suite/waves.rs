@@ -1,4 +1,4 @@
-//! Grids that do not fit at once: blocks that are alike come in waves, and the last wave takes as long as a whole one.
+//! Grids that exceed one wave: equal CTAs run in waves, and the last, partial wave takes as long as a full one.
 
 use crate::rates::near;
 use crate::support::{Kernel, repeat};
