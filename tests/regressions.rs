@@ -43,8 +43,8 @@ impl Sandbox {
         sandbox
     }
 
-    /// With scripts in sandbox of all stages, which pass on what they get, behind the head of a cubin at the end; the cache takes its
-    /// time over executables for debugging.
+    /// With scripts in sandbox of all stages, which pass on what they get, behind the head of a cubin at the end; the cache takes
+    /// its time over executables for debugging.
     fn of_scripts() -> Sandbox {
         let sandbox = Sandbox::new();
         STAGES.iter().for_each(|stage| sandbox.replace(stage, "exec cat"));
@@ -435,7 +435,11 @@ fn ptxas_has_a_limit_of_time() {
     sandbox.replace_ptxas("echo $$ >pid; exec sleep 1000");
     let ran = sandbox.drive(&[&GO[..], &["--max-time=1"]].concat());
     assert_eq!(ran.code, Some(5));
-    assert!(ran.stderr.contains("tile-link was stopped: exceeded the time limit of 1 s (--max-time), in step 'ptxas'"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("tile-link was stopped: exceeded the time limit of 1 s (--max-time), in step 'ptxas'"),
+        "{}",
+        ran.stderr
+    );
     let pid = fs::read_to_string(sandbox.path("pid")).unwrap();
     wait_for("ptxas ends", || !is_running(pid.trim()));
     let ran = sandbox.drive(&[&GO[..], &["--max-memory=1"]].concat());
@@ -617,7 +621,10 @@ fn tools_with_other_command_lines_have_limits_too() {
     let folder = temporary();
     let folder = folder.path();
     let ran = run_in(folder, "tile-fuzz", &["--count=1000000", "--generate", "--max-time=1"], b"");
-    assert_eq!((ran.code, ran.stderr.as_str()), (Some(4), "tile-fuzz: it was stopped: exceeded the time limit of 1 s (--max-time)\n"));
+    assert_eq!(
+        (ran.code, ran.stderr.as_str()),
+        (Some(4), "tile-fuzz: it was stopped: exceeded the time limit of 1 s (--max-time)\n")
+    );
     // A pipe that nobody writes to is read for ever.
     let line = "mkfifo p; exec 3<>p; timeout 20 tileirdisasm --max-time=1 p";
     let ran = shell(folder, line);

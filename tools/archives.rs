@@ -1,8 +1,8 @@
 //! Links release executables statically, including tests. Static executables run on any Linux and start fast: a compilation is six
 //! processes, and dynamic linking would take a noticeable part of each.
 //!
-//! Rust's `crt-static` requires `--target`, because it would apply to procedural macros too. Instead, the build script adds a search
-//! path with archives only. If a required archive is missing, executables are linked dynamically.
+//! Rust's `crt-static` requires `--target`, because it would apply to procedural macros too. Instead, the build script adds a
+//! search path with archives only. If a required archive is missing, executables are linked dynamically.
 
 use std::fs;
 use std::path::{Path, PathBuf};

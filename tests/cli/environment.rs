@@ -54,8 +54,10 @@ fn installed_nvidia_packages_are_found() {
     std::fs::create_dir(folder.path().join("bin")).unwrap();
     std::fs::copy(tool("tileiras"), folder.path().join("bin/tileiras")).unwrap();
     let reported = in_folder(folder.path(), "env -u CUDA_ROOT -u CUDA_HOME -u CUDA_PATH bin/tileiras --doctor").text();
-    for line in ["cu13/bin/ptxas, by NVIDIA's Python packages in the tools' environment", "cu13/nvvm/libdevice/libdevice.10.bc, by NVIDIA's"]
-    {
+    for line in [
+        "cu13/bin/ptxas, by NVIDIA's Python packages in the tools' environment",
+        "cu13/nvvm/libdevice/libdevice.10.bc, by NVIDIA's",
+    ] {
         assert!(reported.contains(line), "{reported}");
     }
 }
@@ -72,7 +74,11 @@ fn the_doctor_lists_found_and_missing_components() {
     }
     let ill = run("CUDA_ROOT=/nowhere tileiras --doctor");
     assert_eq!(ill.code, Some(2), "{}", ill.text());
-    assert!(ill.text().contains("NO  ptxas       no ptxas at /nowhere/bin/ptxas, in the toolkit that CUDA_ROOT names"), "{}", ill.text());
+    assert!(
+        ill.text().contains("NO  ptxas       no ptxas at /nowhere/bin/ptxas, in the toolkit that CUDA_ROOT names"),
+        "{}",
+        ill.text()
+    );
     assert!(ill.text().contains("install a CUDA toolkit"), "{}", ill.text());
     let elsewhere = run("TRITON_TILEIRAS_PATH=/usr/bin tileiras --doctor").text();
     assert!(elsewhere.contains("TRITON_TILEIRAS_PATH points to /usr/bin/tileiras, which is not this driver"), "{elsewhere}");

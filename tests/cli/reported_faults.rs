@@ -1,4 +1,5 @@
-//! Faults that people met when they tried the tools: a row for each, with the command, how it ends, what it says and what it does not.
+//! Faults that people met when they tried the tools: a row for each, with the command, how it ends, what it says and what it does
+//! not.
 
 use crate::{bytecode, make_stage_files, need_stages};
 use std::fs;
@@ -202,9 +203,21 @@ const ROWS: &[Row] = &[
         &["there is no field 'valeu'; did you mean 'value'?; the fields are value and fact"],
         &["is not one of the fields"],
     ),
-    row("--format does nothing in tile-write", "tile-write --format=text k.tile -o o", 2, &["CLI009", "writes no stage file"], &[]),
+    row(
+        "--format does nothing in tile-write",
+        "tile-write --format=text k.tile -o o",
+        2,
+        &["CLI009", "does not write stage files"],
+        &[],
+    ),
     row("--format does nothing in tile-link", "tile-link --format=text k.ptx -o o", 2, &["CLI009"], &[]),
-    row("--format does nothing for a cubin", "tileiras k.bc --gpu-name=sm_90 --format=text -o o", 2, &["cubin has a single format"], &[]),
+    row(
+        "--format does nothing for a cubin",
+        "tileiras k.bc --gpu-name=sm_90 --format=text -o o",
+        2,
+        &["cubin has a single format"],
+        &[],
+    ),
     row("--stop-after does nothing without passes", "tile-read --stop-after=decode k.bc -o o", 2, &["has no passes"], &[]),
     row("options that do nothing are listed", "tile-write --help", 0, &[], &["--format", "--stop-after", "--print-after"]),
     row("--verify-only wants a launch", "tile-run --verify-only k.sched", 0, &[], &["error"]),

@@ -87,7 +87,11 @@ fn the_stage_with_an_injected_fault_is_named() {
         let folder = place(stage, script);
         let ran = in_place(folder.path(), "tile-validate", &["--gpu-name=sm_80", "--keep=new/kept"]);
         assert_eq!(ran.code, Some(1), "{stage}: {}{}", ran.text(), ran.stderr);
-        assert!(ran.stderr.contains(&format!("error[VAL001]: the output of {stage} is not equivalent to the program")), "{stage}: {}", ran.stderr);
+        assert!(
+            ran.stderr.contains(&format!("error[VAL001]: the output of {stage} is not equivalent to the program")),
+            "{stage}: {}",
+            ran.stderr
+        );
         assert!(folder.path().join("new/kept/launch.json").exists() && folder.path().join("new/kept/k.tile").exists());
     }
 }

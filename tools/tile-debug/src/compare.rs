@@ -1,6 +1,6 @@
-//! Compares two stages of one program value by value. The values of the other stage are recorded per block, source location and type.
-//! If both stages compute the same number of values of a type at a location, the values are compared in order. Integers are compared
-//! only as data, not as addresses: operands and results of loads, stores, MMAs and reductions.
+//! Compares two stages of one program value by value. The values of the other stage are recorded per block, source location and
+//! type. If both stages compute the same number of values of a type at a location, the values are compared in order. Integers are
+//! compared only as data, not as addresses: operands and results of loads, stores, MMAs and reductions.
 
 use crate::engine::{Control, FAULTS};
 use crate::expression::elements;

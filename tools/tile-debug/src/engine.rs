@@ -270,8 +270,8 @@ impl Run<'_, '_> {
         self.control.block.is_none_or(|block| block == moment.block_position().linear)
     }
 
-    /// The outermost frame in which the op is on another line than the previous op. A loop with a one-line body arrives at the line in
-    /// every iteration.
+    /// The outermost frame in which the op is on another line than the previous op. A loop with a one-line body arrives at the line
+    /// in every iteration.
     fn arrival(&mut self, moment: &Moment<'_>, row: usize) -> Option<usize> {
         let frames = &self.subject.frames[row];
         if frames.is_empty() || !self.subject.begins_line[row] {

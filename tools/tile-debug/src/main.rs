@@ -1,5 +1,5 @@
-//! `tile-debug`: a debugger for Tile IR on the CPU. [`engine`] decides where a run stops; [`terminal`] and [`protocol`] are its two front
-//! ends. The `executor` crate defines the semantics of kernels.
+//! `tile-debug`: a debugger for Tile IR on the CPU. [`engine`] decides where a run stops; [`terminal`] and [`protocol`] are its two
+//! front ends. The `executor` crate defines the semantics of kernels.
 
 mod compare;
 mod engine;

@@ -1,5 +1,5 @@
-//! Maps values to source variables. Programs have no such table, so the names come from the source text: the result of the last op of
-//! an assignment has the assigned name, and a loop-carried value has the name of its initial value.
+//! Maps values to source variables. Programs have no such table, so the names come from the source text: the result of the last op
+//! of an assignment has the assigned name, and a loop-carried value has the name of its initial value.
 
 use crate::subject::{Frame, SourceFile};
 use base::Value;

@@ -35,7 +35,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) kernel: Kernel<'a>,
     pub(crate) call: Call,
     pub(crate) listing: Listing,
-    /// Of each row of the listing where it comes from, the function that was called first at the front. Empty where that is unknown.
+    /// Of each row of the listing where it comes from, the function that was called first at the front. Empty where that is
+    /// unknown.
     pub(crate) frames: Vec<Vec<Frame>>,
     /// Of each row whether coming to it is coming to its line. Constants stand before the program, however late their line is.
     pub(crate) begins_line: Vec<bool>,

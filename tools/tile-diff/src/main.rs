@@ -1,5 +1,5 @@
-//! `tile-diff`: the difference between two files of one kind, as text. Values and registers are matched, not compared by number, so an
-//! inserted line does not change all lines after it.
+//! `tile-diff`: the difference between two files of one kind, as text. Values and registers are matched, not compared by number, so
+//! an inserted line does not change all lines after it.
 
 use base::diag::{Diagnostic, Result};
 use base::envelope::{Sniffed, sniff};

@@ -1,5 +1,5 @@
-//! Loops with memory dependences between iterations. A loop-carried token orders the accesses. In most iterations an element belongs to
-//! another thread than in the previous iteration.
+//! Loops with memory dependences between iterations. A loop-carried token orders the accesses. In most iterations an element
+//! belongs to another thread than in the previous iteration.
 
 use crate::builder::{Kind, View, ViewKind};
 use crate::induction::{Elements, Moving, POSITION, POSITIONS};

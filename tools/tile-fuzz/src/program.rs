@@ -1,8 +1,8 @@
 //! Generates a random program with arguments and memory. Invariant: the program is valid and every bit that it writes is defined.
 //!
-//! Random ops extend a pool of tiles, which the program stores at the end. The generator avoids unspecified results: divisors are not
-//! zero, floats are clamped before a conversion to integers, and float reductions are exact in any order. Approximate functions go to
-//! separate outputs, which are compared with a tolerance. Each family of ops is a file with methods of [`Generator`].
+//! Random ops extend a pool of tiles, which the program stores at the end. The generator avoids unspecified results: divisors are
+//! not zero, floats are clamped before a conversion to integers, and float reductions are exact in any order. Approximate functions
+//! go to separate outputs, which are compared with a tolerance. Each family of ops is a file with methods of [`Generator`].
 
 use crate::builder::{Builder, Kind};
 use crate::random::Random;

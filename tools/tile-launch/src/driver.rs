@@ -1,7 +1,8 @@
 //! Bindings for the part of the CUDA driver API that this tool uses. A failed call is reported with its name.
 //!
-//! `libloading` opens the library at run time. Complete bindings such as `cudarc` would tie the tool to a CUDA version, for two dozen
-//! functions that have not changed in ten years. All unsafe code is in this file. Handles are valid as long as their [`Device`].
+//! `libloading` opens the library at run time. Complete bindings such as `cudarc` would tie the tool to a CUDA version, for two
+//! dozen functions that have not changed in ten years. All unsafe code is in this file. Handles are valid as long as their
+//! [`Device`].
 
 #![allow(unsafe_code, reason = "the driver is a C library")]
 

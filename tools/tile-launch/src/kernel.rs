@@ -1,8 +1,8 @@
 //! A kernel of a cubin, and its launch configuration.
 //!
-//! A tile kernel is launched with one thread per CTA. The driver takes the thread count from the cubin, and fills the hidden parameters
-//! by calling the cubin's host object, so the launch passes visible parameters only. Any other kernel is launched with its required
-//! thread count.
+//! A tile kernel is launched with one thread per CTA. The driver takes the thread count from the cubin, and fills the hidden
+//! parameters by calling the cubin's host object, so the launch passes visible parameters only. Any other kernel is launched with
+//! its required thread count.
 
 use base::Target;
 use base::diag::{Diagnostic, Result};

@@ -1,7 +1,7 @@
 //! The tensor maps of a kernel's hidden parameters, and the offsets of its parameters.
 //!
-//! PTX declares a hidden parameter as 128 bytes; a recipe in the envelope describes the map. The driver passes the parameters to the
-//! host object's function as they are laid out in the constant bank, starting with the first.
+//! PTX declares a hidden parameter as 128 bytes; a recipe in the envelope describes the map. The driver passes the parameters to
+//! the host object's function as they are laid out in the constant bank, starting with the first.
 
 use base::Target;
 use base::diag::{Diagnostic, Result};

@@ -1,5 +1,5 @@
-//! Runs ptxas with the arguments that NVIDIA's tileiras uses. Its files are in memory, so none remains even after a kill. ptxas ends
-//! with this process, which `--max-time` limits.
+//! Runs ptxas with the arguments that NVIDIA's tileiras uses. Its files are in memory, so none remains even after a kill. ptxas
+//! ends with this process, which `--max-time` limits.
 
 use crate::source;
 use base::diag::{Diagnostic, Result};
@@ -95,8 +95,8 @@ fn parse_version(text: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// Rewrites the text for a ptxas that supports at most `version`. `.language` is only a label, and exists from 9.2 on. Embedded source
-/// text is unchanged.
+/// Rewrites the text for a ptxas that supports at most `version`. `.language` is only a label, and exists from 9.2 on. Embedded
+/// source text is unchanged.
 fn lower_version(text: &str, version: (u32, u32)) -> String {
     let keeps_language = version >= (9, 2);
     let begins = |line: &str, word: &str| line.trim_start().starts_with(word);

@@ -1,5 +1,5 @@
-//! `tile-lower-as`: lowers `.aa` to `.as` (TileAS, the assembler-near dialect). It assigns a layout to every tile and an instruction to
-//! every MMA and copy.
+//! `tile-lower-as`: lowers `.aa` to `.as` (TileAS, the assembler-near dialect). It assigns a layout to every tile and an
+//! instruction to every MMA and copy.
 
 use common::{About, options};
 use tile_lower_as::{Lowering, PASSES};

@@ -1,4 +1,5 @@
-//! Statistics of the kernels in a cubin: registers, stack, shared memory, occupancy, and with nvdisasm the instructions (`listing`).
+//! Statistics of the kernels in a cubin: registers, stack, shared memory, occupancy, and with nvdisasm the instructions
+//! (`listing`).
 
 mod listing;
 

@@ -1,5 +1,5 @@
-//! The cost of a PTX instruction: the number of machine instructions, the units that they occupy and for how long, and the latency of
-//! the result. The table is by opcode. The engine adds the cost of memory accesses beyond their issue.
+//! The cost of a PTX instruction: the number of machine instructions, the units that they occupy and for how long, and the latency
+//! of the result. The table is by opcode. The engine adds the cost of memory accesses beyond their issue.
 
 use perf_model::Machine;
 use simulator::Accumulator;
@@ -215,8 +215,8 @@ fn by_name(name: &str, table: &Table) -> Cost {
     }
 }
 
-/// `cvt.TO.FROM`. Integer conversions rename or mask a register. Other conversions use the special-function unit, except packing into
-/// halves.
+/// `cvt.TO.FROM`. Integer conversions rename or mask a register. Other conversions use the special-function unit, except packing
+/// into halves.
 fn convert(words: &[&str], table: &Table) -> Cost {
     let types: Vec<&str> = words.iter().copied().filter(|word| is_type(word)).collect();
     let [to, from] = types[..] else { return table.special(1.0) };

@@ -1,10 +1,12 @@
 //! If-conversion: the assembler replaces a branch over a few instructions by predicates of these instructions.
 //!
-//! PTX `@p bra L; ...; L:` becomes machine code with `@!p` on each instruction. The branch then no longer ends a basic block, so the
-//! assembler schedules across it, and for example conditional loads are in flight together. Predicated-off instructions still issue.
+//! PTX `@p bra L; ...; L:` becomes machine code with `@!p` on each instruction. The branch then no longer ends a basic block, so
+//! the assembler schedules across it, and for example conditional loads are in flight together. Predicated-off instructions still
+//! issue.
 //!
-//! A branch is converted if all skipped instructions can be predicated: no barrier, wait or exit, at most `MOST` machine instructions,
-//! and no other branch into the range. Nested converted branches to the same target are allowed, as for conditions of two parts.
+//! A branch is converted if all skipped instructions can be predicated: no barrier, wait or exit, at most `MOST` machine
+//! instructions, and no other branch into the range. Nested converted branches to the same target are allowed, as for conditions of
+//! two parts.
 
 use crate::cost::Cost;
 use crate::order::{Kind, kind};

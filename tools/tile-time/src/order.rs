@@ -1,8 +1,9 @@
 //! Models the instruction order of an assembler: list scheduling by critical path.
 //!
-//! PTX ignores latency; the assembler hoists loads and interleaves MMAs with other work. Each scheduling region is list-scheduled for one
-//! warp with the latencies of the machine. Converted branches (`if_conversion.rs`) do not end a region. Barriers, waits, fences and
-//! copies keep their order, and no memory access crosses them. Loads may pass loads; stores pass no access to the same state space.
+//! PTX ignores latency; the assembler hoists loads and interleaves MMAs with other work. Each scheduling region is list-scheduled
+//! for one warp with the latencies of the machine. Converted branches (`if_conversion.rs`) do not end a region. Barriers, waits,
+//! fences and copies keep their order, and no memory access crosses them. Loads may pass loads; stores pass no access to the same
+//! state space.
 
 use crate::code::Code;
 use crate::cost::{UNITS, Unit};

@@ -52,8 +52,8 @@ pub(crate) fn estimate(pressure: &[u32]) -> u32 {
     (most + OVERHEAD).next_multiple_of(8).clamp(16, 255)
 }
 
-/// Distributes the spills over the instructions, in proportion to the register pressure above the register count. If the pressure never
-/// exceeds the count, in proportion to the pressure.
+/// Distributes the spills over the instructions, in proportion to the register pressure above the register count. If the pressure
+/// never exceeds the count, in proportion to the pressure.
 pub(crate) fn spread(code: &Code, pressure: &[u32], registers: Registers) -> Vec<f32> {
     let too_many = |pc: usize| pressure[pc].saturating_add(OVERHEAD).saturating_sub(registers.most.max(registers.count));
     let most = pressure.iter().copied().max().unwrap_or(0);

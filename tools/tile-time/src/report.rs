@@ -35,8 +35,8 @@ pub(crate) struct Report {
     spills: u32,
     stack_bytes: u32,
     registers_estimated: bool,
-    /// Whether the sample CTA was executed completely. If not, `executed_share` is the executed part of its MMAs, from which the time
-    /// is extrapolated.
+    /// Whether the sample CTA was executed completely. If not, `executed_share` is the executed part of its MMAs, from which the
+    /// time is extrapolated.
     complete: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     executed_share: Option<f64>,

@@ -286,8 +286,8 @@ fn samples(executor: &Executor, call: &Call, target: Option<Target>, clusters: u
     }
 }
 
-/// Executes the start of the first clusters and measures the share of lines that no earlier cluster has read. The first half warms the
-/// L2 cache; the second half finds the lines of recent clusters there.
+/// Executes the start of the first clusters and measures the share of lines that no earlier cluster has read. The first half warms
+/// the L2 cache; the second half finds the lines of recent clusters there.
 fn distinct(executor: &mut Executor, program: &Program, clusters: u64, limit: u64) -> simulator::Result<f64> {
     let count = clusters.min(WAVE);
     let each = (WAVE_INSTRUCTIONS / count.max(1)).min(limit);

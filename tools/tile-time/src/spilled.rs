@@ -1,5 +1,5 @@
-//! The positions of spill instructions by PTX line: ptxas records the line of each machine instruction, and nvdisasm prints it. Without
-//! nvdisasm, `registers::spread` estimates the positions.
+//! The positions of spill instructions by PTX line: ptxas records the line of each machine instruction, and nvdisasm prints it.
+//! Without nvdisasm, `registers::spread` estimates the positions.
 
 use crate::code::Code;
 use common::{child, toolkit};
@@ -47,8 +47,8 @@ fn parse(listing: &str, entry: &str) -> Spilled {
 }
 
 impl Spilled {
-    /// For each instruction, the spill instructions per iteration of its loop. The assembler may have unrolled the loop; the number of
-    /// MMAs shows the unroll factor.
+    /// For each instruction, the spill instructions per iteration of its loop. The assembler may have unrolled the loop; the number
+    /// of MMAs shows the unroll factor.
     pub(crate) fn spread(&self, program: &Program, code: &Code) -> Vec<f32> {
         let mut iterations = vec![1.0f64; code.loops.len()];
         for (pc, instr) in program.code.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! A timeline in Chrome's trace format, which Perfetto reads. For each CTA it has the warps with their stall reasons and PTX lines, the
-//! engines, and the phases of the mbarriers.
+//! A timeline in Chrome's trace format, which Perfetto reads. For each CTA it has the warps with their stall reasons and PTX lines,
+//! the engines, and the phases of the mbarriers.
 
 use crate::engine::{ENGINES, Engine, Span, Statistics};
 use crate::sample::Sample;

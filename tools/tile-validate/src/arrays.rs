@@ -34,8 +34,8 @@ pub(crate) struct Kernel {
     pub(crate) name: String,
     pub(crate) params: Vec<Param>,
     pub(crate) axes: usize,
-    /// The coarsest step of the types to which floats are rounded before something is computed from them: what is off by a little before
-    /// may be off by that behind.
+    /// The coarsest step of the types to which floats are rounded before something is computed from them: what is off by a little
+    /// before may be off by that behind.
     pub(crate) step: f64,
 }
 
@@ -112,7 +112,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Each view with the parameter that it is made of; sizes and strides that are computed count as unknown, and the view is left out.
+    /// Each view with the parameter that it is made of; sizes and strides that are computed count as unknown, and the view is left
+    /// out.
     fn views(&self, ops: &[OpId]) -> Vec<(usize, View)> {
         let body = &self.function.body;
         let mut found: BTreeMap<Value, (usize, View)> = BTreeMap::new();

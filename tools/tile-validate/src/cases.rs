@@ -1,4 +1,5 @@
-//! Generates launches from the inferred parameters of a kernel: several sizes, full and partial tiles, and several kinds of contents.
+//! Generates launches from the inferred parameters of a kernel: several sizes, full and partial tiles, and several kinds of
+//! contents.
 
 use crate::arrays::{Kernel, Number, Param, View};
 use base::diag::{Diagnostic, Result};

@@ -1,6 +1,7 @@
-//! `tile-validate`: translation validation by execution. It executes the program, every stage file and the PTX on the same arguments,
-//! and reports the first stage with a different result. The arguments come from a launch, or are generated from the views of the
-//! kernel's parameters ([`arrays`], [`cases`]). Data races are not validated; `tile-run --check` and `tile-sim` detect them.
+//! `tile-validate`: translation validation by execution. It executes the program, every stage file and the PTX on the same
+//! arguments, and reports the first stage with a different result. The arguments come from a launch, or are generated from the
+//! views of the kernel's parameters ([`arrays`], [`cases`]). Data races are not validated; `tile-run --check` and `tile-sim` detect
+//! them.
 
 mod arrays;
 mod cases;
@@ -46,8 +47,8 @@ struct Options {
     /// Kernel to validate [default: all kernels of the file]
     #[arg(long, value_name = "NAME")]
     entry: Option<String>,
-    /// Tolerance for floats, as a multiple of the error bound of reordered accumulation; for kernels that round to a coarser type and
-    /// compute further, the bound is eight steps of this type, at most 0.3
+    /// Tolerance for floats, as a multiple of the error bound of reordered accumulation; for kernels that round to a coarser type
+    /// and compute further, the bound is eight steps of this type, at most 0.3
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     tolerance: f64,
     /// Time limit in seconds of one step: running a stage, or executing its output

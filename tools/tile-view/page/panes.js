@@ -10,7 +10,8 @@ function heats() {
   ptx?.numbers.forEach((number, row) => {
     const time = byNumber.get(number);
     let line = key(row);
-    // Waits, barriers and branches carry the line of their loop. Their time belongs to the op that waits: the next one of another line.
+    // Waits, barriers and branches carry the line of their loop. Their time belongs to the op that waits: the next one of another
+    // line.
     if (time && loops.has(line) && WAITS.test(ptx.lines[row])) line = nextOp(ptx, row, key, loops) ?? line;
     if (line && time) bySource.set(line, (bySource.get(line) ?? 0) + time.part);
   });

@@ -1,5 +1,5 @@
-//! Checks the output of a stage. A stage may have been replaced by a program that does nothing, or it may have ended early without a
-//! message.
+//! Checks the output of a stage. A stage may have been replaced by a program that does nothing, or it may have ended early without
+//! a message.
 
 use base::envelope::is_cut;
 

@@ -229,8 +229,8 @@ fn run_steps(
     }
 }
 
-/// Runs the stages in groups and keeps the intermediate files at `stem`. Remarks come from the log of the last stage file, which is the
-/// input of the cubin's stage.
+/// Runs the stages in groups and keeps the intermediate files at `stem`. Remarks come from the log of the last stage file, which is
+/// the input of the cubin's stage.
 fn run_in_groups(steps: &[Step], source: &Source, stem: Option<&Path>, remarks: Option<&RemarkFilter>) -> Result<Outcome, Stop> {
     let mut all = Outcome::default();
     let mut done = 0;
@@ -254,8 +254,8 @@ fn run_in_groups(steps: &[Step], source: &Source, stem: Option<&Path>, remarks: 
     Ok(all)
 }
 
-/// The path of the `--save-temps` files without extension: in the given folder, or next to the output. The name is that of the input,
-/// or in a batch that of the output, which is unique.
+/// The path of the `--save-temps` files without extension: in the given folder, or next to the output. The name is that of the
+/// input, or in a batch that of the output, which is unique.
 fn temporary_stem(parsed: &Parsed, folder: &str, input: &str, output: &str) -> PathBuf {
     let source = if parsed.get("out-dir").is_some() { output } else { input };
     let name = Path::new(source).file_stem().unwrap_or_default();

@@ -12,8 +12,8 @@ pub(crate) struct Depfile {
     text: String,
 }
 
-/// The depfile, if the command line requests one. It lists the input, the response files, the pipeline file, the tools, libdevice and
-/// ptxas, so a new version of a tool triggers a rebuild.
+/// The depfile, if the command line requests one. It lists the input, the response files, the pipeline file, the tools, libdevice
+/// and ptxas, so a new version of a tool triggers a rebuild.
 pub(crate) fn of(parsed: &Parsed, steps: &[Step], input: &str, output: &str) -> Result<Option<Depfile>> {
     let path = match parsed.get("MF") {
         Some(path) => PathBuf::from(path),

@@ -1,5 +1,5 @@
-//! `--doctor` checks the installation: it reports each required component, the setting that selected it, and how to install it if it is
-//! missing.
+//! `--doctor` checks the installation: it reports each required component, the setting that selected it, and how to install it if
+//! it is missing.
 
 use crate::cache::Cache;
 use crate::failure::{Stop, exit};

@@ -1,7 +1,8 @@
 //! `tileiras`, the driver: compiles Tile IR bytecode to a cubin by running the stage tools next to it.
 //!
-//! Command line, exit codes and messages are compatible with NVIDIA's tileiras, so its clients work unchanged. [`common::cl`] parses
-//! the command line, [`options`] lists the options, [`compile`] compiles, and `pipeline.toml` ([`pipeline`]) lists the stages.
+//! Command line, exit codes and messages are compatible with NVIDIA's tileiras, so its clients work unchanged. [`common::cl`]
+//! parses the command line, [`options`] lists the options, [`compile`] compiles, and `pipeline.toml` ([`pipeline`]) lists the
+//! stages.
 
 mod artefact;
 mod batch;
@@ -80,8 +81,8 @@ fn with_environment(line: Parsed, more: Option<OsString>) -> Result<Parsed, Stop
     })
 }
 
-/// Ends this process and its stages if the driver itself exceeds the memory limit. The time limit applies to each stage only, because
-/// the number of compilations is not limited.
+/// Ends this process and its stages if the driver itself exceeds the memory limit. The time limit applies to each stage only,
+/// because the number of compilations is not limited.
 fn watch(parsed: &Parsed) {
     let max_memory = parsed.get("max-memory").and_then(cl::parse_integer).and_then(|number| u64::try_from(number).ok());
     let style = style(parsed);

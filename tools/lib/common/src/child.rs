@@ -13,8 +13,8 @@ use std::process::{Command, ExitStatus, Output, Stdio};
 /// The limit of captured output, in bytes.
 const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 
-/// Makes the process of a command end with the thread that starts it, even if that thread is killed, and limits its memory to `memory`
-/// bytes.
+/// Makes the process of a command end with the thread that starts it, even if that thread is killed, and limits its memory to
+/// `memory` bytes.
 #[allow(unsafe_code, reason = "code between fork and exec must not allocate or lock; these are plain system calls")]
 pub fn tie(command: &mut Command, memory: Option<u64>) {
     let parent = getpid();

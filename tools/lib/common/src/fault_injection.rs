@@ -1,5 +1,5 @@
-//! Fault injection: each fault makes one stage violate one rule. `tests/fault_injection.rs` lists the faults and the check that must
-//! detect each of them.
+//! Fault injection: each fault makes one stage violate one rule. `tests/fault_injection.rs` lists the faults and the check that
+//! must detect each of them.
 
 use std::sync::OnceLock;
 

@@ -64,8 +64,8 @@ pub fn plain(error: &io::Error) -> String {
     text.split(" (os error").next().unwrap_or(&text).to_string()
 }
 
-/// Writes a file, or standard output for `None`. A regular file is replaced atomically, and kept if it already has the same content.
-/// Devices and FIFOs are written in place. A closed reader is not an error; an initially closed standard output is one.
+/// Writes a file, or standard output for `None`. A regular file is replaced atomically, and kept if it already has the same
+/// content. Devices and FIFOs are written in place. A closed reader is not an error; an initially closed standard output is one.
 pub fn write_file(path: Option<&Path>, bytes: &[u8]) -> Result<()> {
     let Some(path) = path else {
         if crate::closed_stdout::stdout_was_closed() {
@@ -132,8 +132,8 @@ fn follow(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many levels of symbolic links"))
 }
 
-/// A temporary file in the folder of its target. If the file system supports it, the file is unnamed until it is complete, so a killed
-/// process leaves nothing behind.
+/// A temporary file in the folder of its target. If the file system supports it, the file is unnamed until it is complete, so a
+/// killed process leaves nothing behind.
 struct Temporary {
     file: File,
     /// Its temporary name, if it has one.
@@ -157,8 +157,8 @@ impl Temporary {
         let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let link = |name: &Path| Ok(rustix::fs::linkat(CWD, &own, CWD, name, AtFlags::SYMLINK_FOLLOW)?);
         if self.name.is_none() {
-            // Without an existing target, linking is a single step. A replacement takes two; a kill in between leaves a complete file
-            // under a hidden name.
+            // Without an existing target, linking is a single step. A replacement takes two; a kill in between leaves a complete
+            // file under a hidden name.
             if !exists && link(target).is_ok() {
                 return Ok(());
             }

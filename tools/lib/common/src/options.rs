@@ -45,8 +45,8 @@ pub struct Lowering {
     /// Work stealing with cluster launch control (CLC): on (an error if impossible) or off [default: off]
     #[arg(long, value_name = "WHEN", value_parser = ["on", "off"])]
     pub clc: Option<String>,
-    /// Compute each MMA in two halves of its rows: auto (if accumulators, or operands computed from them, would not fit registers or
-    /// tensor memory), on (an error if impossible) or off [default: auto]
+    /// Compute each MMA in two halves of its rows: auto (if accumulators, or operands computed from them, would not fit registers
+    /// or tensor memory), on (an error if impossible) or off [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
     pub split_m: Option<String>,
     /// Instruction for all MMAs: mma (per warp), wgmma (per warp group) or tcgen05 (accumulators in tensor memory) [default: the
@@ -66,8 +66,8 @@ pub struct Lowering {
 /// Overrides of decisions of tile-sched, which needs them first.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Scheduling {
-    /// Pipeline stages of each loop with asynchronous copies, 1 to 8; the prefetch distance is one less [default: enough to hide the
-    /// copy latency]
+    /// Pipeline stages of each loop with asynchronous copies, 1 to 8; the prefetch distance is one less [default: enough to hide
+    /// the copy latency]
     #[arg(long, value_name = "N", value_parser = parse_stages)]
     pub stages: Option<u32>,
     /// Warp specialization, a dedicated producer warp for TMA copies: auto (if profitable), on (wherever possible) or off
@@ -78,8 +78,8 @@ pub struct Scheduling {
     /// half of the rows: auto (if profitable), on (an error if impossible) or off [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
     pub overlap: Option<String>,
-    /// TMA multicast of loads that all CTAs of a cluster need: auto (wherever possible), on (an error if no load can be multicast) or
-    /// off [default: auto]
+    /// TMA multicast of loads that all CTAs of a cluster need: auto (wherever possible), on (an error if no load can be multicast)
+    /// or off [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
     pub multicast: Option<String>,
     /// CTA-pair MMAs (tcgen05 with cta_group::2) in clusters of two CTAs: auto (if possible), on (an error if impossible) or off
@@ -116,7 +116,8 @@ pub struct Host {
     pub ptxas_options: Option<String>,
 }
 
-/// Prefixes of ptxas options that users cannot pass: tile-link sets them itself, or they read further, unchecked options from a file.
+/// Prefixes of ptxas options that users cannot pass: tile-link sets them itself, or they read further, unchecked options from a
+/// file.
 const OF_TILE_LINK: [&str; 7] = ["-o", "-O", "-arch", "--output-file", "--gpu-name", "--opt-level", "--options-file"];
 
 fn parse_ptxas_options(text: &str) -> Result<String, String> {

@@ -10,9 +10,9 @@ pub struct Found {
     pub by: String,
 }
 
-/// Locates the assembler. The first of CUDA_ROOT, CUDA_HOME and CUDA_PATH that is set determines the folder, as in NVIDIA's tileiras,
-/// unless the variable points to the tool itself. If none is set, the search order is: the project's `.toolkit` folder, NVIDIA's
-/// packages in the tool's Python environment, PATH.
+/// Locates the assembler. The first of CUDA_ROOT, CUDA_HOME and CUDA_PATH that is set determines the folder, as in NVIDIA's
+/// tileiras, unless the variable points to the tool itself. If none is set, the search order is: the project's `.toolkit` folder,
+/// NVIDIA's packages in the tool's Python environment, PATH.
 pub fn ptxas() -> Result<Found> {
     find("ptxas", "bin/ptxas", |folder| folder.join("ptxas"))
 }
@@ -74,7 +74,8 @@ fn find(name: &str, within: &str, path_search: impl Fn(&Path) -> PathBuf) -> Res
 /// How to install a toolkit.
 pub const HOW_TO_GET: &str = "install a CUDA toolkit, or run `pip install nvidia-cuda-nvcc nvidia-nvvm` next to the wheel; in a source tree, run scripts/setup";
 
-/// The toolkit roots that NVIDIA's packages create in a Python environment, newest first. The executable is in `bin` of the environment.
+/// The toolkit roots that NVIDIA's packages create in a Python environment, newest first. The executable is in `bin` of the
+/// environment.
 fn installed_packages(executable: &Path) -> impl Iterator<Item = PathBuf> {
     let inside = |folder: PathBuf, start: &str| -> Vec<PathBuf> {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();

@@ -1,5 +1,5 @@
-//! The editor front end: the Debug Adapter Protocol on standard input and output. [`wire`] reads and writes messages, and [`inspect`]
-//! answers requests about a stopped kernel. This module implements the session and the requests that resume the kernel.
+//! The editor front end: the Debug Adapter Protocol on standard input and output. [`wire`] reads and writes messages, and
+//! [`inspect`] answers requests about a stopped kernel. This module implements the session and the requests that resume the kernel.
 //!
 //! A tile block is a thread of the protocol; one exists at a time.
 

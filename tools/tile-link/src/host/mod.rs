@@ -1,8 +1,8 @@
 //! The host object that ptxas embeds in the cubin and the CUDA driver loads with it.
 //!
-//! It contains a table of the module's kernels and a pre-load function. The driver calls a kernel's function when its arguments change,
-//! and the function fills the hidden tensor-map parameters. For kernels without tensor maps it does nothing. The layout of the
-//! tables was observed in the output of NVIDIA's tileiras.
+//! It contains a table of the module's kernels and a pre-load function. The driver calls a kernel's function when its arguments
+//! change, and the function fills the hidden tensor-map parameters. For kernels without tensor maps it does nothing. The layout of
+//! the tables was observed in the output of NVIDIA's tileiras.
 //!
 //! The code is position independent and uses only relocations that occur in NVIDIA's objects.
 

@@ -1,8 +1,9 @@
-//! Parser of `nvdisasm -c -hex`: one instruction per line with the first half of its encoding, and the second half on the next line.
+//! Parser of `nvdisasm -c -hex`: one instruction per line with the first half of its encoding, and the second half on the next
+//! line.
 //!
-//! The second half has the control information of the assembler. Bits 41 to 44 are the stall cycles before the next instruction, and
-//! bits 52 to 57 select which of the six scoreboards the instruction waits for. The stall cycles of a loop add up to the minimum time
-//! of an iteration of one warp.
+//! The second half has the control information of the assembler. Bits 41 to 44 are the stall cycles before the next instruction,
+//! and bits 52 to 57 select which of the six scoreboards the instruction waits for. The stall cycles of a loop add up to the
+//! minimum time of an iteration of one warp.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -131,7 +132,7 @@ fn finish((name, instructions, labels): (String, Vec<Instruction>, BTreeMap<Stri
 const KINDS: [(&str, &[&str]); 10] = [
     ("local memory", &["LDL", "STL"]),
     (
-        "mmas",
+        "MMAs",
         &["HMMA", "IMMA", "QMMA", "OMMA", "DMMA", "HGMMA", "IGMMA", "QGMMA", "BGMMA", "UTCHMMA", "UTCIMMA", "UTCQMMA", "UTCOMMA"],
     ),
     ("TMA", &["UTMA", "UBLK"]),

@@ -87,8 +87,8 @@ impl Run<'_> {
             self.span(Engine::Copy, block, start, read, pc);
             return;
         }
-        // The steps are serial: TMA requests its rows, memory responds, the interconnect transfers the data. The measured TMA latency
-        // includes the wake-up of the waiter.
+        // The steps are serial: TMA requests its rows, memory responds, the interconnect transfers the data. The measured TMA
+        // latency includes the wake-up of the waiter.
         let extra = passage + copy.tma_latency - machine.sync.wake + memory.slowest(lines);
         let done = memory.request(start, moved, cold.min(moved), extra, MemoryRequest::Box).max(start + passage);
         self.span(Engine::Copy, block, start, done, pc);

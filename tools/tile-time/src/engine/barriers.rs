@@ -5,7 +5,8 @@ use simulator::Event;
 use simulator::program::Op;
 use std::collections::BTreeMap;
 
-/// Latency in cycles of a CLC response. Not measured. CTAs request a tile ahead, so the latency is visible only if a tile takes less.
+/// Latency in cycles of a CLC response. Not measured. CTAs request a tile ahead, so the latency is visible only if a tile takes
+/// less.
 const LAUNCH_ANSWERS: f64 = 1000.0;
 
 /// The barriers of a CTA.

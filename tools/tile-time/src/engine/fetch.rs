@@ -1,5 +1,5 @@
-//! Instruction fetch. An SM caches part of the code; missing lines come from L2, with a sequential prefetch. The small L0 caches of the
-//! SM sub-partitions are modelled as perfect.
+//! Instruction fetch. An SM caches part of the code; missing lines come from L2, with a sequential prefetch. The small L0 caches of
+//! the SM sub-partitions are modelled as perfect.
 
 use crate::code::line_bytes;
 use perf_model::Machine;

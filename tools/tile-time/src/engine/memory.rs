@@ -1,7 +1,7 @@
 //! The memory hierarchy of global accesses: L1, the channel to L2, DRAM.
 //!
-//! All SMs of the grid behave alike, so the simulated SM gets an equal share of L2 and DRAM bandwidth. It may borrow its DRAM share ahead
-//! of time, up to the duration of an access, because the SMs do not all use their shares at once.
+//! All SMs of the grid behave alike, so the simulated SM gets an equal share of L2 and DRAM bandwidth. It may borrow its DRAM share
+//! ahead of time, up to the duration of an access, because the SMs do not all use their shares at once.
 
 use super::{Engine, Run, Setup, Why};
 use simulator::Event;
@@ -99,8 +99,8 @@ impl Memory {
         set[0] = line;
         found.is_some()
     }
-    /// Returns whether the first use of lines misses L2. A fixed share of lines does. The choice is pseudo-random, but even over a few
-    /// hundred lines, so that programs that read the same lines in another order are comparable.
+    /// Returns whether the first use of lines misses L2. A fixed share of lines does. The choice is pseudo-random, but even over a
+    /// few hundred lines, so that programs that read the same lines in another order are comparable.
     fn comes_from_memory(&mut self, line: u64, lines: f64) -> bool {
         let owed = self.miss * self.first_uses - self.first_misses;
         let hash = line.wrapping_mul(0xd134_2543_de82_ef95) >> 40;
@@ -118,8 +118,8 @@ impl Memory {
         *channel
     }
 
-    /// Extra L2 latency of a request for several lines. Half of the L2 slices are on the far partition, and the request completes with
-    /// its slowest line. Relative to the mean of near and far.
+    /// Extra L2 latency of a request for several lines. Half of the L2 slices are on the far partition, and the request completes
+    /// with its slowest line. Relative to the mean of near and far.
     pub(super) fn slowest(&self, lines: &[u64]) -> f64 {
         let slices = lines.chunk_by(|one, next| one / self.slice_lines == next / self.slice_lines).count();
         self.far * (1.0 - 2.0 * 0.5_f64.powi(slices.clamp(1, 64) as i32))

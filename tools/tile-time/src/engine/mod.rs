@@ -1,7 +1,7 @@
 //! The timing model: simulates all resident CTAs on the SMs of a cluster, instruction by instruction.
 //!
-//! The instructions of each warp are known (`simulator::Recording`); the model computes their timing. A warp issues in order, when its
-//! operands are ready, the unit is free and its SM sub-partition (SMSP) has an issue slot. Asynchronous work (copies, `wgmma`,
+//! The instructions of each warp are known (`simulator::Recording`); the model computes their timing. A warp issues in order, when
+//! its operands are ready, the unit is free and its SM sub-partition (SMSP) has an issue slot. Asynchronous work (copies, `wgmma`,
 //! `tcgen05`) gets its completion time at issue, because engines serve in order. Barrier arrivals are events. `memory` models the
 //! memory hierarchy, `asynchronous` the engines, `barriers` the synchronization.
 
@@ -624,8 +624,8 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The number of records that execute a basic block up to `end`, complete except for instructions that converted branches skip. `None`
-/// if execution leaves the block early.
+/// The number of records that execute a basic block up to `end`, complete except for instructions that converted branches skip.
+/// `None` if execution leaves the block early.
 fn executed(records: &[Record], end: u32, program: &Program, code: &Code) -> Option<usize> {
     for (index, record) in records.iter().enumerate() {
         if record.pc + 1 == end {

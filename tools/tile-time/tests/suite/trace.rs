@@ -1,4 +1,5 @@
-//! Checks the timeline against Chrome's trace event format as Perfetto reads it: events that Perfetto would drop or repair are errors.
+//! Checks the timeline against Chrome's trace event format as Perfetto reads it: events that Perfetto would drop or repair are
+//! errors.
 
 use crate::support::{Kernel, repeat};
 use serde_json::Value;

@@ -26,7 +26,8 @@ fn grids_come_in_waves() {
     }
 }
 
-/// A persistent kernel has one block for each place, which takes tiles one after the other: the longest has one more than the shortest.
+/// A persistent kernel has one block for each place, which takes tiles one after the other: the longest has one more than the
+/// shortest.
 #[test]
 fn tiles_of_persistent_ctas_come_in_waves() {
     let kernel = |tiles: u32| {

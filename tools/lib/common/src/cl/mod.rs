@@ -1,5 +1,5 @@
-//! The command-line grammar of LLVM's `cl` library, which NVIDIA's tileiras uses and its clients rely on: long names with one dash or
-//! two, values joined by `=` or in the next argument, grouped one-letter options, `-O` joined to its number, response files, and
+//! The command-line grammar of LLVM's `cl` library, which NVIDIA's tileiras uses and its clients rely on: long names with one dash
+//! or two, values joined by `=` or in the next argument, grouped one-letter options, `-O` joined to its number, response files, and
 //! suggestions for unknown options.
 
 mod help;
@@ -40,8 +40,8 @@ impl Parsed {
     }
 }
 
-/// The name of the program and its arguments. Fails if an argument is not UTF-8, because depfiles, commands and messages contain file
-/// names unchanged.
+/// The name of the program and its arguments. Fails if an argument is not UTF-8, because depfiles, commands and messages contain
+/// file names unchanged.
 pub fn args() -> Result<(String, Vec<String>), String> {
     let mut args = std::env::args_os();
     let program = args.next().unwrap_or_default().to_string_lossy().into_owned();
@@ -206,8 +206,8 @@ fn exact<'w>(options: &'static [Spec], argument: &'w str) -> Option<(&'static Sp
     }
 }
 
-/// The option with the smallest edit distance, if the distance is small. NVIDIA's tileiras always suggests an option, even an unrelated
-/// one. An option of this project is suggested only if it is nearer than all of NVIDIA's options.
+/// The option with the smallest edit distance, if the distance is small. NVIDIA's tileiras always suggests an option, even an
+/// unrelated one. An option of this project is suggested only if it is nearer than all of NVIDIA's options.
 fn nearest(options: &'static [Spec], argument: &str) -> Option<String> {
     let (name, value) = argument.split_once('=').unwrap_or((argument, ""));
     let candidates = options.iter().filter(|spec| !spec.extension).chain(options.iter().filter(|spec| spec.extension));

@@ -20,8 +20,8 @@ enum Pending {
     End,
 }
 
-/// Replaces each `@file` by the arguments in the file, recursively. A name without a file stays an argument. Fails if a file cannot be
-/// read or contains itself.
+/// Replaces each `@file` by the arguments in the file, recursively. A name without a file stays an argument. Fails if a file cannot
+/// be read or contains itself.
 pub(super) fn expand(args: &[String]) -> Result<Expanded, String> {
     const MOST: usize = 1 << 20;
     let mut out = Expanded { args: Vec::new(), files: Vec::new() };

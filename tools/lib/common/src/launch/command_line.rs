@@ -1,8 +1,8 @@
 //! Launches from command-line arguments.
 //!
-//! Each argument is one parameter: a number, or an array as a `.npy` file or `zeros:f32[4, 8]` (also `ones`, `iota`, `empty`). An array
-//! is passed as a pointer. `name=arg` names the array; its default name is its position. With `--abi=cutile` an array is passed as
-//! pointer, extents and strides, as cuTile does.
+//! Each argument is one parameter: a number, or an array as a `.npy` file or `zeros:f32[4, 8]` (also `ones`, `iota`, `empty`). An
+//! array is passed as a pointer. `name=arg` names the array; its default name is its position. With `--abi=cutile` an array is
+//! passed as pointer, extents and strides, as cuTile does.
 
 use super::params::{Number, bits, listed};
 use super::{ArrayType, Buffer, ByTarget, Contents, Extents, Fill, Launch, MEMORY_LIMIT, Param, ParamType, Plain, npy, plain_name};

@@ -1,7 +1,7 @@
 //! The contents of a buffer: bytes of a file, or a fill whose pages are materialised on first access.
 //!
-//! A buffer of several GB costs only the pages that a run touches: zeroed system memory is lazily allocated, and a fill can generate
-//! any element independently.
+//! A buffer of several GB costs only the pages that a run touches: zeroed system memory is lazily allocated, and a fill can
+//! generate any element independently.
 
 use super::fill::Fill;
 use base::diag::{Diagnostic, Result};

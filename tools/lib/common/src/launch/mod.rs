@@ -1,8 +1,8 @@
 //! Launches: the kernel, its grid, memory and arguments. `tile-run`, `tile-sim`, `tile-time` and `tile-launch` share the parsing of
 //! `launch.json` and command-line arguments, the checks, and the writing of outputs.
 //!
-//! [`Launch`] is the description. [`Launch::call`] checks it against a kernel and a target and returns a [`Call`]. It rejects numbers
-//! that do not fit their parameter, arrays of another type than the kernel's pointer, and invalid grids.
+//! [`Launch`] is the description. [`Launch::call`] checks it against a kernel and a target and returns a [`Call`]. It rejects
+//! numbers that do not fit their parameter, arrays of another type than the kernel's pointer, and invalid grids.
 //!
 //! The description is untrusted. File names are plain names in the folder of `launch.json`, and outputs stay in the output folder.
 //! Sizes are checked, every pointer names a buffer of the description, and no two buffers overlap.
