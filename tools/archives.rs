@@ -1,15 +1,14 @@
-//! What build scripts tell the linker so that executables are static. Those made for release, those of tests too, run anywhere then and
-//! start fast: a compilation is six processes, and the dynamic linker would take a good part of each.
+//! Links release executables statically, including tests. Static executables run on any Linux and start fast: a compilation is six
+//! processes, and dynamic linking would take a noticeable part of each.
 //!
-//! Rust's own switch for this, `crt-static`, cannot be used without `--target`, since it would hold for procedural macros too.
-//! So the linker is given a folder with nothing but archives to look in first. Where one that must be there is missing, as on
-//! systems that keep them in packages of their own, executables are linked as usual.
+//! Rust's `crt-static` requires `--target`, because it would apply to procedural macros too. Instead, the build script adds a
+//! search path with archives only. If a required archive is missing, executables are linked dynamically.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Archives of the system, and whether they must be there.
+/// Archives of the system, and whether they are required.
 const ARCHIVES: [(&str, bool); 10] = [
     ("c", true),
     ("m", true),
@@ -23,10 +22,10 @@ const ARCHIVES: [(&str, bool); 10] = [
     ("zstd", false),
 ];
 
-/// Libraries that LLVM names, but of which `tile-ptx` uses nothing.
+/// Libraries that LLVM links, but `tile-ptx` does not use.
 const UNUSED: [&str; 2] = ["z3", "xml2"];
 
-/// Has all executables of a package linked so, unless they are to be linked as usual.
+/// Links all executables of a package statically, if the configuration allows it.
 pub(crate) fn link() {
     println!("cargo::rerun-if-env-changed=TILEWORKS_DYNAMIC");
     let set = |name: &str| std::env::var(name).unwrap_or_default();
@@ -36,7 +35,7 @@ pub(crate) fn link() {
     }
 }
 
-/// None when an archive is missing.
+/// Returns None if an archive is missing.
 fn link_statically(out: &Path) -> Option<()> {
     let folder = out.join("archives");
     let _ = fs::remove_dir_all(&folder);
@@ -48,13 +47,13 @@ fn link_statically(out: &Path) -> Option<()> {
             None => {}
         }
     }
-    // What unwinds the stack has another name as an archive.
+    // The archive of the unwinder has another name than the shared library.
     std::os::unix::fs::symlink(archive("gcc_eh")?, folder.join("libgcc_s.a")).ok()?;
     for name in UNUSED {
         fs::write(folder.join(format!("lib{name}.a")), "!<arch>\n").ok()?;
     }
-    // The folder comes behind the system's where LLVM names that, unless it is a search path of the package. But that is one for who has
-    // the package as a library too: executables that are linked as usual would become half of each.
+    // If LLVM names the system's folder, this folder comes after it unless it is a search path of the package. A search path also
+    // applies to crates that depend on the package, and would break their dynamic executables, so it requires a feature.
     match std::env::var_os("CARGO_FEATURE_STATIC") {
         Some(_) => println!("cargo::rustc-link-search=native={}", folder.display()),
         None => println!("cargo::rustc-link-arg=-L{}", folder.display()),
@@ -64,7 +63,7 @@ fn link_statically(out: &Path) -> Option<()> {
     Some(())
 }
 
-/// Where the system's compiler has an archive.
+/// The path of an archive of the system's compiler.
 fn archive(name: &str) -> Option<PathBuf> {
     let output = Command::new("cc").arg(format!("-print-file-name=lib{name}.a")).output().ok()?;
     let path = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());

@@ -1,4 +1,4 @@
-//! A hash of all sources that decide what code is generated, which the driver's `--version` shows: `SOURCE_HASH` of its build.
+//! Sets `SOURCE_HASH` for the build: a hash of all sources that affect the generated code. The driver's `--version` prints it.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ pub(crate) fn emit() {
         collect(&root.join(part), &mut files);
     }
     files.sort();
-    // FNV-1a: this names a build, it guards nothing.
+    // FNV-1a: the hash identifies a build and has no security purpose.
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     for file in files {
         for byte in std::fs::read(&file).unwrap_or_default() {

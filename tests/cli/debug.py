@@ -210,7 +210,7 @@ def matmul():
 def runs_to_its_end():
     """A kernel without breakpoints runs to its end, and the editor receives an event."""
     editor = Editor()
-    assert "nothing is debugged yet" in editor.ask(editor.client.threads(), fails=True)
+    assert "no program is being debugged yet" in editor.ask(editor.client.threads(), fails=True)
     assert "/nowhere/k.tile" in editor.ask(editor.client.launch(program="/nowhere/k.tile"), fails=True)
     editor.ask(editor.client.attach(program=kernel, args=["--launch", launch]))
     editor.event("initialized")

@@ -32,8 +32,8 @@ fn environment_errors_are_reported_as_such() {
     for (options, says) in [
         ("--no-such-option", "TILEWORKS_OPTIONS: Unknown command line argument '--no-such-option'"),
         ("--gpu-name=sm_1", "TILEWORKS_OPTIONS: for the --gpu-name option: Cannot find option named 'sm_1'!"),
-        ("k.bc", "error: TILEWORKS_OPTIONS: 'k.bc' is no option"),
-        ("--version", "error: TILEWORKS_OPTIONS: --version is for the command line"),
+        ("k.bc", "error: TILEWORKS_OPTIONS: 'k.bc' is not an option"),
+        ("--version", "error: TILEWORKS_OPTIONS: --version is allowed on the command line only"),
     ] {
         let ran = in_folder(folder.path(), &format!("TILEWORKS_OPTIONS='{options}' tileiras KERNEL --gpu-name=sm_90 -o o"));
         assert_eq!((ran.code, ran.stdout.len()), (Some(1), 0), "{options}");
@@ -54,8 +54,10 @@ fn installed_nvidia_packages_are_found() {
     std::fs::create_dir(folder.path().join("bin")).unwrap();
     std::fs::copy(tool("tileiras"), folder.path().join("bin/tileiras")).unwrap();
     let reported = in_folder(folder.path(), "env -u CUDA_ROOT -u CUDA_HOME -u CUDA_PATH bin/tileiras --doctor").text();
-    for line in ["cu13/bin/ptxas, by NVIDIA's Python packages beside the tools", "cu13/nvvm/libdevice/libdevice.10.bc, by NVIDIA's"]
-    {
+    for line in [
+        "cu13/bin/ptxas, by NVIDIA's Python packages in the tools' environment",
+        "cu13/nvvm/libdevice/libdevice.10.bc, by NVIDIA's",
+    ] {
         assert!(reported.contains(line), "{reported}");
     }
 }
@@ -72,8 +74,12 @@ fn the_doctor_lists_found_and_missing_components() {
     }
     let ill = run("CUDA_ROOT=/nowhere tileiras --doctor");
     assert_eq!(ill.code, Some(2), "{}", ill.text());
-    assert!(ill.text().contains("NO  ptxas       no ptxas at /nowhere/bin/ptxas, where CUDA_ROOT says"), "{}", ill.text());
+    assert!(
+        ill.text().contains("NO  ptxas       no ptxas at /nowhere/bin/ptxas, in the toolkit that CUDA_ROOT names"),
+        "{}",
+        ill.text()
+    );
     assert!(ill.text().contains("install a CUDA toolkit"), "{}", ill.text());
     let elsewhere = run("TRITON_TILEIRAS_PATH=/usr/bin tileiras --doctor").text();
-    assert!(elsewhere.contains("TRITON_TILEIRAS_PATH leads to /usr/bin/tileiras, which is not this driver"), "{elsewhere}");
+    assert!(elsewhere.contains("TRITON_TILEIRAS_PATH points to /usr/bin/tileiras, which is not this driver"), "{elsewhere}");
 }

@@ -133,7 +133,7 @@ fn only_the_sample_blocks_of_a_large_launch_run() {
     let options = ["--sample-blocks", "--gpu-name=sm_90"];
     fs::write(folder.path().join("launch.json"), &launch).unwrap();
     let ran = run_in(folder.path(), "tile-run", &["k.tile", "--launch", "launch.json", "--sample-blocks"], b"");
-    assert!(ran.stderr.contains("depends on the target: say which with --gpu-name"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("depends on the target: select one with --gpu-name"), "{}", ran.stderr);
     for (tool, file) in EXECUTORS {
         let options = if file == "k.tile" { &options[..] } else { &options[..1] };
         let words = [&[file, "--launch", "launch.json", "--out-dir", "out"], options].concat();

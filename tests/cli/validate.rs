@@ -87,7 +87,11 @@ fn the_stage_with_an_injected_fault_is_named() {
         let folder = place(stage, script);
         let ran = in_place(folder.path(), "tile-validate", &["--gpu-name=sm_80", "--keep=new/kept"]);
         assert_eq!(ran.code, Some(1), "{stage}: {}{}", ran.text(), ran.stderr);
-        assert!(ran.stderr.contains(&format!("error[VAL001]: what {stage} makes of the program")), "{stage}: {}", ran.stderr);
+        assert!(
+            ran.stderr.contains(&format!("error[VAL001]: the output of {stage} is not equivalent to the program")),
+            "{stage}: {}",
+            ran.stderr
+        );
         assert!(folder.path().join("new/kept/launch.json").exists() && folder.path().join("new/kept/k.tile").exists());
     }
 }
@@ -114,7 +118,7 @@ fn the_driver_writes_nothing_that_is_wrong() {
     let words = ["--gpu-name=sm_80", "--validate", "--emit=ptx", "-o", "out"];
     let ran = in_place(folder.path(), "tileiras", &words);
     assert_eq!(ran.code, Some(5), "{}", ran.stderr);
-    assert!(ran.stderr.contains("error: what tile-ptx makes of the program is not the program"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("error: the output of tile-ptx is not equivalent to the program"), "{}", ran.stderr);
     assert!(!folder.path().join("out").exists());
     let well = run("tileiras", &[&[kernel("polynomial").to_str().unwrap()], &words[..3], &["-o", "/dev/null"]].concat(), b"");
     assert_eq!(well.code, Some(0), "{}", well.stderr);

@@ -1,6 +1,6 @@
-//! Two stages of one program, value by value. What another stage computes is recorded block by block under the place in the source
-//! and the type; where both stages compute as many values of a type at a place, the values are compared in order. Integers are
-//! compared where they are data and no addresses: what is loaded, stored, multiplied and reduced.
+//! Compares two stages of one program value by value. The values of the other stage are recorded per block, source location and
+//! type. If both stages compute the same number of values of a type at a location, the values are compared in order. Integers are
+//! compared only as data, not as addresses: operands and results of loads, stores, MMAs and reductions.
 
 use crate::engine::{Control, FAULTS};
 use crate::expression::elements;
@@ -33,7 +33,7 @@ pub(crate) struct Recording {
     tolerance: Option<f64>,
 }
 
-/// Bytes of values that are kept.
+/// Size limit of the recorded values, in bytes.
 const MOST_BYTES: usize = 1 << 30;
 
 /// Ops whose integers are data.
@@ -84,7 +84,7 @@ impl Observer for Recorder<'_, '_> {
         for (key, tile) in data(self.subject, moment, self.subject.listing.row(moment.op), results) {
             self.bytes += tile.count() * 8;
             if self.bytes > MOST_BYTES {
-                let message = "the values of all tile blocks are too many to be compared; name one with --block, or some with --sample-blocks";
+                let message = "too many values to compare all tile blocks; select one with --block, or some with --sample-blocks";
                 return Err(Diagnostic::usage("DBG002", message));
             }
             self.values.entry((block, key)).or_default().push(tile);
@@ -118,7 +118,7 @@ impl Recording {
             record(own, control)?.into_iter().map(|(key, tiles)| (key, tiles.len())).collect();
         values.retain(|key, tiles| counts.get(key) == Some(&tiles.len()));
         if values.is_empty() {
-            let message = format!("{name} and the program have no values at the same places of the source that could be compared");
+            let message = format!("{name} and the program have no comparable values at the same source locations");
             return Err(Diagnostic::invalid("DBG003", message));
         }
         Ok(Recording { name: name.into(), values, tolerance })
@@ -141,7 +141,7 @@ impl<'r> Compared<'r> {
         Compared { recording, seen: BTreeMap::new() }
     }
 
-    /// What is different in what an op has just computed.
+    /// Compares the results of an op and describes the first difference.
     pub(crate) fn look(&mut self, subject: &Subject<'_>, moment: &Moment<'_>, row: usize, results: &[Value]) -> Option<String> {
         let mut report = None;
         for (key, tile) in data(subject, moment, row, results) {
@@ -160,7 +160,7 @@ impl<'r> Compared<'r> {
     }
 }
 
-/// How far results of a type may be off by the order of sums alone.
+/// The default tolerance of a type: the error of reordered accumulation.
 fn usual(ty: Scalar) -> f64 {
     match ty.bits() {
         _ if !ty.is_float() => 0.0,
@@ -171,7 +171,7 @@ fn usual(ty: Scalar) -> f64 {
     }
 }
 
-/// The first element that differs by more than is allowed, in words.
+/// Describes the first element that differs by more than the tolerance.
 fn difference(ours: &Tile, theirs: &Tile, tolerance: Option<f64>) -> Option<String> {
     if ours.lanes() == theirs.lanes() {
         return None;

@@ -1,5 +1,5 @@
-//! Where a run stops and how it goes on. Nothing is undone: a run is always the same, so going back is running again from the
-//! beginning and stopping earlier. What is told of a run is counted, and such a count names a moment in every run.
+//! The debugging engine: decides where a run stops and how it resumes. Stepping back runs the kernel again from the start and stops
+//! earlier. Invariant (determinism): every run reports the same sequence of events, so an event count identifies a moment.
 
 use crate::compare::{Compared, Recording};
 use crate::expression;
@@ -10,24 +10,24 @@ use executor::{BlockPosition, Check, Moment, Observer, Value, Watch};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What can be gone on to.
+/// A motion: where to continue to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Motion {
     /// The next breakpoint or fault.
     Go,
-    /// The next line, of the function or of one that called it.
+    /// The next line in the function or one of its callers.
     Over,
-    /// The next line, of a function that it calls too.
+    /// The next line, including called functions.
     Into,
     /// The line that called the function.
     Out,
     /// The next op.
     Op,
-    /// The first op of the tile block that is looked at.
+    /// The first op of the debugged tile block.
     Start,
 }
 
-/// What whoever looks at a moment wants next.
+/// How the run resumes after a stop.
 pub(crate) enum Resume {
     Forward(Motion),
     Back(Motion),
@@ -37,36 +37,36 @@ pub(crate) enum Resume {
 
 pub(crate) struct Breakpoint {
     pub(crate) id: u64,
-    /// A file, or the end of its name; empty for any.
+    /// A file name or a suffix of it; empty for any file.
     pub(crate) file: String,
     pub(crate) line: u32,
-    /// The function at whose first line it stands, if it was asked for by that.
+    /// The function, for a breakpoint on a function.
     pub(crate) function: Option<String>,
     pub(crate) condition: Option<String>,
-    /// It stops from this time on that the line is come to.
+    /// The breakpoint stops from this hit on.
     pub(crate) times: u64,
-    /// It says this, with `{expressions}`, and does not stop.
+    /// For a logpoint: the message, with `{expressions}`. A logpoint does not stop.
     pub(crate) message: Option<String>,
-    /// How often the line was come to in this run.
+    /// Number of hits in this run.
     hits: u64,
 }
 
-/// An expression at whose changes the run stops.
+/// A watched expression: the run stops when its value changes.
 pub(crate) struct Watched {
     pub(crate) id: u64,
     pub(crate) expression: String,
-    /// Its value where it was last known in this run.
+    /// Its last known value in this run.
     last: BTreeMap<RoleId, String>,
 }
 
-/// What the run is held to; it can be changed whenever it stands still.
+/// Breakpoints, watches and filters of the run. They can change at every stop.
 pub(crate) struct Control {
     pub(crate) breakpoints: Vec<Breakpoint>,
     pub(crate) watches: Vec<Watched>,
     last_id: u64,
-    /// Faults that are passed over, by their words.
+    /// Keywords of ignored faults.
     pub(crate) ignored: BTreeSet<String>,
-    /// The only tile block that is looked at.
+    /// The debugged tile block; `None` is all.
     pub(crate) block: Option<u64>,
     pub(crate) max_ops: u64,
     pub(crate) seed: u64,
@@ -77,7 +77,7 @@ impl Control {
         Control { breakpoints: Vec::new(), watches: Vec::new(), last_id: 0, ignored: BTreeSet::new(), block: None, max_ops, seed }
     }
 
-    /// Watches an expression, from the values that it has now.
+    /// Watches an expression, starting with its current value.
     pub(crate) fn watch(&mut self, expression: &str, now: Option<(RoleId, String)>) -> u64 {
         self.last_id += 1;
         let last = now.into_iter().collect();
@@ -85,7 +85,7 @@ impl Control {
         self.last_id
     }
 
-    /// Watches these expressions and no others. One that is watched already keeps its number and its values.
+    /// Replaces the watched expressions. An expression that is already watched keeps its number and its values.
     pub(crate) fn replace_watches(&mut self, wanted: Vec<(String, Option<(RoleId, String)>)>) -> Vec<u64> {
         let mut before = std::mem::take(&mut self.watches);
         let each =
@@ -109,41 +109,41 @@ impl Control {
     }
 }
 
-/// Faults after which a program goes on, by the words that switch them off, and what they are.
+/// Recoverable faults: the check, its keyword and its description.
 pub(crate) const FAULTS: [(Check, &str, &str); 7] = [
     (Check::Memory, "memory", "Accesses out of bounds"),
     (Check::Init, "init", "Reads of memory that was never written"),
-    (Check::Token, "token", "Accesses to the same bytes that no token orders"),
+    (Check::Token, "token", "Accesses to the same bytes without a token order"),
     (Check::Race, "race", "Races between tile blocks"),
-    (Check::Assume, "assume", "Assumptions that do not hold"),
-    (Check::Facts, "facts", "Facts of an .aa file that do not hold"),
-    (Check::Nan, "nan", "NaN made of numbers"),
+    (Check::Assume, "assume", "False assumptions"),
+    (Check::Facts, "facts", "False facts of an .aa file"),
+    (Check::Nan, "nan", "NaN results of operands without NaN"),
 ];
 
-/// The word for a value that another stage has differently.
+/// The keyword for a value that differs from another stage.
 pub(crate) const DIFFERENCE: &str = "difference";
 
-/// How a run came to its end.
+/// The end of a run.
 pub(crate) struct End<'a> {
     pub(crate) failure: Option<&'a Diagnostic>,
     pub(crate) faults: usize,
     pub(crate) tick: u64,
 }
 
-/// Whoever looks: a person at a terminal, or an editor.
+/// A front end: the terminal or an editor.
 pub(crate) trait Front {
     fn stopped(&mut self, control: &mut Control, scene: &Scene<'_>) -> Resume;
     fn ended(&mut self, control: &mut Control, end: &End<'_>) -> Resume;
-    /// What the kernel prints, or a breakpoint says.
+    /// Shows the output of the kernel or of a logpoint.
     fn output(&mut self, text: &str);
-    /// Whether the run is to pause; asked now and then.
+    /// Whether the run should pause; polled regularly.
     fn pauses(&mut self, control: &mut Control) -> bool;
 }
 
-/// An warp_role of a tile block, or the block.
+/// A warp role of a CTA, or the tile block.
 pub(crate) type RoleId = (u64, usize);
 
-/// Where a motion began.
+/// The start of a motion.
 #[derive(Clone, Copy)]
 struct Origin {
     role_id: RoleId,
@@ -156,9 +156,9 @@ enum Goal {
         motion: Motion,
         origin: Option<Origin>,
     },
-    /// A moment that a run before this one came to.
+    /// A moment that an earlier run reached.
     Reach(Stop),
-    /// The last moment before `until` at which a motion would stop.
+    /// Search the last moment before `until` at which the motion stops.
     Seek {
         until: u64,
         motion: Motion,
@@ -177,7 +177,7 @@ impl Goal {
     }
 }
 
-/// Debugs until whoever looks has hits enough.
+/// Debugs until the front end quits.
 pub(crate) fn debug(subject: &Subject<'_>, control: &mut Control, front: &mut dyn Front, other: Option<&Recording>) -> Result<()> {
     let printed = RefCell::new(String::new());
     let mut goal = Goal::start();
@@ -210,7 +210,7 @@ pub(crate) fn debug(subject: &Subject<'_>, control: &mut Control, front: &mut dy
                 loop {
                     match front.ended(control, &end) {
                         Resume::Quit => return Ok(()),
-                        // There is nothing left to go on to.
+                        // Nothing remains to run.
                         Resume::Forward(Motion::Start) => break Goal::start(),
                         Resume::Forward(_) => {}
                         Resume::Back(motion) => break Goal::Seek { until: u64::MAX, motion, origin: None, last: None },
@@ -222,12 +222,12 @@ pub(crate) fn debug(subject: &Subject<'_>, control: &mut Control, front: &mut dy
     }
 }
 
-/// A moment of which only the count is known.
+/// A goal that is given by its event count only.
 fn reach(tick: u64) -> Goal {
     Goal::Reach(Stop { why: Why::Step, tick, row: 0, level: usize::MAX })
 }
 
-/// Why a run was given up.
+/// Why a run was abandoned.
 enum Next {
     Again(Goal),
     Quit,
@@ -240,27 +240,27 @@ struct Run<'r, 's> {
     printed: &'r RefCell<String>,
     goal: Goal,
     tick: u64,
-    /// Faults that were hits.
+    /// Number of reported faults.
     faults: usize,
     failed: bool,
-    /// Of each role_id the row that it came from.
+    /// The previous row of each role.
     last: BTreeMap<RoleId, usize>,
     compared: Option<Compared<'r>>,
     next: Option<Next>,
 }
 
-/// How often whoever looks is asked whether to pause, in ops.
+/// The polling interval for pause requests, in ops.
 const POLL: u64 = 64;
 
-/// What ends a run that is given up.
+/// The internal error that ends an abandoned run.
 fn given_up() -> Box<Diagnostic> {
-    Diagnostic::invalid("DBG001", "the run was given up by the debugger")
+    Diagnostic::invalid("DBG001", "the debugger abandoned the run")
 }
 
 impl Run<'_, '_> {
     fn report_progress(&mut self) {
         let text = std::mem::take(&mut *self.printed.borrow_mut());
-        // On the way to where a run before it was, everything was reported already.
+        // An earlier run has already reported everything up to the goal.
         if !text.is_empty() && matches!(self.goal, Goal::Go { .. }) {
             self.front.output(&text);
         }
@@ -270,8 +270,8 @@ impl Run<'_, '_> {
         self.control.block.is_none_or(|block| block == moment.block_position().linear)
     }
 
-    /// The outermost frame in which the op stands in another line than the op before it, if in any. A loop whose body is one line
-    /// comes to it again each time.
+    /// The outermost frame in which the op is on another line than the previous op. A loop with a one-line body arrives at the line
+    /// in every iteration.
     fn arrival(&mut self, moment: &Moment<'_>, row: usize) -> Option<usize> {
         let frames = &self.subject.frames[row];
         if frames.is_empty() || !self.subject.begins_line[row] {
@@ -286,7 +286,7 @@ impl Run<'_, '_> {
         other.or(again.then_some(frames.len() - 1))
     }
 
-    /// Whether a run that goes for something stops before an op.
+    /// Decides whether a motion stops before an op.
     fn sought(&mut self, moment: &Moment<'_>, row: usize) -> Option<(Why, usize)> {
         let arrival = self.arrival(moment, row);
         if !self.is_looked_at(moment) {
@@ -320,7 +320,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// The first watched expression whose value is another than before. Where it has no value, it keeps the last one.
+    /// The first watched expression with a changed value. An expression without a value keeps its last one.
     fn changed(&mut self, moment: &Moment<'_>, row: usize) -> Option<Why> {
         let role_id = (moment.block_position().linear, moment.warp_role());
         let stop = Stop { why: Why::Step, tick: self.tick, row, level: usize::MAX };
@@ -370,7 +370,7 @@ impl Run<'_, '_> {
         (!hit.is_empty()).then_some((Why::Breakpoint(hit), shown))
     }
 
-    /// Stops, notes that it would, or goes on.
+    /// Stops, records the stop for a backward search, or continues.
     fn decide(&mut self, found: Option<(Why, usize)>, moment: &Moment<'_>, row: usize) -> Result<()> {
         let tick = self.tick;
         match &mut self.goal {
@@ -400,7 +400,7 @@ impl Run<'_, '_> {
             let resume = self.front.stopped(self.control, &scene);
             let origin = Some(Origin { role_id: (moment.block_position().linear, moment.warp_role()), level: stop.level });
             let next = match resume {
-                // The op stands in a function that the line calls.
+                // The op is in a function that the line calls.
                 Resume::Forward(Motion::Into) if stop.level < self.subject.frames[stop.row].len() => {
                     stop.level += 1;
                     stop.why = Why::Step;
@@ -457,7 +457,7 @@ impl Observer for Run<'_, '_> {
     }
 
     fn failed(&mut self, moment: &Moment<'_>, error: &Diagnostic) {
-        // What is around the op fails with it, and a run that is given up does not fail.
+        // Enclosing ops fail with the op, and abandoning a run is not a failure: report each failure once.
         if self.failed || self.next.is_some() {
             return;
         }
@@ -466,13 +466,13 @@ impl Observer for Run<'_, '_> {
         let row = self.subject.listing.row(moment.op);
         let notes: String = error.notes.iter().map(|note| format!("; {note}")).collect();
         let why = Why::Failure(format!("[{}] {}{notes}", error.code, error.message));
-        // That this one ends the run is known already.
+        // The result is ignored: a failure ends the run anyway.
         let _ = self.decide(Some((why, usize::MAX)), moment, row);
     }
 
     fn ended(&mut self, place: BlockPosition) -> Result<()> {
         self.last.retain(|(block, _), _| *block != place.linear);
-        // A step beyond the end of a block ends in the next one.
+        // A step past the end of a tile block stops in the next one.
         if let Goal::Go { origin, .. } = &mut self.goal
             && origin.is_some_and(|origin| origin.role_id.0 == place.linear)
         {
@@ -482,7 +482,7 @@ impl Observer for Run<'_, '_> {
     }
 }
 
-/// A message with what its `{expressions}` are.
+/// Evaluates the `{expressions}` of a message.
 fn filled(message: &str, scene: &Scene<'_>) -> String {
     let mut out = String::new();
     let mut rest = message;

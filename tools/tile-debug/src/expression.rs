@@ -1,12 +1,13 @@
-//! Expressions over what a kernel holds, for `print` and for conditions: `%7[0:4, 3]`, `sum(a[128:256]) > 0.5`, `block.x == 3`.
+//! Expressions over values and memory of a kernel, for `print` and for conditions: `%7[0:4, 3]`, `sum(a[128:256]) > 0.5`,
+//! `block.x == 3`.
 //!
-//! | what | how |
+//! | expression | syntax |
 //! |---|---|
 //! | values, by number | `%7` |
-//! | names of the source, buffers, parameters | `acc`, `arg0` |
-//! | a part | `[2]`, `[0:4, :]`, behind either |
+//! | source variables, buffers, parameters | `acc`, `arg0` |
+//! | slice of a value or array | `[2]`, `[0:4, :]` |
 //! | the tile block | `block.x`, `block.y`, `block.z`, `grid.x` |
-//! | a number of a whole tile | `min max sum mean any all count nans` with `(...)` |
+//! | reduction of a tile | `min max sum mean any all count nans` with `(...)` |
 //! | arithmetic, element by element | `+ - * / % == != < <= > >= && \|\| !`, `abs(...)` |
 
 use crate::scene::Scene;
@@ -33,7 +34,7 @@ const MOST_ELEMENTS: usize = 1 << 24;
 /// Brackets inside each other.
 const MAX_NESTED: usize = 64;
 
-/// Computes an expression, or says what is wrong with it.
+/// Evaluates an expression, or describes its error.
 pub(crate) fn evaluate(text: &str, scene: &Scene<'_>) -> Result<Datum, String> {
     let mut parser = Parser { rest: text.trim_start(), scene, depth: 0 };
     let datum = parser.either()?;
@@ -43,11 +44,11 @@ pub(crate) fn evaluate(text: &str, scene: &Scene<'_>) -> Result<Datum, String> {
     }
 }
 
-/// Whether a condition holds.
+/// Evaluates a condition.
 pub(crate) fn holds(text: &str, scene: &Scene<'_>) -> Result<bool, String> {
     match numbers(&evaluate(text, scene)?, scene)?[..] {
         [one] => Ok(one != 0.0),
-        ref many => Err(format!("a condition is one number, and this is {}; say any(...) or all(...)", many.len())),
+        ref many => Err(format!("a condition is one number, and this is {}; use any(...) or all(...)", many.len())),
     }
 }
 
@@ -75,8 +76,8 @@ fn numbers(datum: &Datum, scene: &Scene<'_>) -> Result<Vec<f64>, String> {
 pub(crate) fn read(array: &Array, scene: &Scene<'_>) -> Result<Tile, String> {
     let count = array.sizes.iter().try_fold(1usize, |all, size| all.checked_mul(usize::try_from(*size).ok()?));
     let count = count.filter(|count| *count <= MOST_ELEMENTS);
-    let count = count
-        .ok_or_else(|| format!("that is more than {MOST_ELEMENTS} elements; take a part of it, as in {}[0:16]", array.name))?;
+    let count =
+        count.ok_or_else(|| format!("that is more than {MOST_ELEMENTS} elements; select a slice, as in {}[0:16]", array.name))?;
     let bits = if array.elem.bits() == 4 { 4 } else { i128::from(array.elem.bytes()) * 8 };
     let elem = Elem::Scalar(array.elem);
     let mut index = vec![0i64; array.sizes.len()];
@@ -244,7 +245,7 @@ impl Parser<'_, '_> {
             datum = match datum {
                 Datum::Tile(tile) => Datum::Tile(slice(&tile, &parts)?),
                 Datum::Array(array) => Datum::Array(section(&array, &parts)?),
-                _ => return Err("only tiles and memory have parts".into()),
+                _ => return Err("only tiles and memory can be sliced".into()),
             };
         }
         Ok(datum)

@@ -1,5 +1,5 @@
-//! `tile-debug`: a debugger for Tile IR on the CPU. [`engine`] decides where a run stops, [`terminal`] and [`protocol`] are the two
-//! who look at it then; what a kernel means is the executor's.
+//! `tile-debug`: a debugger for Tile IR on the CPU. [`engine`] decides where a run stops; [`terminal`] and [`protocol`] are its two
+//! front ends. The `executor` crate defines the semantics of kernels.
 
 mod compare;
 mod engine;
@@ -23,13 +23,13 @@ use subject::Subject;
 
 const ABOUT: About = About {
     name: "tile-debug",
-    summary: "Debugs a kernel on the CPU, in a terminal or for an editor",
+    summary: "Debugs a kernel on the CPU, in a terminal or from an editor",
     examples: &[
-        ("tile-debug k.tile --launch launch.json", "commands are asked for; 'help' lists them"),
-        ("tile-debug k.tileirbc --grid 4 a.npy zeros:f32[1024]", "from bytecode, each word one parameter"),
-        ("tile-debug k.tile --launch launch.json -e 'break 12 if block.x == 3' -e continue -e 'print acc'", "commands beforehand"),
-        ("tile-debug k.sched --launch launch.json --against k.tile", "stops at the first value that differs"),
-        ("tile-debug --dap", "speaks the Debug Adapter Protocol on its standard input and output"),
+        ("tile-debug k.tile --launch launch.json", "interactive; 'help' lists the commands"),
+        ("tile-debug k.tileirbc --grid 4 a.npy zeros:f32[1024]", "bytecode, one argument per parameter"),
+        ("tile-debug k.tile --launch launch.json -e 'break 12 if block.x == 3' -e continue -e 'print acc'", "run commands first"),
+        ("tile-debug k.sched --launch launch.json --against k.tile", "stop at the first different value"),
+        ("tile-debug --dap", "serve the Debug Adapter Protocol on standard input and output"),
     ],
     passes: &[],
     forms: false,
@@ -41,43 +41,43 @@ struct Options {
     launch: LaunchOptions,
     #[command(flatten)]
     target: GpuName,
-    /// Speak the Debug Adapter Protocol; the program comes with the protocol's launch request
+    /// Serve the Debug Adapter Protocol; the launch request names the program
     #[arg(long)]
     dap: bool,
-    /// A command to begin with, as at the prompt
+    /// Run this command before the first prompt
     #[arg(short, long, value_name = "COMMAND")]
     execute: Vec<String>,
-    /// The tile block to look at; others run too, and do not stop
+    /// The tile block to debug; the others run without stopping
     #[arg(long, value_name = "X[:Y[:Z]]")]
     block: Option<String>,
-    /// A file of another stage of the same program; stops where the first value differs
+    /// File of another stage of the same program; stop at the first different value
     #[arg(long, value_name = "FILE")]
     against: Option<PathBuf>,
-    /// How far a float may be off, relative to the largest of its tile, before it differs [default: by its type]
+    /// Tolerance for floats, relative to the largest element of the tile [default: depends on the type]
     #[arg(long, value_name = "X", requires = "against")]
     tolerance: Option<f64>,
-    /// A source file, or a folder with them, where they are not where the program says
+    /// Source file, or folder with source files, if they are not at the paths in the program
     #[arg(long, value_name = "PATH")]
     source: Vec<PathBuf>,
-    /// What a line is
+    /// Meaning of a line
     #[arg(long, value_name = "KIND", value_enum, default_value_t = Lines::Source)]
     lines: Lines,
     /// Do not stop at these faults: memory, init, token, race, assume, facts, nan, difference
     #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = parse_fault)]
     ignore: Vec<String>,
-    /// Stop a block that executes more ops than this, such as one that never ends
+    /// Maximum number of ops per block, to stop endless loops
     #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
     max_ops: u64,
-    /// Another order in which the warp_roles of a block take turns; each seed always gives the same
+    /// Seed of the order in which the warp roles of a CTA run; each seed is deterministic
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     schedule_seed: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
 enum Lines {
-    /// Lines of the source that the program comes from; of its ops, where it does not say
+    /// Source lines; ops if the program has no source locations
     Source,
-    /// The ops of the program, one a line
+    /// The ops of the program, one per line
     Ops,
 }
 
@@ -94,14 +94,14 @@ fn parse_fault(word: &str) -> std::result::Result<String, String> {
     if known.contains(&word) { Ok(word.into()) } else { Err(format!("there are {}", known.join(", "))) }
 }
 
-/// `3`, `3:1` or `3:1:0` as a block's number; none for `all`.
+/// Parses `3`, `3:1` or `3:1:0` as a block number; none for `all`.
 fn parse_block(text: &str, grid: [u32; 3]) -> std::result::Result<Option<u64>, String> {
     if ["", "all"].contains(&text) {
         return Ok(None);
     }
     let parts: std::result::Result<Vec<u32>, _> = text.split(':').map(str::parse).collect();
     let parts = parts.ok().filter(|parts| (1..=3).contains(&parts.len()));
-    let parts = parts.ok_or_else(|| format!("'{text}' is no tile block; one is X[:Y[:Z]], or all"))?;
+    let parts = parts.ok_or_else(|| format!("'{text}' is not a tile block; expected X[:Y[:Z]] or all"))?;
     let at = [0, 1, 2].map(|axis| parts.get(axis).copied().unwrap_or(0));
     if at.iter().zip(grid).any(|(at, extent)| *at >= extent) {
         return Err(format!("there is no tile block {at:?} in a grid of {grid:?}"));
@@ -122,7 +122,7 @@ fn at_terminal(session: &mut Session, options: &Options) -> Result<()> {
     })
 }
 
-/// Makes everything ready, and lets somebody debug.
+/// Sets up the program and starts a debugging session.
 fn debug(
     session: &mut Session,
     options: &Options,

@@ -1,5 +1,5 @@
-//! Which variables of the source the values of a kernel are. Programs have no such table, so the source is read: what the last op of
-//! an assignment makes is what the assignment gives its name to, and what a loop carries has the name that it begins with.
+//! Maps values to source variables. Programs have no such table, so the names come from the source text: the result of the last op
+//! of an assignment has the assigned name, and a loop-carried value has the name of its initial value.
 
 use crate::subject::{Frame, SourceFile};
 use base::Value;

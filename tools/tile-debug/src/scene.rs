@@ -1,22 +1,22 @@
-//! A moment at which a kernel stands still, as whoever looks at it sees it.
+//! A stopped kernel as seen by a front end.
 
 use crate::subject::{Frame, Subject};
 use base::Value as Id;
 use executor::{Moment, Value};
 
-/// Why it stands still.
+/// The reason of a stop.
 #[derive(Clone, Debug)]
 pub(crate) enum Why {
     /// The first op.
     Entry,
     Step,
-    /// The numbers of the breakpoints.
+    /// Breakpoints with these numbers.
     Breakpoint(Vec<u64>),
-    /// A fault after which the program could go on; the word by which it is switched off.
+    /// A recoverable fault; the keyword that disables it, and the message.
     Fault(&'static str, String),
-    /// A fault after which it cannot.
+    /// An unrecoverable fault.
     Failure(String),
-    /// Another stage has another value.
+    /// The value differs from that of another stage.
     Difference(String),
     Pause,
     /// The value of a watched expression changed: its number, and the change.
@@ -24,7 +24,7 @@ pub(crate) enum Why {
 }
 
 impl Why {
-    /// For people.
+    /// The reason as text.
     pub(crate) fn report(&self) -> String {
         match self {
             Why::Entry => "the first op".into(),
@@ -42,14 +42,14 @@ impl Why {
     }
 }
 
-/// Where it stands still.
+/// The position of a stop.
 #[derive(Clone, Debug)]
 pub(crate) struct Stop {
     pub(crate) why: Why,
-    /// What was report of the run until then, counted: the same in every run.
+    /// The number of events until the stop, equal in every run.
     pub(crate) tick: u64,
     pub(crate) row: usize,
-    /// How many of the frames of the row are shown: a step over a call stands at the call, not in it.
+    /// The number of visible frames of the row: a step over a call stops at the call, not inside it.
     pub(crate) level: usize,
 }
 
@@ -73,7 +73,7 @@ impl Scene<'_> {
         self.moment.value(id).ok_or_else(|| format!("{id} is not computed yet"))
     }
 
-    /// The values that can be seen here, computed last at the end. After a fault the op's own results are among them.
+    /// The visible values, most recently computed last. After a fault they include the op's own results.
     pub(crate) fn visible(&self) -> Vec<Id> {
         let mut visible = self.subject.listing.visible(self.stop.row);
         visible.extend(self.subject.listing.rows[self.stop.row].results.iter().copied());
@@ -81,12 +81,12 @@ impl Scene<'_> {
         visible
     }
 
-    /// The variable of the source that a value is.
+    /// The source variable of a value.
     pub(crate) fn name(&self, id: Id) -> Option<&str> {
         self.subject.names.of(id, self.frames())
     }
 
-    /// The value that a variable of the source has; none when there is no such variable.
+    /// The value of a source variable; none if there is no such variable.
     pub(crate) fn named(&self, name: &str) -> Option<Result<Value, String>> {
         match self.visible().into_iter().rev().find(|id| self.name(*id) == Some(name)) {
             Some(id) => Some(self.value(id)),
@@ -94,7 +94,7 @@ impl Scene<'_> {
         }
     }
 
-    /// The variables of the source that have values here.
+    /// The source variables with a value at this point.
     pub(crate) fn variables(&self) -> Vec<(String, Id)> {
         let mut found: Vec<(String, Id)> = Vec::new();
         for id in self.visible() {
@@ -105,7 +105,7 @@ impl Scene<'_> {
         found
     }
 
-    /// The tile block, and the warp_role where a block has several.
+    /// The tile block, and the warp role if there are several.
     pub(crate) fn description(&self) -> String {
         let [x, y, z] = self.moment.block_position().index;
         let warp_roles = self.subject.listing.rows.iter().any(|row| row.mnemonic == "warp_role");

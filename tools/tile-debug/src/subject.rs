@@ -1,4 +1,4 @@
-//! What is debugged: a kernel with its arguments, and of each of its ops the places in the source that it comes from.
+//! The debugged kernel with its arguments, and the source locations of its ops.
 
 use crate::names::Names;
 use base::loc::{LocData, ScopeData};
@@ -35,7 +35,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) kernel: Kernel<'a>,
     pub(crate) call: Call,
     pub(crate) listing: Listing,
-    /// Of each row of the listing where it comes from, the function that was called first at the front. Empty where that is unknown.
+    /// Of each row of the listing where it comes from, the function that was called first at the front. Empty where that is
+    /// unknown.
     pub(crate) frames: Vec<Vec<Frame>>,
     /// Of each row whether coming to it is coming to its line. Constants stand before the program, however late their line is.
     pub(crate) begins_line: Vec<bool>,
@@ -52,9 +53,9 @@ pub(crate) struct SourceFile {
     pub(crate) found: Option<(PathBuf, Vec<String>)>,
 }
 
-/// Calls inside each other that are followed.
+/// Maximum depth of the call stack.
 const MOST_FRAMES: usize = 64;
-/// Locations that are looked at for one op: a file chooses how they refer to each other.
+/// Maximum number of locations visited for one op; a malicious file can chain them arbitrarily.
 const MOST_STEPS: usize = 4096;
 
 impl<'a> Subject<'a> {
@@ -118,7 +119,7 @@ impl<'a> Subject<'a> {
         lines.get((line as usize).checked_sub(1)?).map(String::as_str)
     }
 
-    /// Where a row comes from, for people.
+    /// The source location of a row, for messages.
     pub(crate) fn place(&self, row: usize) -> String {
         match self.frames[row].last() {
             Some(frame) => format!("{}:{}", self.short(frame.file), frame.line),
@@ -211,7 +212,7 @@ fn arrays(call: &Call) -> Vec<Array> {
     call.launch.buffers.iter().map(of).collect()
 }
 
-/// The type of elements for people.
+/// The name of an element type, for messages.
 pub(crate) fn elem_name(elem: Elem) -> String {
     match elem {
         Elem::Scalar(scalar) => scalar.name().to_string(),

@@ -1,4 +1,4 @@
-//! The debugger at a terminal: a command a line, from the command line, from a person or from a pipe.
+//! The terminal front end: one command per line, from the command line, a user or a pipe.
 
 use crate::engine::{Control, DIFFERENCE, End, FAULTS, Front, Motion, Resume};
 use crate::expression::{self, Datum};
@@ -11,52 +11,52 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Names, what follows them, and what they do.
+/// Commands: names, arguments, description.
 const COMMANDS: &[(&[&str], &str, &str)] = &[
-    (&["continue", "c"], "", "go on to the next breakpoint or fault"),
-    (&["next", "n"], "", "the next line, over calls"),
-    (&["step", "s"], "", "the next line, into calls"),
-    (&["out", "finish"], "", "out of the function, to the line that called it"),
-    (&["op", "si"], "", "the next op"),
-    (&["back", "bn"], "[line|op|into|out|continue]", "the same backwards, a line when nothing is said"),
-    (&["reverse", "rc"], "", "back to the breakpoint or fault before"),
-    (&["goto", "g"], "N", "to moment N, which each stop names: moments count the ops, one before and one after each"),
-    (&["restart", "r"], "", "to the first op"),
+    (&["continue", "c"], "", "continue to the next breakpoint or fault"),
+    (&["next", "n"], "", "step to the next line, over calls"),
+    (&["step", "s"], "", "step to the next line, into calls"),
+    (&["out", "finish"], "", "continue until the function returns to its caller"),
+    (&["op", "si"], "", "step to the next op"),
+    (&["back", "bn"], "[line|op|into|out|continue]", "step or continue backwards [default: line]"),
+    (&["reverse", "rc"], "", "continue backwards to the previous breakpoint or fault"),
+    (&["goto", "g"], "N", "go to moment N, as shown at each stop; moments count ops, one before and one after each"),
+    (&["restart", "r"], "", "go to the first op"),
     (&["break", "b"], "[FILE:]LINE|FUNCTION [if EXPR]", "stop at the line, or at the first line of the function"),
     (&["watch", "w"], "EXPR", "stop when the value of an expression changes"),
-    (&["log"], "[FILE:]LINE TEXT", "say TEXT there, with {expressions} filled in, and do not stop"),
+    (&["log"], "[FILE:]LINE TEXT", "print TEXT at the line, with {expressions} evaluated, without stopping"),
     (&["delete", "d"], "[N]", "delete breakpoint or watch N, or all"),
     (&["print", "p"], "EXPR", "a value: acc, %7, %7[0:4, 3], arg0[:16], sum(%7), block.x"),
-    (&["variables", "v"], "", "the variables of the source"),
-    (&["values"], "", "all values that can be seen"),
-    (&["memory", "m"], "", "the buffers of the launch"),
-    (&["where", "bt"], "", "the calls that lead here"),
-    (&["up"], "", "look at the function that called this one"),
-    (&["down"], "", "back to the function that it called"),
+    (&["variables", "v"], "", "show the source variables"),
+    (&["values"], "", "show all visible values"),
+    (&["memory", "m"], "", "show the buffers of the launch"),
+    (&["where", "bt"], "", "show the call stack"),
+    (&["up"], "", "select the calling frame"),
+    (&["down"], "", "select the called frame"),
     (&["list", "l"], "[LINE]", "the source"),
-    (&["ops"], "", "the ops around this one"),
-    (&["block"], "[X[:Y[:Z]]|all]", "look at one tile block, from its first op, or at all"),
-    (&["ignore"], "[KIND]", "do not stop at a kind of fault, or stop at it again"),
-    (&["breakpoints", "info"], "", "all breakpoints and watches"),
+    (&["ops"], "", "show the ops around the current op"),
+    (&["block"], "[X[:Y[:Z]]|all]", "debug one tile block from its first op, or all tile blocks"),
+    (&["ignore"], "[KIND]", "toggle stopping at a kind of fault"),
+    (&["breakpoints", "info"], "", "list all breakpoints and watches"),
     (&["help", "h"], "", "this"),
     (&["quit", "q"], "", "end"),
 ];
 
-/// Lines of the source on either side.
+/// Context lines of the source on either side.
 const AROUND: u32 = 4;
 
 pub(crate) struct Terminal<'a> {
     subject: &'a Subject<'a>,
-    /// Commands that were given beforehand.
+    /// Pending commands of the command line.
     waiting: VecDeque<String>,
     interrupted: Arc<AtomicBool>,
-    /// What an empty line repeats.
+    /// The command that an empty line repeats.
     last: String,
-    /// Where the source was listed up to.
+    /// The last listed source line.
     listed: Option<u32>,
-    /// Reads lines with history and editing keys, at a terminal.
+    /// The line editor with history, on a terminal.
     editor: Option<rustyline::DefaultEditor>,
-    /// How many calls above the one where the kernel stands the commands look.
+    /// The selected frame, as a number of calls above the current one.
     above: usize,
 }
 
@@ -64,7 +64,7 @@ impl<'a> Terminal<'a> {
     pub(crate) fn new(subject: &'a Subject<'a>, commands: &[String]) -> Terminal<'a> {
         let interrupted = Arc::new(AtomicBool::new(false));
         if std::io::stdin().is_terminal() {
-            // Where it cannot be registered, the key ends the program as it does elsewhere.
+            // If registration fails, the interrupt key ends the program as usual.
             let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, interrupted.clone());
         }
         let at_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
@@ -74,11 +74,11 @@ impl<'a> Terminal<'a> {
     }
 
     pub(crate) fn print(&self, text: &str) {
-        // Whoever closed standard output has seen enough; the next line that is read ends the run.
+        // Standard output may be closed; reading the next command then ends the run.
         let _ = writeln!(std::io::stdout(), "{text}").and_then(|()| std::io::stdout().flush());
     }
 
-    /// The next command; none at the end of the input.
+    /// Reads the next command; none at the end of the input.
     fn command(&mut self) -> Option<String> {
         let line = match self.waiting.pop_front() {
             Some(line) => {
@@ -106,7 +106,7 @@ impl<'a> Terminal<'a> {
         Some(self.last.clone())
     }
 
-    /// A line from the editor; none at the end of the input. The interrupt key clears the line.
+    /// Reads a line from the editor; none at the end of the input. The interrupt key clears the line.
     fn edited(&mut self) -> Option<String> {
         let editor = self.editor.as_mut()?;
         loop {
@@ -123,14 +123,17 @@ impl<'a> Terminal<'a> {
         }
     }
 
-    /// What a command makes of the run, if it lets it go on.
+    /// Executes a command. Returns how the run resumes, if it does.
     fn obey(&mut self, line: &str, control: &mut Control, scene: Option<&Scene<'_>>) -> Option<Resume> {
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let rest = rest.trim();
         let Some((names, ..)) = COMMANDS.iter().find(|(names, ..)| names.contains(&word)) else {
             let names = COMMANDS.iter().flat_map(|(names, ..)| names.iter().copied());
             if !word.is_empty() {
-                self.print(&format!("there is no command '{word}'{}; help lists all", base::nearest::did_you_mean(word, names)));
+                self.print(&format!(
+                    "there is no command '{word}'{}; help lists all commands",
+                    base::nearest::did_you_mean(word, names)
+                ));
             }
             return None;
         };
@@ -163,12 +166,12 @@ impl<'a> Terminal<'a> {
             }
         };
         if resume.is_none() {
-            self.print("the kernel has ended; back, reverse, goto and restart go on from here");
+            self.print("the kernel has ended; use back, reverse, goto or restart");
         }
         resume
     }
 
-    /// Says how a command is used.
+    /// Prints the usage of a command.
     fn refuse(&self, name: &str) -> Option<Resume> {
         if let Some((names, takes, does)) = COMMANDS.iter().find(|(names, ..)| names[0] == name) {
             self.print(&format!("{} {takes}: {does}", names.join(" or ")));
@@ -176,7 +179,7 @@ impl<'a> Terminal<'a> {
         None
     }
 
-    /// Commands after which the kernel stands where it stood.
+    /// Executes a command that does not resume the kernel.
     fn look(&mut self, name: &str, rest: &str, control: &mut Control, scene: Option<&Scene<'_>>) {
         match (name, scene) {
             ("help", _) => {
@@ -313,7 +316,7 @@ impl<'a> Terminal<'a> {
         }
     }
 
-    /// Looks at another tile block, from its beginning.
+    /// Debugs another tile block from its first op.
     fn block(&mut self, rest: &str, control: &mut Control) -> Option<Resume> {
         match crate::parse_block(rest, self.subject.call.grid) {
             Ok(block) => {
@@ -331,7 +334,7 @@ impl<'a> Terminal<'a> {
         let frame = scene.and_then(|scene| scene.frames().last());
         let file = frame.map_or(0, |frame| frame.file);
         let Some((path, lines)) = self.subject.files.get(file).and_then(|file| file.found.as_ref()) else {
-            self.print("the source is not there; --source FOLDER says where it is, and --lines=ops shows ops instead");
+            self.print("the source was not found; pass its folder with --source FOLDER, or show ops with --lines=ops");
             return;
         };
         let start = match rest.parse::<u32>() {
@@ -378,7 +381,7 @@ impl Front for Terminal<'_> {
         self.above = 0;
         loop {
             let Some(line) = self.command() else { return Resume::Quit };
-            // Commands look at the chosen call; the run goes on from where the kernel stands.
+            // Commands use the selected frame; the run resumes from the current one.
             let stop = Stop { level: scene.stop.level.saturating_sub(self.above), ..scene.stop.clone() };
             let chosen = Scene { stop: &stop, ..*scene };
             if let Some(resume) = self.obey(&line, control, Some(&chosen)) {

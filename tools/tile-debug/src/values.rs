@@ -1,4 +1,4 @@
-//! Values as people read them: the type, the first and last elements, and what the elements are as a whole.
+//! Formats values: the type, the first and last elements, and statistics of all elements.
 
 use crate::expression::{Datum, elements, read};
 use crate::scene::Scene;
@@ -6,10 +6,10 @@ use crate::subject::{Array, elem_name};
 use core_dialect::tile::Elem;
 use executor::{Tile, Value, short_float, shortened};
 
-/// Arrays up to this are read whole to say what their elements are like.
+/// Size limit for statistics of arrays, in elements.
 const MOST_COUNTED: i64 = 1 << 20;
 
-/// A line for a value.
+/// A value as one line.
 pub(crate) fn line(value: &Value, scene: &Scene<'_>) -> String {
     match value {
         Value::Tile(tile) => match tile.elem {
@@ -36,7 +36,7 @@ pub(crate) fn line(value: &Value, scene: &Scene<'_>) -> String {
 /// The type of a tile, and its elements.
 pub(crate) fn typed(tile: &Tile, scene: &Scene<'_>) -> (String, String) {
     let line = line(&Value::Tile(tile.clone()), scene);
-    // Extents have commas and spaces between them, and nothing else before the elements has.
+    // Only the extents contain spaces before the elements.
     let end = if tile.shape.is_empty() { line.find(' ') } else { line.find("] ").map(|at| at + 1) };
     let (ty, shown) = line.split_at(end.unwrap_or(line.len()));
     (ty.to_string(), shown.trim_start().to_string())
@@ -46,7 +46,7 @@ fn pointer(tile: &Tile, scene: &Scene<'_>) -> String {
     format!("{} {}", elem_name(tile.elem), address(tile.lanes().get(0), scene))
 }
 
-/// An address, by the buffer that it is in.
+/// An address, as an offset into its buffer.
 fn address(address: u64, scene: &Scene<'_>) -> String {
     let inside = scene.subject.call.launch.buffers.iter().find(|buffer| {
         let end = buffer.address + buffer.contents.len() as u64;
@@ -59,13 +59,13 @@ fn address(address: u64, scene: &Scene<'_>) -> String {
     }
 }
 
-/// An array in memory: its type and extents, and its elements where they are few.
+/// An array in memory: type and extents, and the elements of a small array.
 pub(crate) fn array_line(array: &Array) -> String {
     let extents: Vec<_> = array.sizes.iter().map(i64::to_string).collect();
     format!("{}[{}]", array.elem.name(), extents.join(", "))
 }
 
-/// Everything about what an expression is, in a few lines.
+/// A detailed description of an expression's value.
 pub(crate) fn describe(datum: &Datum, scene: &Scene<'_>) -> Result<String, String> {
     Ok(match datum {
         Datum::Tile(tile) => with_statistics(line(&Value::Tile(tile.clone()), scene), &elements(tile)),
@@ -75,7 +75,7 @@ pub(crate) fn describe(datum: &Datum, scene: &Scene<'_>) -> Result<String, Strin
             let tile = read(array, scene)?;
             with_statistics(shortened(&tile), &elements(&tile))
         }
-        Datum::Array(array) => format!("{}, too large to be shown whole; take a part of it", array_line(array)),
+        Datum::Array(array) => format!("{}, too large to display; select a part of it", array_line(array)),
         Datum::Other(value) => line(value, scene),
         Datum::Numbers(numbers) => {
             let shown: Vec<_> = numbers.iter().take(16).map(f64::to_string).collect();
@@ -92,7 +92,7 @@ fn with_statistics(line: String, numbers: &[f64]) -> String {
     if numbers.len() < 2 { line } else { format!("{line}\n  {}", statistics(numbers)) }
 }
 
-/// Least, largest, mean, and how many are no number, infinite or zero.
+/// Minimum, maximum, mean, and the number of NaNs, infinities and zeros.
 pub(crate) fn statistics(numbers: &[f64]) -> String {
     let finite = || numbers.iter().copied().filter(|number| number.is_finite());
     let count = finite().count();

@@ -1,5 +1,5 @@
-//! `tile-diff`: what differs between two files of one kind, by their text. Values and registers are followed, not compared by number,
-//! so that a line more does not make all lines behind it others.
+//! `tile-diff`: the difference between two files of one kind, as text. Values and registers are matched, not compared by number, so
+//! an inserted line does not change all lines after it.
 
 use base::diag::{Diagnostic, Result};
 use base::envelope::{Sniffed, sniff};
@@ -9,12 +9,12 @@ use std::path::PathBuf;
 
 const ABOUT: About = About {
     name: "tile-diff",
-    summary: "Shows what differs between two files of the pipeline; nothing when they are the same program",
+    summary: "Shows the difference between two files of the pipeline; prints nothing for equal programs",
     examples: &[
         ("tile-diff before.sched after.sched", "layouts, ops, schedules and buffers"),
-        ("tile-diff k.tileirbc k.tile", "programs in whichever form"),
-        ("tile-diff O0.ptx O3.ptx", "instructions, whatever their registers are called"),
-        ("tile-diff ours.cubin theirs.cubin", "kernels and what they need"),
+        ("tile-diff k.tileirbc k.tile", "programs in different forms"),
+        ("tile-diff O0.ptx O3.ptx", "instructions, regardless of register names"),
+        ("tile-diff ours.cubin theirs.cubin", "kernels and their resources"),
     ],
     passes: &[],
     forms: false,
@@ -30,7 +30,7 @@ struct Options {
 fn main() -> std::process::ExitCode {
     common::filter::<Options>(&ABOUT, |session, options| {
         let Some(other) = &options.other else {
-            return Err(Diagnostic::usage("DIF001", "two files are compared: tile-diff FIRST SECOND"));
+            return Err(Diagnostic::usage("DIF001", "expected two files: tile-diff FIRST SECOND"));
         };
         let first = session.input()?;
         let second = common::read_file(Some(other))?;
@@ -46,7 +46,7 @@ fn main() -> std::process::ExitCode {
     })
 }
 
-/// What a file is; a program is one in each of its forms.
+/// The kind of a file. All forms of a program are one kind.
 fn kind(input: &Input) -> String {
     match sniff(&input.bytes) {
         Sniffed::Bytecode | Sniffed::Text | Sniffed::Other => "a program".into(),
@@ -73,7 +73,7 @@ fn stage_file<P: Payload>(input: &Input) -> Result<String> {
     Ok(without_origin(&File::<P>::read(&input.bytes, &input.name)?.bare()?))
 }
 
-/// Who made a file from what is no difference between programs.
+/// Removes the origin of a file, which is not part of the program.
 fn without_origin(text: &str) -> String {
     let origin = ["//!tile producer ", "//!tile input "];
     text.lines().filter(|line| !origin.iter().any(|start| line.starts_with(start))).map(|line| format!("{line}\n")).collect()

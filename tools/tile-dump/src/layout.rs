@@ -1,4 +1,4 @@
-//! `--layout`: one layout of a stage file, drawn for a terminal.
+//! `--layout`: draws one layout of a stage file for a terminal.
 
 use base::File;
 use base::diag::{Diagnostic, Result};
@@ -7,7 +7,7 @@ use common::{Colour, Input};
 use layout_drawing::layouts::Uses;
 use tileas::{Layout, LayoutId};
 
-/// The drawings of a layout, one for each type of tile that has it. Colours go to terminals only.
+/// The drawings of a layout, one for each tile type that uses it. Colours are for terminals only.
 pub(crate) fn draw(input: &Input, name: &str, to_terminal: bool) -> Result<String> {
     let mut uses = Uses::default();
     let layouts: Vec<(LayoutId, Layout)> = match sniff(&input.bytes) {

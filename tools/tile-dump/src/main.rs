@@ -1,4 +1,4 @@
-//! `tile-dump`: any file of the pipeline as text.
+//! `tile-dump` prints any file of the pipeline as text.
 
 mod layout;
 
@@ -14,11 +14,11 @@ const ABOUT: About = About {
     examples: &[
         ("tile-dump k.tileirbc", "bytecode as text"),
         ("tile-dump -g k.tileirbc", "with source locations"),
-        ("tile-dump k.sched", "a stage file, which reads back without loss"),
+        ("tile-dump k.sched", "a stage file as text that reads back without loss"),
         ("tile-dump --bare k.sched", "the program alone"),
         ("tile-dump --format=ron k.as", "a stage file to edit"),
         ("tile-dump --layout '#2' k.as", "which warp, lane and register holds each element of a tile"),
-        ("tile-dump k.cubin", "a cubin's kernels and what they need"),
+        ("tile-dump k.cubin", "the kernels of a cubin and their resources"),
     ],
     passes: &[],
     forms: true,
@@ -29,13 +29,13 @@ struct Options {
     /// Print source locations too, for bytecode and .tile
     #[arg(short = 'g', long)]
     print_debug_info: bool,
-    /// Preview features whose content bytecode may have: simt
+    /// Accepted preview features of the bytecode: simt
     #[arg(long, value_name = "FEATURE", value_parser = ["simt"], value_delimiter = ',')]
     preview: Vec<String>,
-    /// Leave out the log and the tables of locations; source lines stay as comments
+    /// Omit the log and the location tables; source lines stay as comments
     #[arg(long)]
     bare: bool,
-    /// Draw a layout of an .as or .sched instead, as each type that has it
+    /// Draw a layout of an .as or .sched file, for each type that uses it
     #[arg(long, value_name = "#N")]
     layout: Option<String>,
 }
@@ -66,7 +66,7 @@ fn stage_file(session: &mut Session, input: &Input, format: &str, options: &Opti
     }
 }
 
-/// A stage file in the form asked for, text by default.
+/// Prints a stage file in the requested form, text by default.
 fn whole<P: Payload>(session: &mut Session, input: &Input, options: &Options) -> Result<()> {
     let file: File<P> = session.decode(input)?;
     if options.bare {
@@ -81,7 +81,7 @@ fn write_file<P: Payload>(session: &mut Session, file: &File<P>) -> Result<()> {
     session.write_bytes(&bytes, form == Form::Binary)
 }
 
-/// The program as its author wrote it: without the envelope, as the reference prints it, unless a form is asked for.
+/// Prints a program without envelope, as NVIDIA's tileirdisasm does, unless the command line selects a form.
 fn program(session: &mut Session, input: &Input, options: &Options) -> Result<()> {
     let producer = session.producer();
     let features = Features { simt: !options.preview.is_empty() };

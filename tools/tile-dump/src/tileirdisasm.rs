@@ -1,4 +1,4 @@
-//! `tileirdisasm`: bytecode as text with the command line of NVIDIA's tool of this name, which clients look for beside tileiras.
+//! `tileirdisasm` prints bytecode as text. It has the command line of NVIDIA's tool, which clients expect next to tileiras.
 
 use base::diag::Style;
 use common::cl::{self, Help, Parsed, Section, Spec, Value, alias, immediate, option};
@@ -25,9 +25,9 @@ static OPTIONS: &[Spec] = &[
         Section::Extension,
         Value::Integer,
         "MiB",
-        "Memory that may be used, 0 for any [default: three quarters of the machine's]",
+        "Memory limit, 0 for none [default: three quarters of the machine's memory]",
     ),
-    option("max-time", Section::Extension, Value::Integer, "seconds", "Time that it may take, 0 for any [default: 1800]"),
+    option("max-time", Section::Extension, Value::Integer, "seconds", "Time limit, 0 for none [default: 1800]"),
     option(
         "preview",
         Section::Tool,
@@ -48,16 +48,16 @@ const HELP: Help = Help {
     headings: &[
         ("Generic Options:\n", Section::Generic),
         ("TileIR Disassembler Options:\n", Section::Tool),
-        ("Tileworks Options, which the reference does not have:\n", Section::Extension),
+        ("Tileworks Options:\n", Section::Extension),
     ],
-    more: "\nExit codes:\n\n  0 success, 1 usage, 2 no such input, 3 not bytecode or invalid bytecode, 4 no output or a limit\n",
+    more: "\nExit codes:\n\n  0 success, 1 usage error, 2 missing input, 3 invalid bytecode, 4 output error or limit exceeded\n",
 };
 
-/// Exit codes of the reference.
+/// Exit codes of NVIDIA's tileirdisasm.
 const USAGE: u8 = 1;
 const NO_INPUT: u8 = 2;
 const INPUT: u8 = 3;
-/// This one is not the reference's.
+/// An additional exit code of this project.
 const NO_OUTPUT: u8 = 4;
 
 fn main() -> ExitCode {
@@ -73,7 +73,7 @@ fn main() -> ExitCode {
         }
         Err(message) => (String::new(), format!("error: {message}\n"), USAGE),
     };
-    // That nobody reads it is no reason to fail.
+    // A closed reader is not an error.
     let _ = std::io::stderr().write_all(stderr.as_bytes());
     if let Err(error) = if stdout.is_empty() { Ok(()) } else { common::write_file(None, stdout.as_bytes()) } {
         let _ = writeln!(std::io::stderr(), "error: {}", error.message);
@@ -82,7 +82,7 @@ fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
-/// What goes to standard output and to standard error, and the exit code.
+/// The text for standard output, the text for standard error, and the exit code.
 fn answer(program: &str, parsed: &Parsed) -> (String, String, u8) {
     let mut errors: String = parsed.errors.iter().map(|line| format!("{line}\n")).collect();
     if let Some(name) = parsed.immediate {

@@ -1,4 +1,4 @@
-//! Loads and stores through tiles of pointers, and what each block does in memory of its own, ordered by tokens.
+//! Loads and stores through tiles of pointers, and token-ordered accesses to private memory of a block.
 
 use crate::builder::Kind;
 use crate::program::Generator;

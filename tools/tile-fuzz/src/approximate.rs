@@ -1,5 +1,5 @@
-//! Functions that Tile IR defines only up to an error. Their results go to an output that is compared within a bound, and nowhere
-//! else: what decides by them could decide otherwise.
+//! Functions that Tile IR defines up to an error bound. Their results go only to an output that is compared with a tolerance,
+//! because control flow that depends on them could differ.
 
 use crate::builder::Kind;
 use crate::program::Generator;

@@ -1,4 +1,4 @@
-//! Atomic ops: on memory that all blocks share, where what was there before is not looked at, and on memory of the block's own.
+//! Atomic ops: on memory shared by all blocks, where the old value is not used, and on private memory of a block.
 
 use crate::builder::{Kind, View, ViewKind};
 use crate::program::Generator;

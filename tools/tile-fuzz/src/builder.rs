@@ -1,4 +1,4 @@
-//! Puts a Tile IR module together: interned types, constants, ops in the block that is open.
+//! Builder of a Tile IR module: interned types, constants, and ops in the current block.
 
 use base::ir::{Block, Operation, Region, Value};
 use base::{Arena, Body, Loc};

@@ -1,4 +1,4 @@
-//! Conversions between element types, with operands that leave no result undefined; narrow floats and packed tiles.
+//! Conversions between element types with defined results; narrow floats and packed tiles.
 
 use crate::builder::Kind;
 use crate::program::{FLOATS, Generator};

@@ -1,4 +1,4 @@
-//! What else a program says: messages, conditions that hold, promises, globals, hints.
+//! Prints, assertions, assumptions, globals, hints.
 
 use crate::builder::Kind;
 use crate::program::{Generator, INTS};

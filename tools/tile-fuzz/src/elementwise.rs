@@ -1,4 +1,4 @@
-//! Element-wise ops: arithmetic, comparisons, selections, numbers made of indices.
+//! Element-wise ops: arithmetic, comparisons, selections, functions of indices.
 
 use crate::builder::Kind;
 use crate::program::{Generator, INTS};

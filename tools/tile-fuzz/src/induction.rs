@@ -1,4 +1,4 @@
-//! What loops carry that grows by the same number each iteration: positions, pointers, and numbers of elements.
+//! Induction variables: positions, pointers and element indices that grow by a constant per iteration.
 
 use crate::builder::Kind;
 use crate::program::Generator;

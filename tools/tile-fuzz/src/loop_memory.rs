@@ -1,5 +1,5 @@
-//! Loops in which a iteration stores where other iterations stored, or loads what they left: a token that is carried from iteration to iteration
-//! orders them. In most iterations an element is another thread's than in the iteration before.
+//! Loops with memory dependences between iterations. A loop-carried token orders the accesses. In most iterations an element
+//! belongs to another thread than in the previous iteration.
 
 use crate::builder::{Kind, View, ViewKind};
 use crate::induction::{Elements, Moving, POSITION, POSITIONS};

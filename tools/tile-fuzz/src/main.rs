@@ -1,4 +1,5 @@
-//! `tile-fuzz`: random, well-formed, well-defined programs, executed at every stage of the pipeline and compared.
+//! `tile-fuzz`: differential fuzzing. It generates random, well-defined programs, executes each at every stage of the pipeline, and
+//! compares the results.
 
 mod access;
 mod approximate;
@@ -30,10 +31,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// What one process may take.
+/// Time limit of one process.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Makes random programs, runs each at every stage and compares; what differs is kept in a folder
+/// Generates random programs, executes each at every stage and compares the results; failing programs are kept in a folder
 #[derive(Parser)]
 #[command(
     version,
@@ -46,37 +47,37 @@ Exit codes:
   0 all agree, 1 some differ or too few could be compared, 2 usage, 4 input/output or child failure"
 )]
 struct Options {
-    /// First seed; a seed always gives the same program
+    /// First seed; a seed determines a program
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many programs
+    /// Number of programs
     #[arg(long, default_value_t = 100)]
     count: u64,
     #[command(flatten)]
     config: Config,
-    /// Targets, each program gets one of
+    /// Targets; each program uses one of them
     #[arg(long, value_delimiter = ',', default_values_t = base::Target::all().map(|target| target.name.to_string()))]
     targets: Vec<String>,
-    /// Optimisation levels, each program gets one of
+    /// Optimization levels; each program uses one of them
     #[arg(short = 'O', value_delimiter = ',', default_value = "3,0,2,3,1")]
     levels: Vec<String>,
     #[command(flatten)]
     lowering: Lowering,
     #[command(flatten)]
     scheduling: Scheduling,
-    /// Folder for programs; those that differ stay there
+    /// Folder for programs; failing programs are kept there
     #[arg(long, default_value = "fuzz-out")]
     dir: PathBuf,
-    /// Folder of the tools [default: that of tile-fuzz]
+    /// Folder of the tools [default: the folder of tile-fuzz]
     #[arg(long)]
     tools: Option<PathBuf>,
-    /// Only write the programs
+    /// Write the programs without executing them
     #[arg(long)]
     generate: bool,
-    /// Drop what is not needed from the programs that differ
+    /// Shrink failing programs
     #[arg(long)]
     shrink: bool,
-    /// Programs of a hundred that must have been compared to the end; where more are unsupported, nothing is known
+    /// Minimum percentage of programs that must be compared completely; fail if more are unsupported
     #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u8).range(0..=100))]
     least: u8,
     #[command(flatten)]
@@ -104,7 +105,7 @@ fn run(options: &Options) -> Result<bool> {
     let own = std::env::current_exe().ok().and_then(|path| path.parent().map(PathBuf::from));
     let tools = options.tools.clone().or(own).unwrap_or_default();
     if options.dir.to_str().is_none() {
-        return Err(Diagnostic::usage("FUZ004", format!("the name of the folder {:?} is not UTF-8", options.dir)));
+        return Err(Diagnostic::usage("FUZ004", format!("the folder name {:?} is not UTF-8", options.dir)));
     }
     if options.targets.is_empty() || options.levels.is_empty() {
         return Err(Diagnostic::usage("FUZ003", "no target or no level"));
@@ -125,7 +126,7 @@ fn run(options: &Options) -> Result<bool> {
     println!("{same} of {} programs are the same at every stage, {wrong} are wrong", outcomes.len());
     let enough = same as u64 * 100 >= u64::from(options.least) * (outcomes.len() - wrong) as u64;
     if !enough {
-        println!("too few could be compared: --least is {} of a hundred", options.least);
+        println!("too few programs could be compared: --least requires {} %", options.least);
     }
     Ok(wrong == 0 && enough)
 }
@@ -143,7 +144,7 @@ fn one(options: &Options, tools: &std::path::Path, seed: u64) -> Result<Outcome>
     let bench = Bench { tools: tools.into(), level, target, lowering, scheduling, patience: PATIENCE, runs_concurrently: true };
     let outcome = program.compare(&bench, &folder);
     let outcome = outcome.map_err(|error| error.note(format!("in the program of seed {seed}")))?;
-    // Programs are small: one that takes long is as wrong as one that leaves something else.
+    // Programs are small, so a timeout counts as a failure.
     if let Outcome::Wrong(message) | Outcome::Unfinished(message) = &outcome {
         println!("seed {seed} {} -O{}: {message}", bench.target, bench.level);
         if options.shrink && !message.starts_with(differential::UNEXPECTED) {

@@ -1,4 +1,4 @@
-//! Matrix products, alone and in loops, of numbers so small that every sum is exact in any order.
+//! MMAs, alone and in loops, with operands so small that accumulation is exact in any order.
 
 use crate::builder::{Kind, View, ViewKind};
 use crate::program::{Generator, encode};
@@ -276,7 +276,8 @@ impl Generator {
         if self.random.one_in(3) { self.small(kind, limit) } else { self.splat(kind, 0) }
     }
 
-    /// A tile with the signs of some rows changed, as a running maximum rescales accumulators; some factors are infinite, NaN or zero.
+    /// A tile with the signs of some rows changed, as a running maximum rescales accumulators; some factors are infinite, NaN or
+    /// zero.
     fn flipped(&mut self, acc: Value, kind: &Kind, step: Value) -> Value {
         let rows = Kind::new(Scalar::I32, &[kind.shape[0], 1]);
         let flat = Kind::new(Scalar::I32, &[kind.shape[0]]);

@@ -1,5 +1,5 @@
-//! Scans and reductions by bodies that are associative and not commutative, of numbers that the generator knows. What they give
-//! is computed here, one element after the other, and not by an executor.
+//! Scans and reductions with associative, non-commutative bodies over known numbers. The generator computes the expected results
+//! sequentially, without an interpreter.
 
 use crate::builder::Kind;
 use crate::program::{Generator, INTS};

@@ -1,8 +1,8 @@
-//! Makes a random program, its arguments and its memory: well formed, and defined in every bit that it writes.
+//! Generates a random program with arguments and memory. Invariant: the program is valid and every bit that it writes is defined.
 //!
-//! A pool of tiles grows by random ops on it and is stored at the end. What would leave freedom is avoided as it is made: divisors
-//! are not zero, floats that become integers are clamped first, floats are summed only where every sum is exact, approximate
-//! functions go to outputs of their own, which are compared within a bound. Each family of ops is a file with methods of [`Generator`].
+//! Random ops extend a pool of tiles, which the program stores at the end. The generator avoids unspecified results: divisors are
+//! not zero, floats are clamped before a conversion to integers, and float reductions are exact in any order. Approximate functions
+//! go to separate outputs, which are compared with a tolerance. Each family of ops is a file with methods of [`Generator`].
 
 use crate::builder::{Builder, Kind};
 use crate::random::Random;
@@ -97,13 +97,13 @@ pub(crate) struct Generator {
 /// What a program is to be like.
 #[derive(clap::Args)]
 pub(crate) struct Config {
-    /// What programs are about
+    /// Focus of the programs
     #[arg(long, value_enum, default_value = "all")]
     pub(crate) theme: Theme,
-    /// Have the programs store each value that they compute outside regions, in buffers named after the ops
+    /// Store each value that is computed outside regions, in buffers named after the ops
     #[arg(long, requires = "generate")]
     pub(crate) store_values: bool,
-    /// Reduce only by bodies for which left and right may be exchanged, which is all that other compilers promise
+    /// Use only commutative reduction bodies, as other compilers guarantee nothing else
     #[arg(long)]
     pub(crate) commutative: bool,
 }
@@ -160,13 +160,13 @@ const OF_CLUSTERS: &[Step] = &[(3, Generator::mma_loop), (2, Generator::mma_tile
 /// What programs are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Theme {
-    /// Everything.
+    /// All features
     All,
-    /// Matrix products and loops around them.
+    /// MMAs and loops around them
     Mma,
-    /// Loops whose iterations store and load what other iterations stored.
+    /// Loops with memory dependences between iterations
     Loops,
-    /// Loops of large products and little else, whose tile blocks the blocks of a cluster can share out.
+    /// Loops with large MMAs and little else, which the CTAs of a cluster can divide
     Clusters,
 }
 

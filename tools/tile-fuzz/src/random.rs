@@ -1,4 +1,4 @@
-//! A small deterministic source of random numbers, so that a seed means the same program everywhere.
+//! A small deterministic random number generator, so that a seed determines the program on every machine.
 
 pub(crate) struct Random(u64);
 

@@ -1,4 +1,4 @@
-//! Reductions and scans, by bodies that may be applied in any order, or in any grouping for scans.
+//! Reductions with commutative and associative bodies, and scans with associative bodies.
 
 use crate::builder::Kind;
 use crate::program::{Generator, encode};

@@ -1,4 +1,4 @@
-//! Ops that move elements: reshapes, permutations, broadcasts, pieces of tiles.
+//! Ops that move elements: reshapes, permutations, broadcasts, slices.
 
 use crate::builder::Kind;
 use crate::program::Generator;

@@ -1,4 +1,4 @@
-//! Makes a program that goes wrong smaller, as long as it goes wrong in the same way.
+//! Shrinks a failing program while it fails in the same way.
 
 use crate::program::Program;
 use base::DebugInfo;

@@ -1,4 +1,4 @@
-//! Loads and stores through views of tensors: partitions, tiles with steps of their own, picked rows.
+//! Loads and stores through tensor views: partitions, strided tiles, gathered rows.
 
 use crate::builder::{Kind, View, ViewKind};
 use crate::program::Generator;

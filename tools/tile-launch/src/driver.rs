@@ -1,8 +1,8 @@
-//! The CUDA driver's C interface: what this tool calls of it, each call with its name in the error when it fails.
+//! Bindings for the part of the CUDA driver API that this tool uses. A failed call is reported with its name.
 //!
-//! The library is found when the tool runs. `libloading` opens it; bindings for the whole interface (as `cudarc` has) would tie the
-//! tool to a version of CUDA for two dozen functions that have been the same for ten years. Everything unsafe is in this file:
-//! calls into the library with the types of its header. Handles live as long as the [`Device`] that made them.
+//! `libloading` opens the library at run time. Complete bindings such as `cudarc` would tie the tool to a CUDA version, for two
+//! dozen functions that have not changed in ten years. All unsafe code is in this file. Handles are valid as long as their
+//! [`Device`].
 
 #![allow(unsafe_code, reason = "the driver is a C library")]
 
@@ -12,7 +12,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::path::Path;
 use std::ptr::null_mut;
 
-/// What the library is called on Linux, and on Windows.
+/// Names of the library on Linux and Windows.
 const NAMES: [&str; 3] = ["libcuda.so.1", "libcuda.so", "nvcuda.dll"];
 
 type Status = c_int;
@@ -20,7 +20,7 @@ type Handle = *mut c_void;
 
 macro_rules! interface {
     ($($field:ident = $symbol:literal ( $($argument:ty),* );)*) => {
-        /// The functions, found when the library is opened. They are called through [`Device`] only.
+        /// The functions of the opened library, called through [`Device`] only.
         struct Interface {
             $($field: unsafe extern "C" fn($($argument),*) -> Status,)*
             // Last, so that it outlives the functions.
@@ -69,7 +69,7 @@ interface! {
 }
 
 fn lacks(name: &str, symbol: &str) -> Box<Diagnostic> {
-    Diagnostic::io("DRV002", format!("{name} is no CUDA driver: it has no function {symbol}"))
+    Diagnostic::io("DRV002", format!("{name} is not a CUDA driver: it has no function {symbol}"))
 }
 
 /// Attributes of a device, by their numbers in the header.
@@ -90,7 +90,7 @@ pub(crate) enum Attribute {
 pub(crate) struct Device {
     interface: Interface,
     number: c_int,
-    /// The version of CUDA that the driver knows: 13010 for 13.1.
+    /// The CUDA version that the driver supports: 13010 for 13.1.
     pub(crate) version: i32,
 }
 
@@ -104,7 +104,7 @@ pub(crate) struct Memory<'d> {
     pub(crate) address: u64,
 }
 
-/// A point in the order of work.
+/// A CUDA event: a point in stream order.
 struct Event<'d> {
     device: &'d Device,
     handle: Handle,
@@ -131,7 +131,7 @@ impl Interface {
         }
         let word = |function: unsafe extern "C" fn(Status, *mut *const c_char) -> Status| {
             let mut text = std::ptr::null();
-            // SAFETY: the driver gives a string that lives as long as itself, or leaves the pointer alone.
+            // SAFETY: the driver returns a static string, or leaves the pointer unchanged.
             unsafe {
                 let known = function(status, &mut text) == 0 && !text.is_null();
                 known.then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
@@ -144,7 +144,7 @@ impl Interface {
 }
 
 impl Device {
-    /// Finds the driver, or takes the library that is named, and opens a device.
+    /// Loads the named library, or the system's driver, and opens a device.
     pub(crate) fn open(library: Option<&Path>, number: i32) -> Result<Device> {
         let interface = open(library)?;
         let (mut version, mut count, mut handle, mut context) = (0, 0, 0, null_mut());
@@ -170,7 +170,7 @@ impl Device {
 
     pub(crate) fn name(&self) -> Result<String> {
         let mut name = [0u8; 256];
-        // SAFETY: the driver writes at most the length that it is given, with a zero at the end.
+        // SAFETY: the driver writes at most the given length, including the terminating NUL.
         let status = unsafe { (self.interface.device_name)(name.as_mut_ptr().cast(), 255, self.number) };
         self.check("cuDeviceGetName", status)?;
         Ok(CStr::from_bytes_until_nul(&name).map(|name| name.to_string_lossy().into_owned()).unwrap_or_default())
@@ -185,7 +185,7 @@ impl Device {
 
     pub(crate) fn load(&self, cubin: &[u8]) -> Result<Module<'_>> {
         let mut handle = null_mut();
-        // SAFETY: the bytes are a whole ELF file, which says its own length; `cubin::read` has looked at it.
+        // SAFETY: the bytes are a complete ELF file, which contains its own length; `cubin::read` has checked it.
         let status = unsafe { (self.interface.load)(&mut handle, cubin.as_ptr().cast()) };
         self.check("cuModuleLoadData", status).map(|()| Module { device: self, handle })
     }
@@ -202,7 +202,7 @@ impl Device {
         self.check("cuCtxSynchronize", unsafe { (self.interface.synchronize)() })
     }
 
-    /// Milliseconds that some work takes on the device.
+    /// The device time of some work in milliseconds.
     pub(crate) fn timed(&self, work: impl FnOnce() -> Result<()>) -> Result<f32> {
         let (start, end) = (self.event()?, self.event()?);
         start.record()?;
@@ -244,12 +244,12 @@ impl Memory<'_> {
 }
 
 impl Module<'_> {
-    /// Starts a kernel; each parameter is its bytes.
+    /// Launches a kernel; each parameter is given by its bytes.
     pub(crate) fn launch(&self, kernel: &CStr, grid: [u32; 3], block: [u32; 3], params: &mut [[u8; 8]]) -> Result<()> {
         let device = self.device;
         let mut function = null_mut();
         let mut param_addresses: Vec<*mut c_void> = params.iter_mut().map(|param| param.as_mut_ptr().cast()).collect();
-        // SAFETY: the driver reads from each place as many bytes as the kernel's parameter has, which is at most eight.
+        // SAFETY: the driver reads as many bytes of each element as the kernel's parameter has, which is at most eight.
         unsafe {
             let status = (device.interface.function)(&mut function, self.handle, kernel.as_ptr());
             device.check("cuModuleGetFunction", status)?;
@@ -269,32 +269,32 @@ impl Event<'_> {
     }
 }
 
-// What fails while something is given back was reported before, by the call that failed first.
+// Errors of destructors are ignored: an earlier call has reported the cause.
 
 impl Drop for Event<'_> {
     fn drop(&mut self) {
-        // SAFETY: made by `event`, dropped once.
+        // SAFETY: created by `event`, dropped once.
         unsafe { (self.device.interface.drop_event)(self.handle) };
     }
 }
 
 impl Drop for Memory<'_> {
     fn drop(&mut self) {
-        // SAFETY: made by `allocate`, dropped once.
+        // SAFETY: created by `allocate`, dropped once.
         unsafe { (self.device.interface.free)(self.address) };
     }
 }
 
 impl Drop for Module<'_> {
     fn drop(&mut self) {
-        // SAFETY: made by `load`, dropped once.
+        // SAFETY: created by `load`, dropped once.
         unsafe { (self.device.interface.unload)(self.handle) };
     }
 }
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // SAFETY: retained by `open`; nothing made by the device outlives it.
+        // SAFETY: retained by `open`; no object of the device outlives it.
         unsafe { (self.interface.release_context)(self.number) };
     }
 }

@@ -1,8 +1,8 @@
-//! `tile-launch`: launches a cubin on a GPU through the CUDA driver, writes what it leaves, and times it.
+//! `tile-launch`: launches a cubin on a GPU through the CUDA driver, writes its outputs, and times it.
 //!
-//! The launch is described as for `tile-run` and `tile-sim`. Buffers are put where the driver has room for them, whatever addresses
-//! the description names, and filled before the first launch, whose outputs are the ones written. The timed launches follow it on
-//! the same memory; with `--against` those of all cubins take turns, so that clocks and temperature are alike for them.
+//! The launch description is that of `tile-run` and `tile-sim`. The driver chooses the addresses of buffers; addresses in the
+//! description are ignored. The outputs are those of the first launch. The timed launches follow on the same memory. With
+//! `--against`, launches of all cubins alternate, so that clock frequency and temperature affect them equally.
 
 mod driver;
 mod kernel;
@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 const ABOUT: About = About {
     name: "tile-launch",
-    summary: "Launches a cubin on a GPU through the CUDA driver: memory in, memory and times out",
+    summary: "Launches a cubin on a GPU through the CUDA driver, writes its outputs and measures its time",
     examples: &[
         ("tile-launch k.cubin --launch launch.json --out-dir out", "run a kernel, write its output buffers"),
         ("tile-launch k.cubin --launch launch.json --repeat 100 --json -", "time it, for programs"),
@@ -31,44 +31,44 @@ const ABOUT: About = About {
 
 #[derive(clap::Args)]
 struct Arguments {
-    /// Which kernel, grid, buffers and arguments
+    /// Launch description: kernel, grid, buffers and arguments
     #[arg(long, value_name = "FILE", required_unless_present = "describe")]
     launch: Option<PathBuf>,
-    /// Launch nothing, and say as JSON what the GPU is
+    /// Print the properties of the GPU as JSON and exit
     #[arg(long, conflicts_with_all = ["launch", "out_dir", "json"])]
     describe: bool,
     /// Folder for the outputs
     #[arg(long, value_name = "DIR")]
     out_dir: Option<PathBuf>,
-    /// Launches that are timed, after the one whose outputs are written
+    /// Number of timed launches, after the launch whose outputs are written
     #[arg(long, value_name = "N", default_value_t = 0)]
     repeat: u32,
-    /// Other cubins of the kernel, timed in turns with the first
+    /// Other cubins of the kernel; timed launches alternate between all cubins
     #[arg(long, value_name = "CUBIN", requires = "repeat")]
     against: Vec<PathBuf>,
-    /// Fill the buffers again before each timed launch, for kernels that change what they read
+    /// Fill the buffers before each timed launch, for kernels that modify their inputs
     #[arg(long)]
     refill: bool,
-    /// Tile blocks along each dimension, in place of the launch's
+    /// Tile blocks along each dimension; overrides the launch description
     #[arg(long, value_name = "X[,Y[,Z]]", value_delimiter = ',')]
     grid: Option<Vec<u32>>,
-    /// Kernel to launch, where the cubin has several
+    /// Kernel to launch, if the cubin has several
     #[arg(long, value_name = "NAME")]
     entry: Option<String>,
     /// Number of the GPU
     #[arg(long, value_name = "N", default_value_t = 0)]
     device: i32,
-    /// The driver's library, in place of the system's
+    /// Path of the driver library [default: the system's]
     #[arg(long, value_name = "FILE")]
     driver: Option<PathBuf>,
-    /// Writes device and times as JSON, `-` to the standard output
+    /// Write device and times as JSON to this file; `-` is standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
-/// Bytes that are filled and uploaded at a time.
+/// Upload granularity in bytes.
 const CHUNK: usize = 64 << 20;
-/// Bytes that one core fills.
+/// Bytes that one core fills at a time.
 const PART: usize = 1 << 20;
 
 fn main() -> std::process::ExitCode {
@@ -88,7 +88,7 @@ fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
         let file = common::read_file(Some(path))?;
         let other = Kernel::find(&cubin::read(&file.bytes, &file.name)?, &file.name, entry.as_deref())?;
         if other.types != kernel.types {
-            let message = format!("the kernels of {} and {} have other parameters", input.name, file.name);
+            let message = format!("the kernels of {} and {} have different parameters", input.name, file.name);
             return Err(Diagnostic::invalid("LAU004", message));
         }
         Ok((other, file))
@@ -97,7 +97,7 @@ fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     if let Some(grid) = &arguments.grid {
         launch.grid = Extents::of_grid(grid)?.into();
     }
-    // What does not fit is found before the device is touched.
+    // Check the launch before using the device.
     launch.clone().call(&kernel.name, &kernel.types, kernel.target)?;
     if session.verify_only() {
         return Ok(());
@@ -147,7 +147,7 @@ struct OnDevice<'a> {
 }
 
 impl OnDevice<'_> {
-    /// Puts into the buffers what the launch says.
+    /// Fills the buffers as the launch describes.
     fn fill(&self) -> Result<()> {
         for (memory, buffer) in self.memory.iter().zip(&self.call.launch.buffers) {
             let size = buffer.contents.len();
@@ -173,7 +173,7 @@ impl OnDevice<'_> {
         module.launch(&kernel.symbol, self.call.grid, kernel.block, &mut params)
     }
 
-    /// What the outputs hold now.
+    /// Downloads the outputs.
     fn outputs(&self) -> Result<Vec<(String, Contents)>> {
         let names = self.call.launch.output_names();
         let mut held = Vec::new();

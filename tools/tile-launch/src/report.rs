@@ -1,4 +1,4 @@
-//! What was measured, for people and for programs.
+//! The report of measurements, as text and as JSON.
 
 use crate::driver::{Attribute, Device};
 use crate::kernel::Kernel;
@@ -13,23 +13,23 @@ pub(crate) struct Side {
     file: String,
     kernel: String,
     registers: u32,
-    /// Of each timed launch, in order.
+    /// The time of each timed launch, in order.
     pub(crate) milliseconds: Vec<f32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     median: Option<f32>,
 }
 
-/// What a device is.
+/// The properties of a device.
 #[derive(Serialize)]
 pub(crate) struct Gpu {
     device: String,
-    /// The version of CUDA that the driver knows.
+    /// The CUDA version that the driver supports.
     driver: i32,
     compute_capability: [i32; 2],
     sms: i32,
-    /// MHz at most.
+    /// Maximum clock frequency in MHz.
     clock: f64,
-    /// GB/s at most: two transfers a clock.
+    /// Peak bandwidth in GB/s: two transfers per cycle.
     memory: f64,
 }
 

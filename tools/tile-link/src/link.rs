@@ -1,9 +1,8 @@
-//! The steps of linking: the host object, ptxas, and a wrapper where one is asked for.
+//! The steps of linking: the host object, ptxas, and on request a wrapper (fatbin or object file).
 //!
-//! A kernel whose copies need tensor maps has them as hidden parameters behind its own. The driver calls the host object's
-//! function for the kernel whenever arguments change, with the parameters' bytes, and the function writes the maps there, as the
-//! recipes in the envelope say. A hidden parameter without a recipe is refused, since the kernel would read through a map that
-//! nobody wrote.
+//! A kernel with TMA copies has its tensor maps as hidden parameters after its visible ones. Whenever arguments change, the driver
+//! calls the kernel's function in the host object with the parameter bytes, and the function encodes the maps by the recipes of the
+//! envelope. A hidden parameter without a recipe is an error, because the kernel would read an uninitialized map.
 
 use crate::host::{self, Convention, Machine};
 use crate::ptxas::{Job, Ptxas};
@@ -44,7 +43,7 @@ pub(crate) fn link(session: &mut Session, source: &Source, emit: Emit) -> Result
     session.write_stderr(&assembled.command);
     match job.options {
         "" => assembled.messages.iter().for_each(|line| session.write_stderr(line)),
-        // Who asks ptxas for something wants to see it.
+        // With --ptxas-options, print the output of ptxas.
         _ => assembled.messages.iter().for_each(|line| common::write_stderr(&format!("{line}\n"))),
     }
     match emit {
@@ -60,12 +59,12 @@ fn machine(name: &str) -> Result<Machine> {
     match name {
         "x86_64" => Ok(Machine::X86_64),
         "aarch64" => Ok(Machine::Aarch64),
-        other => Err(Diagnostic::unsupported("LNK020", format!("no host code is written for {other}; give --host-arch"))),
+        other => Err(Diagnostic::unsupported("LNK020", format!("host code cannot be generated for {other}; pass --host-arch"))),
     }
 }
 
 /// The number in `sm_90a`.
 fn architecture(chip: &str) -> Result<u32> {
     let digits: String = chip.chars().filter(char::is_ascii_digit).collect();
-    digits.parse().map_err(|_| Diagnostic::invalid("LNK021", format!("'{chip}' is no target that a fatbin can name")))
+    digits.parse().map_err(|_| Diagnostic::invalid("LNK021", format!("'{chip}' is not a target that a fatbin can name")))
 }

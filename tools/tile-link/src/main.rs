@@ -12,7 +12,7 @@ use link::Emit;
 
 const ABOUT: About = About {
     name: "tile-link",
-    summary: "Assembles PTX with ptxas and adds the host object the driver needs: .ptx to cubin",
+    summary: "Assembles PTX with ptxas and adds host code for the driver: .ptx to cubin",
     examples: &[
         ("tile-link k.ptx -o k.cubin", "PTX of this pipeline, which names its target and options"),
         ("tile-link --gpu-name sm_90 foreign.ptx -o k.cubin", "any PTX"),
@@ -30,7 +30,7 @@ struct Extra {
     gpu: GpuName,
     #[command(flatten)]
     host: Host,
-    /// What to write: the cubin, a fatbin that holds it, or an object file that holds the fatbin
+    /// Output kind: a cubin, a fatbin that contains it, or an object file that contains the fatbin
     #[arg(long, value_name = "KIND", value_enum, default_value_t = Emit::Cubin)]
     emit: Emit,
 }

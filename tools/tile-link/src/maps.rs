@@ -1,36 +1,36 @@
-//! Which tensor maps a kernel's hidden parameters are, and where its parameters lie.
+//! The tensor maps of a kernel's hidden parameters, and the offsets of its parameters.
 //!
-//! PTX says of a hidden parameter that it has 128 bytes; what they are is a recipe in the envelope. The driver gives the host
-//! object's function the parameters as they lie in the constant bank, from the first one on.
+//! PTX declares a hidden parameter as 128 bytes; a recipe in the envelope describes the map. The driver passes the parameters to
+//! the host object's function as they are laid out in the constant bank, starting with the first.
 
 use base::Target;
 use base::diag::{Diagnostic, Result};
 use ptx::tensor_map::Recipe;
 use tensormap::Map;
 
-/// What a kernel's function fills.
+/// The maps that a kernel's function fills.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Maps {
     /// The visible parameters, which the maps are computed from.
     pub(crate) params: Vec<Param>,
-    /// Each map, and where its bytes go.
+    /// Each map, with its offset.
     pub(crate) maps: Vec<(u32, Map)>,
 }
 
-/// A number at that place of the constant bank.
+/// A number at an offset of the constant bank.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Param {
     pub(crate) at: u32,
     pub(crate) bytes: u32,
 }
 
-/// A hidden parameter starts at a multiple of so many bytes of the bank.
+/// Alignment of hidden parameters in the bank, in bytes.
 const ALIGN: u32 = 64;
-/// Bytes of parameters that a kernel has at most.
+/// Maximum parameter size of a kernel, in bytes.
 const MAX_BYTES: u64 = 32764;
 
 impl Maps {
-    /// Those of the kernels of a PTX file, in order, with the recipes of its envelope.
+    /// The maps of all kernels of a PTX file, in order, from the recipes of its envelope.
     pub(crate) fn of(text: &str, recipes: &[Recipe], target: Option<Target>) -> Result<Vec<Maps>> {
         let module = ptx::parse(text)?;
         let kernels = module.items.iter().filter_map(|item| match item {
@@ -47,7 +47,7 @@ impl Maps {
             return Ok(found);
         }
         let Some(start) = target.map(|target| target.parameter_offset) else {
-            return refuse("where its target has hidden parameters is not known".into());
+            return refuse("the offsets of hidden parameters on its target are unknown".into());
         };
         let mut end = start;
         for param in &kernel.params {
@@ -64,7 +64,7 @@ impl Maps {
             }
             let recipe = recipes.iter().find(|recipe| recipe.entry == kernel.name && recipe.param == param.name);
             let Some(recipe) = recipe.filter(|_| bytes as usize == tensormap::BYTES) else {
-                return refuse(format!("no recipe says which tensor map its hidden parameter '{}' is", param.name));
+                return refuse(format!("its hidden parameter '{}' has no tensor-map recipe", param.name));
             };
             found.maps.push((at - start, recipe.map.clone()));
         }
@@ -73,7 +73,7 @@ impl Maps {
                 .map_err(|why| Diagnostic::invalid("LNK023", format!("kernel '{}': {why}", kernel.name)))?;
             let number = |index: u32| matches!(found.params[index as usize].bytes, 1 | 2 | 4 | 8);
             if let Some(index) = map.params().into_iter().find(|index| !number(*index)) {
-                return refuse(format!("a tensor map is made from parameter {index}, which is no number"));
+                return refuse(format!("a tensor map depends on parameter {index}, which is not a number"));
             }
         }
         Ok(found)

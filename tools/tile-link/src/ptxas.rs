@@ -1,5 +1,5 @@
-//! Running ptxas with the reference's arguments. Its files live in memory, so that none is left however this ends, and it ends
-//! with this process, which `--max-time` ends.
+//! Runs ptxas with the arguments that NVIDIA's tileiras uses. Its files are in memory, so none remains even after a kill. ptxas
+//! ends with this process, which `--max-time` limits.
 
 use crate::source;
 use base::diag::{Diagnostic, Result};
@@ -11,17 +11,17 @@ pub(crate) struct Job<'a> {
     pub(crate) chip: &'a str,
     pub(crate) opt_level: u32,
     pub(crate) sanitize: bool,
-    /// More options, of the user.
+    /// Additional options of the user.
     pub(crate) options: &'a str,
     pub(crate) text: &'a str,
     pub(crate) host_object: &'a [u8],
-    /// The kernels that the cubin must have.
+    /// The kernels that the cubin must contain.
     pub(crate) entries: &'a [String],
-    /// Bytes of memory that ptxas may take.
+    /// Memory limit of ptxas in bytes.
     pub(crate) memory: Option<u64>,
 }
 
-/// What came out, and what ptxas said meanwhile.
+/// The cubin, and the messages of ptxas.
 pub(crate) struct Assembled {
     pub(crate) cubin: Vec<u8>,
     pub(crate) messages: Vec<String>,
@@ -32,7 +32,7 @@ pub(crate) struct Assembled {
 pub(crate) struct Ptxas(pub(crate) PathBuf);
 
 impl Ptxas {
-    /// Assembles, once more with a lower `.version` when this ptxas is older than the text asks for.
+    /// Assembles. If this ptxas is too old for the `.version`, retries with a lower one.
     pub(crate) fn assemble(&self, job: &Job) -> Result<Assembled> {
         match self.attempt(job)? {
             Ok(assembled) => Ok(assembled),
@@ -83,7 +83,7 @@ impl Ptxas {
     }
 }
 
-/// The version that an older ptxas says it reads, when that is what it complains of.
+/// The highest supported version in the error of an older ptxas.
 fn highest_version(messages: &[String]) -> Option<(u32, u32)> {
     let line = messages.iter().find(|line| line.contains("Unsupported .version"))?;
     let version = line.rsplit_once("current version is '")?.1.split('\'').next()?;
@@ -95,8 +95,8 @@ fn parse_version(text: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// The text for a ptxas that reads no more than `version`; `.language` is only a label, and exists from 9.2 on. A source that the file
-/// carries stays as it is.
+/// Rewrites the text for a ptxas that supports at most `version`. `.language` is only a label, and exists from 9.2 on. Embedded
+/// source text is unchanged.
 fn lower_version(text: &str, version: (u32, u32)) -> String {
     let keeps_language = version >= (9, 2);
     let begins = |line: &str, word: &str| line.trim_start().starts_with(word);

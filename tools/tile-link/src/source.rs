@@ -1,4 +1,4 @@
-//! What linking needs to know of a PTX file: its envelope, its target, its entries. PTX without an envelope is foreign but welcome.
+//! The parts of a PTX file that linking needs: envelope, target, entries. PTX of other compilers, without an envelope, is accepted.
 
 use crate::maps::Maps;
 use base::diag::{Diagnostic, Result};
@@ -8,11 +8,11 @@ use ptx::tensor_map::Recipe;
 pub(crate) struct Source {
     pub(crate) envelope: Envelope,
     pub(crate) text: String,
-    /// What `.target` names first, such as `sm_90a`.
+    /// The first name of `.target`, such as `sm_90a`.
     pub(crate) chip: String,
     /// The kernels, in order.
     pub(crate) entries: Vec<String>,
-    /// What their hidden parameters are, of which their callers do not know; nothing where no kernel has any.
+    /// The tensor maps of their hidden parameters; empty if no kernel has any.
     pub(crate) maps: Vec<Maps>,
 }
 
@@ -43,7 +43,7 @@ impl Source {
             ));
         }
         let entries: Vec<String> = code(text).filter_map(entry_name).map(str::to_string).collect();
-        // Only then the text is read as PTX, which takes a while.
+        // Parsing the PTX is slow, so do it only for hidden parameters.
         let maps = match text.contains(".hidden") {
             true => Maps::of(text, &Recipe::all(head.lines())?, envelope.target)?,
             false => Vec::new(),
@@ -52,12 +52,12 @@ impl Source {
     }
 }
 
-/// The lines, from their first word on, without those of a source that the file carries.
+/// The trimmed lines, without embedded source text.
 fn code(text: &str) -> impl Iterator<Item = &str> {
     lines(text).filter(|(_, is_own)| *is_own).map(|(line, _)| line.trim_start())
 }
 
-/// The lines, and which are the file's own: not those of a source that it carries.
+/// All lines, each with whether it is PTX (not embedded source text).
 pub(crate) fn lines(text: &str) -> impl Iterator<Item = (&str, bool)> {
     let mut inside = false;
     text.lines().map(move |line| {
@@ -67,7 +67,7 @@ pub(crate) fn lines(text: &str) -> impl Iterator<Item = (&str, bool)> {
     })
 }
 
-/// The kernel that a line begins, if it begins one.
+/// The name of the kernel that starts on a line.
 fn entry_name(line: &str) -> Option<&str> {
     let line = line.strip_prefix(".visible").or_else(|| line.strip_prefix(".weak")).unwrap_or(line).trim_start();
     let name = line.strip_prefix(".entry")?.strip_prefix([' ', '\t'])?.trim_start();

@@ -6,7 +6,7 @@ use tile_lower_aa::{CHECK_BOUNDS, PASSES, RECORD, convert};
 
 const ABOUT: About = About {
     name: "tile-lower-aa",
-    summary: "Makes memory explicit: .tile, or a program's text or bytecode, to .aa",
+    summary: "Lowers .tile (or the text or bytecode of a program) to .aa, with explicit memory",
     examples: &[
         ("tile-read k.tileirbc | tile-lower-aa -O3 -o k.aa", "read from a pipe"),
         ("tile-lower-aa -O0 k.tile --format=text", "print the unoptimised program as text"),

@@ -5,7 +5,7 @@ use tile_lower_as::{Lowering, PASSES};
 
 const ABOUT: About = About {
     name: "tile-lower-as",
-    summary: "Chooses layouts and hardware atoms for a target: .aa to .as",
+    summary: "Lowers .aa to .as: assigns layouts and selects instructions for a target",
     examples: &[
         ("tile-lower-as --gpu-name sm_90 k.aa -o k.as", "one file to another"),
         ("tile-lower-as --gpu-name sm_80 --format=text k.aa", "print the layouts as text"),

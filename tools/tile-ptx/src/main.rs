@@ -5,7 +5,7 @@ use tile_ptx::{Emit, generate};
 
 const ABOUT: About = About {
     name: "tile-ptx",
-    summary: "Writes PTX through LLVM: .sched to .ptx",
+    summary: "Generates PTX with LLVM: .sched to .ptx",
     examples: &[
         ("tile-ptx k.sched -o k.ptx", "PTX for the target in the file"),
         ("tile-ptx --lineinfo k.sched", "with the user's source lines, for profilers"),

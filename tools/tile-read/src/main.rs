@@ -1,4 +1,4 @@
-//! `tile-read`: Tile IR bytecode, or its text, to `.tile`.
+//! `tile-read` converts Tile IR bytecode, or its text, to `.tile`.
 
 use common::About;
 use tileir::bytecode::Features;
@@ -8,8 +8,8 @@ const ABOUT: About = About {
     summary: "Reads Tile IR bytecode 13.1 to 13.5, or its text, verifies it and writes a .tile file",
     examples: &[
         ("tile-read k.tileirbc -o k.tile", "bytecode to .tile"),
-        ("tile-read k.mlir | tile-lower-aa", "the text that tile-dump prints, on to the next stage"),
-        ("tile-read k.tileirbc --format=text", "the .tile as text, which reads back without loss"),
+        ("tile-read k.mlir | tile-lower-aa", "text as tile-dump prints it, piped to the next stage"),
+        ("tile-read k.tileirbc --format=text", "the .tile file as text that reads back without loss"),
     ],
     passes: &[],
     forms: true,
@@ -17,7 +17,7 @@ const ABOUT: About = About {
 
 #[derive(clap::Args)]
 struct Options {
-    /// Preview features whose content the bytecode may have: simt
+    /// Accepted preview features of the bytecode: simt
     #[arg(long, value_name = "FEATURE", value_parser = ["simt"], value_delimiter = ',')]
     preview: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! `tile-reduce`: makes a program smaller as long as a command finds in it what it looks for.
+//! `tile-reduce`: test-case reduction. It shrinks a program as long as a command keeps failing in the same way.
 
 use base::diag::{Diagnostic, Result};
 use base::envelope::{Form, Sniffed, sniff};
@@ -11,11 +11,11 @@ use std::process::Command;
 
 const ABOUT: About = About {
     name: "tile-reduce",
-    summary: "Makes a Tile IR program smaller as long as a command ends in the same way on it",
+    summary: "Reduces a Tile IR program while a command keeps failing on it in the same way",
     examples: &[
-        ("tile-reduce k.tileirbc -o small.tileirbc -- tileiras {} --gpu-name=sm_90 -o /dev/null", "what the driver fails on"),
-        ("tile-reduce k.tile --says PX900 -o small.tile -- ./compile.sh", "by what is said"),
-        ("tile-reduce k.mlir -- sh -c 'tile-read $0 | tile-lower-aa -o /dev/null' {}", "of several tools"),
+        ("tile-reduce k.tileirbc -o small.tileirbc -- tileiras {} --gpu-name=sm_90 -o /dev/null", "a failure of the driver"),
+        ("tile-reduce k.tile --says PX900 -o small.tile -- ./compile.sh", "a failure with a given message"),
+        ("tile-reduce k.mlir -- sh -c 'tile-read $0 | tile-lower-aa -o /dev/null' {}", "a failure of several tools"),
     ],
     passes: &[],
     forms: false,
@@ -23,13 +23,13 @@ const ABOUT: About = About {
 
 #[derive(clap::Args)]
 struct Options {
-    /// The command, with the program's file in the place of `{}`, or as its last word
+    /// The command; `{}` is replaced by the program's file, which is appended if there is no `{}`
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
-    /// The command must say this, on either output
+    /// Text that the command must print, to standard output or standard error
     #[arg(long, value_name = "TEXT")]
     says: Option<String>,
-    /// Seconds after which the command is stopped; that it takes so long counts as an end of its own
+    /// Time limit of the command in seconds; a timeout counts as one way to fail
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     patience: u32,
 }
@@ -43,7 +43,8 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
     let file = tileir::import::open(&input.bytes, &input.name, &session.producer())?;
     let form = Written::of(&input.bytes);
     let folder = tempfile::Builder::new().prefix("tile-reduce-").tempdir();
-    let folder = folder.map_err(|error| Diagnostic::io("RED001", format!("no folder for programs: {}", common::plain(&error))))?;
+    let folder = folder
+        .map_err(|error| Diagnostic::io("RED001", format!("cannot create a folder for programs: {}", common::plain(&error))))?;
     let path = folder.path().join("program");
     let start = Program { module: file.payload, debug: file.envelope.debug };
     let test = |program: &Program| -> Result<Ended> {
@@ -52,10 +53,10 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
     };
     let expected = test(&start)?;
     if options.says.is_some() && !expected.said {
-        return Err(Diagnostic::usage("RED002", "the command does not say that of the program as it is"));
+        return Err(Diagnostic::usage("RED002", "the command does not print the text for the original program"));
     }
     if options.says.is_none() && expected.code == Some(0) {
-        return Err(Diagnostic::usage("RED002", "the command succeeds on the program as it is, so there is nothing to find"));
+        return Err(Diagnostic::usage("RED002", "the command succeeds on the original program, so there is nothing to reduce"));
     }
     let (before, mut tries) = (start.size(), 0);
     let small = session.timed("reduce", |_| {
@@ -64,11 +65,11 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
             test(program).is_ok_and(|ended| ended == expected)
         })
     });
-    session.write_stderr(&format!("{} of {before} bytes of text are left after {tries} runs of the command", small.size()));
+    session.write_stderr(&format!("reduced {before} bytes of text to {} in {tries} runs of the command", small.size()));
     session.write_bytes(&form.write(&small)?, form != Written::Text)
 }
 
-/// The form of a program's file, which is kept.
+/// The form of the program's file, which the output keeps.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Written {
     Bytecode,
@@ -99,10 +100,10 @@ impl Written {
     }
 }
 
-/// What of the end of the command must stay the same.
+/// The properties of the command's result that every reduction step must preserve.
 #[derive(PartialEq, Eq)]
 struct Ended {
-    /// None when a signal ended it. Free where what is said decides.
+    /// None if a signal terminated it. Ignored if the output decides.
     code: Option<i32>,
     said: bool,
 }

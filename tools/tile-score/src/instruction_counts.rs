@@ -1,10 +1,10 @@
-//! What is counted in a kernel.
+//! Static statistics of a kernel.
 
 use base::diag::{Diagnostic, Result};
 use base::envelope::{Sniffed, sniff};
 use ptx::{Function, Instruction, Item, Statement};
 
-/// The figures of one kernel; every kernel of one kind of file has the same rows.
+/// The statistics of one kernel. All kernels of one kind of file have the same rows.
 pub(crate) struct Figures {
     pub(crate) kernel: String,
     pub(crate) rows: Vec<(&'static str, u64)>,
@@ -38,9 +38,9 @@ fn of_cubin(kernel: &cubin::Kernel) -> Figures {
     Figures { kernel: kernel.name.clone(), rows }
 }
 
-/// Kinds of instructions, in the order in which they are shown; the first that fits counts.
+/// Kinds of instructions in output order. An instruction counts as the first matching kind.
 const KINDS: &[(&str, fn(&Instruction) -> bool)] = &[
-    ("products on tensor cores", |i| matches!(&*i.opcode, "mma" | "wgmma" | "tcgen05") && i.full_name().contains("mma")),
+    ("tensor-core MMAs", |i| matches!(&*i.opcode, "mma" | "wgmma" | "tcgen05") && i.full_name().contains("mma")),
     ("matrix loads and stores", |i| matches!(&*i.opcode, "ldmatrix" | "stmatrix")),
     ("asynchronous copies", |i| i.opcode == "cp"),
     ("global loads", |i| i.opcode == "ld" && i.full_name().contains(".global")),

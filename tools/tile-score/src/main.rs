@@ -1,7 +1,7 @@
 //! `tile-score`: compares two PTX files, or two cubins, of the same kernels.
 //!
-//! For PTX it counts the instructions as they stand in the text, by what they are for; for cubins it shows what ptxas made:
-//! code bytes, registers, stack, shared memory. What is executed, and how often, `tile-sim --stats` counts.
+//! For PTX it counts the static instructions by kind. For cubins it shows code size, registers, stack and shared memory.
+//! `tile-sim --stats` counts executed instructions.
 
 mod instruction_counts;
 
@@ -33,7 +33,7 @@ struct Options {
 fn main() -> std::process::ExitCode {
     common::filter::<Options>(&ABOUT, |session, options| {
         let Some(other) = &options.other else {
-            return Err(Diagnostic::usage("SCO003", "two files are compared: tile-score FIRST SECOND"));
+            return Err(Diagnostic::usage("SCO003", "expected two files: tile-score FIRST SECOND"));
         };
         let first = session.input()?;
         let second = common::read_file(Some(other))?;
@@ -63,7 +63,7 @@ fn write(session: &mut Session, first: &[Figures], second: &[Figures]) -> Result
     session.write_bytes(out.as_bytes(), false)
 }
 
-/// Kernels of the same name; two single kernels are compared whatever they are called.
+/// Pairs kernels with the same name. If each file has a single kernel, names are ignored.
 fn pairs<'a>(first: &'a [Figures], second: &'a [Figures]) -> Vec<(&'a Figures, &'a Figures)> {
     if let ([first], [second]) = (first, second) {
         return vec![(first, second)];

@@ -1,26 +1,27 @@
-//! What would help most: the model run again as if one thing cost nothing, or could be had more of.
+//! What-if analysis: the model runs again with one cost removed or one resource increased, and reports the time saved.
 
 use crate::grid::{Prediction, WhatIf, predict_with};
 use crate::sample::Sample;
 use perf_model::Machine;
 use serde::Serialize;
 
-/// Gains below this part of the time are not performance_ordering a line.
+/// Smaller gains are not reported.
 const LEAST: f64 = 0.02;
-/// DRAM traffic over the compulsory traffic, up to which reading less is no advice: partial sectors and lines read twice.
+/// If DRAM traffic is at most this multiple of compulsory traffic, the report does not advise to read less: the rest is partial
+/// sectors and lines that are read twice.
 const MORE_THAN_FLOOR: f64 = 1.1;
 
 #[derive(Serialize)]
 pub(crate) struct Advice {
-    /// What would be different.
+    /// The hypothetical change.
     #[serde(rename = "if")]
     pub(crate) if_: &'static str,
     pub(crate) how: &'static str,
-    /// Part of the time that would be saved.
+    /// Share of the time that the change would save.
     pub(crate) gain: f64,
 }
 
-/// The what_ifs, the one that saves most first.
+/// The what-if scenarios, largest gain first.
 pub(crate) fn advice(sample: &Sample, machine: &Machine, now: &Prediction) -> Vec<Advice> {
     let mut list: Vec<Advice> = what_ifs(machine)
         .into_iter()
@@ -35,9 +36,9 @@ pub(crate) fn advice(sample: &Sample, machine: &Machine, now: &Prediction) -> Ve
     list
 }
 
-const DRAM: &str = "no limit on the bandwidth of DRAM";
+const DRAM: &str = "unlimited DRAM bandwidth";
 
-/// Whether the launch moves hardly more than each byte once, so that another order or larger tiles cannot save any.
+/// Returns whether DRAM traffic is close to compulsory, so that another CTA order or larger tiles cannot reduce it.
 fn at_floor(sample: &Sample, now: &Prediction) -> bool {
     now.memory_bytes <= MORE_THAN_FLOOR * sample.compulsory()
 }
@@ -52,19 +53,19 @@ fn what_ifs(machine: &Machine) -> Vec<(&'static str, &'static str, WhatIf, Machi
     vec![
         (
             "no bank conflicts",
-            "lay tiles out in shared memory with a swizzle or padding",
+            "use a swizzled or padded shared-memory layout",
             WhatIf { perfect_banks: true, ..none },
             machine.clone(),
         ),
         (
             "no spilled registers",
-            "smaller tiles, more warps for a tile, or fewer values that live long",
+            "smaller tiles, more warps per tile, or shorter live ranges",
             WhatIf { no_spills: true, ..none },
             machine.clone(),
         ),
         (
-            "no latency of memory",
-            "prefetch further ahead: more stages, or more resident CTAs",
+            "no memory latency",
+            "increase the prefetch distance: more stages, or more resident CTAs",
             none,
             with(|machine| {
                 machine.global.l2_latency = 1.0;
@@ -74,13 +75,13 @@ fn what_ifs(machine: &Machine) -> Vec<(&'static str, &'static str, WhatIf, Machi
         ),
         (
             DRAM,
-            "read less: larger tiles, an order of CTAs that share more, smaller types",
+            "reduce DRAM reads: larger tiles, a CTA order with more reuse, smaller types",
             none,
             with(|machine| machine.chip.memory *= 1e3),
         ),
         (
-            "no limit on the bandwidth of the second-level cache",
-            "read less from it: larger tiles, multicast, smaller types",
+            "unlimited L2 bandwidth",
+            "reduce L2 reads: larger tiles, multicast, smaller types",
             none,
             with(|machine| {
                 machine.global.l2_bytes *= 1e3;
@@ -88,8 +89,8 @@ fn what_ifs(machine: &Machine) -> Vec<(&'static str, &'static str, WhatIf, Machi
             }),
         ),
         (
-            "no TMA limit",
-            "wider rows and larger TMA tiles",
+            "unlimited TMA throughput",
+            "use wider rows and larger TMA tiles",
             none,
             with(|machine| {
                 machine.copy.tma_issue = 0.0;
@@ -98,8 +99,8 @@ fn what_ifs(machine: &Machine) -> Vec<(&'static str, &'static str, WhatIf, Machi
             }),
         ),
         (
-            "no waiting for barriers",
-            "fewer barriers, warps that specialise",
+            "no barrier latency",
+            "use fewer barriers, or warp specialization",
             none,
             with(|machine| {
                 machine.sync.barrier = 0.0;
@@ -110,8 +111,8 @@ fn what_ifs(machine: &Machine) -> Vec<(&'static str, &'static str, WhatIf, Machi
             }),
         ),
         (
-            "twice the special functions",
-            "fewer exponentials and divisions, or polynomials for some",
+            "twice the special-function throughput",
+            "use fewer exponentials and divisions, or replace some by polynomials",
             none,
             with(|machine| {
                 machine.rate.special *= 2.0;
@@ -119,8 +120,8 @@ fn what_ifs(machine: &Machine) -> Vec<(&'static str, &'static str, WhatIf, Machi
             }),
         ),
         (
-            "twice the arithmetic",
-            "fewer instructions: packed ones, conversions and indices outside of loops",
+            "twice the arithmetic throughput",
+            "use fewer instructions: packed arithmetic; conversions and index computations outside loops",
             none,
             with(|machine| {
                 let rate = &mut machine.rate;
@@ -133,8 +134,8 @@ fn what_ifs(machine: &Machine) -> Vec<(&'static str, &'static str, WhatIf, Machi
             }),
         ),
         (
-            "twice the tensor units",
-            "smaller types, or tile shapes with the full MMA rate",
+            "twice the tensor-core throughput",
+            "use smaller types, or tile shapes with the full MMA rate",
             none,
             with(|machine| {
                 let mma = &mut machine.mma;
@@ -147,7 +148,7 @@ fn what_ifs(machine: &Machine) -> Vec<(&'static str, &'static str, WhatIf, Machi
         ),
         (
             "one more resident CTA",
-            "less shared memory or fewer registers for a block",
+            "reduce the shared memory or the registers of a CTA",
             WhatIf { extra_ctas: 1, ..none },
             machine.clone(),
         ),

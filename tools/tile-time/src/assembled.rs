@@ -1,5 +1,5 @@
-//! What a cubin says of the time of its kernels: registers, stack, shared memory, how many blocks that lets a sm hold,
-//! and, where nvdisasm is there to name them, its instructions (`listing`).
+//! Statistics of the kernels in a cubin: registers, stack, shared memory, occupancy, and with nvdisasm the instructions
+//! (`listing`).
 
 mod listing;
 
@@ -16,7 +16,7 @@ use std::fmt::Write;
 pub(crate) struct Assembled {
     pub(crate) target: String,
     pub(crate) kernels: Vec<Kernel>,
-    /// Why there are no listings.
+    /// The reason why there are no listings.
     #[serde(skip_serializing_if = "Option::is_none")]
     without_listings: Option<String>,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Assembled {
 pub(crate) struct Kernel {
     pub(crate) name: String,
     pub(crate) registers: u32,
-    /// Bytes of the stack of each thread: what was spilled, and arrays of its own.
+    /// Stack bytes per thread: spilled registers and local arrays.
     pub(crate) stack_bytes: u32,
     pub(crate) shared_bytes: u64,
     pub(crate) code_bytes: u64,
@@ -45,7 +45,7 @@ struct Occupancy {
 }
 
 impl Assembled {
-    /// `block` and `dynamic_shared` are what the launch adds to what the kernels say.
+    /// Reads a cubin. `block` and `dynamic_shared` complete the kernels' own attributes.
     pub(crate) fn read(bytes: &[u8], name: &str, block: Option<[u32; 3]>, dynamic_shared: u32) -> Result<Assembled> {
         let cubin = cubin::read(bytes, name)?;
         if cubin.kernels.is_empty() {
@@ -71,21 +71,21 @@ impl Assembled {
         Ok(Assembled { target: cubin.target, kernels: kernels.collect(), without_listings })
     }
 
-    /// Says how many blocks a sm holds, of kernels whose threads are known.
+    /// Computes the occupancy of kernels whose thread count is known.
     pub(crate) fn reside(&mut self, machine: &Machine) {
         for kernel in &mut self.kernels {
             let Some(threads) = kernel.threads.filter(|&threads| threads > 0) else { continue };
             let shared = kernel.shared_bytes as f64;
-            // How many columns of tensor memory it takes, a cubin does not say.
+            // A cubin does not record the number of TMEM columns.
             let (blocks, limited_by) = grid::occupancy(threads, shared, kernel.registers, (0, 0), machine);
             kernel.occupancy = Some(Occupancy { gpu: machine.name.clone(), blocks, limited_by });
         }
     }
 
-    /// The registers of a kernel, and what of them is spilled, which only a listing says.
+    /// The registers of a kernel, and its spills, which require a listing.
     pub(crate) fn registers(&self, entry: &str) -> Result<Registers> {
         let kernel = self.kernels.iter().find(|kernel| kernel.name == entry);
-        let missing = || Diagnostic::invalid("TIM005", format!("the cubin has no kernel '{entry}', which the PTX has"));
+        let missing = || Diagnostic::invalid("TIM005", format!("the cubin lacks the kernel '{entry}' of the PTX"));
         let kernel = kernel.ok_or_else(missing)?;
         let spills = kernel.code.as_ref().map_or(0, Listing::spills);
         Ok(Registers { count: kernel.registers, stack: kernel.stack_bytes, spills, ..Registers::default() })
@@ -109,7 +109,7 @@ impl Assembled {
                 (Some(threads), Some(Occupancy { gpu, blocks, limited_by })) => {
                     writeln!(text, "  an SM of {gpu} holds {blocks} CTAs of {threads} threads, limited by {limited_by}")?
                 }
-                _ => writeln!(text, "  how many threads a block has is for the launch to say: --block")?,
+                _ => writeln!(text, "  the number of threads is unknown; pass --block for the occupancy")?,
             }
             if let Some(listing) = &kernel.code {
                 listing.write(text)?;
@@ -122,16 +122,16 @@ impl Assembled {
     }
 }
 
-/// What nvdisasm shows, by kernel; why not as a sentence.
+/// The listings of nvdisasm by kernel, or the reason why there are none.
 fn listings(bytes: &[u8]) -> std::result::Result<Vec<(String, Listing)>, String> {
     let tool = toolkit::nvdisasm().map_err(|diagnostic| diagnostic.message.clone())?;
-    let failed = |error: std::io::Error| format!("{} cannot be run: {error}", tool.path.display());
+    let failed = |error: std::io::Error| format!("{} cannot be executed: {error}", tool.path.display());
     let file = tempfile::Builder::new().prefix("tile-time-").suffix(".cubin").tempfile().map_err(failed)?;
     std::fs::write(file.path(), bytes).map_err(failed)?;
     let output = child::command(&tool.path).args(["-c", "-hex"]).arg(file.path()).output().map_err(failed)?;
     if !output.status.success() {
         let reported = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("nvdisasm refuses the file: {}", reported.lines().next().unwrap_or("it does not say why")));
+        return Err(format!("nvdisasm rejects the file: {}", reported.lines().next().unwrap_or("no reason given")));
     }
     Ok(listing::parse(&String::from_utf8_lossy(&output.stdout)))
 }

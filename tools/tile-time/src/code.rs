@@ -1,4 +1,4 @@
-//! A program as the model of time sees it: costs, operands, basic blocks, loops.
+//! The program representation of the timing model: costs, operands, basic blocks, loops.
 
 use crate::cost::{Cost, cost};
 use crate::if_conversion;
@@ -6,41 +6,41 @@ use crate::order;
 use perf_model::Machine;
 use simulator::program::{Op, Program, RegSlot, Space};
 
-/// Bytes of an instruction of the machine.
+/// Bytes of a machine instruction.
 const INSTRUCTION: f64 = 16.0;
 
-/// Bytes of a line of the caches of instructions: one of them at least, whatever a machine file says.
+/// Line size of the instruction caches, at least one instruction.
 pub(crate) fn line_bytes(machine: &Machine) -> f64 {
     machine.code.line.max(INSTRUCTION)
 }
 
 pub(crate) struct Code {
     pub(crate) costs: Vec<Cost>,
-    /// Registers that are read, and that are written; constants are left out.
+    /// Registers read and written, without constants.
     pub(crate) operands: Vec<(Box<[RegSlot]>, Box<[RegSlot]>)>,
-    /// Whether an instruction is none of the machine: a copy, a pair of registers, a parameter.
+    /// Whether an instruction generates no machine code: a copy, a register pair, a parameter.
     pub(crate) folded: Vec<bool>,
-    /// Clocks to the result, with a guess for memory: what an assembler would assume.
+    /// Latency in cycles as an assembler assumes it, with a guess for memory.
     pub(crate) estimate: Vec<f64>,
-    /// Moves of spilled registers that go with an instruction.
+    /// Spill instructions per executed instruction.
     pub(crate) spills: Vec<f32>,
-    /// Where basic blocks begin, and the end of the program.
+    /// The starts of basic blocks, and the end of the program.
     pub(crate) blocks: Vec<u32>,
-    /// Which branches the assembler turns into predicates of what they skip.
+    /// Branches that the assembler replaces by predication.
     pub(crate) if_conversion: Vec<bool>,
-    /// Where the block_starts begin that are ordered as one, and the end of the program: basic blocks, with those joined that a skip divides.
+    /// The starts of scheduling regions, and the end of the program. A region is a basic block, extended across converted branches.
     pub(crate) block_starts: Vec<u32>,
-    /// For each place of a executed_block, the instruction that is issued there.
+    /// For each position of a scheduling region, the instruction that issues there.
     pub(crate) order: Vec<u32>,
     pub(crate) loops: Vec<Loop>,
-    /// The line of the caches of instructions that each one is in, and how many there are.
+    /// The instruction-cache line of each instruction, and the number of lines.
     pub(crate) lines: Vec<u32>,
     pub(crate) line_count: u32,
     /// The innermost loop of each instruction.
     innermost: Vec<Option<usize>>,
 }
 
-/// What goes round: from the target of a branch back to that branch.
+/// A natural loop: from the target of a backward branch to the branch.
 #[derive(Clone, Debug)]
 pub(crate) struct Loop {
     pub(crate) first: u32,
@@ -65,7 +65,7 @@ impl Code {
                 (reads, writes)
             })
             .collect();
-        // What is skipped waits for the predicate instead of the branch.
+        // The skipped instructions depend on the predicate instead of the branch.
         for (pc, instr) in program.code.iter().enumerate().filter(|&(pc, _)| if_conversion[pc]) {
             costs[pc] = Cost::default();
             if let (Op::Branch { target }, Some((predicate, _))) = (&instr.op, instr.guard) {
@@ -123,7 +123,7 @@ fn guess(op: &Op, cost: &Cost, machine: &Machine) -> f64 {
     }
 }
 
-/// Where code begins that has one way in, its beginning, and one way out, if some branches are none.
+/// The starts of single-entry, single-exit code ranges, without the branches for which `none` holds.
 fn blocks(program: &Program, none: impl Fn(usize) -> bool) -> Vec<u32> {
     let mut starts = vec![true];
     starts.resize(program.code.len() + 1, false);
@@ -148,7 +148,7 @@ fn blocks(program: &Program, none: impl Fn(usize) -> bool) -> Vec<u32> {
 
 fn innermost(loops: &[Loop], count: usize) -> Vec<Option<usize>> {
     let mut innermost = vec![None; count];
-    // Inner loops are written over outer ones.
+    // Inner loops overwrite outer loops.
     let mut order: Vec<usize> = (0..loops.len()).collect();
     order.sort_by_key(|&index| std::cmp::Reverse((loops[index].last - loops[index].first, index)));
     for index in order {

@@ -1,14 +1,14 @@
-//! What an instruction of PTX costs: how many instructions of the machine stand for it, which units they take for how long, and
-//! when the result can be used. The table is by opcode; what an access to memory costs beyond its issue is for the engine.
+//! The cost of a PTX instruction: the number of machine instructions, the units that they occupy and for how long, and the latency
+//! of the result. The table is by opcode. The engine adds the cost of memory accesses beyond their issue.
 
 use perf_model::Machine;
 use simulator::Accumulator;
 use simulator::program::{Instr, MmaOp, Op, Program, Space};
 
-/// A unit of one of the four parts of a sm that arithmetic takes.
+/// A unit of an SM sub-partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Unit {
-    /// Multiply-adds: either half, or the heavy one that also has integers and pairs.
+    /// FMA: either half, or the heavy half that also executes integer multiplies and packed pairs.
     Fma,
     Heavy,
     Integer,
@@ -17,7 +17,7 @@ pub(crate) enum Unit {
     Double,
     /// The tensor unit, for `mma.sync` and `wgmma`.
     Tensor,
-    /// The way to the port of shared memory: loads, stores, shuffles.
+    /// The queue of the load-store unit: loads, stores, shuffles.
     Memory,
 }
 
@@ -40,20 +40,20 @@ impl Unit {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cost {
-    /// Instructions of the machine; none for what the assembler folds away.
+    /// Number of machine instructions; zero for folded instructions.
     pub(crate) slots: f64,
     pub(crate) uses: Vec<(Unit, f64)>,
-    /// Clocks to the result.
+    /// Latency in cycles.
     pub(crate) latency: f64,
 }
 
-/// Pieces that costs are made of.
+/// Building blocks of costs.
 struct Table<'a> {
     machine: &'a Machine,
 }
 
 impl Table<'_> {
-    /// Clocks that an instruction of a class keeps its unit, from results in a clock of the four parts.
+    /// The issue interval of an instruction class in cycles, from its rate in results per cycle and SM.
     fn interval(rate: f64) -> f64 {
         128.0 / rate.max(0.01)
     }
@@ -82,7 +82,7 @@ impl Table<'_> {
     }
 }
 
-/// Puts what comes after, dependent, onto a cost.
+/// Appends a dependent instruction to a cost.
 fn then(mut first: Cost, second: Cost) -> Cost {
     first.slots += second.slots;
     for (unit, cycles) in second.uses {
@@ -101,7 +101,7 @@ pub(crate) fn cost(program: &Program, instr: &Instr, machine: &Machine) -> Cost 
     let name = &program.names[instr.name as usize];
     match &instr.op {
         Op::Mma(op) => mma_cost(op, name, machine),
-        // The port is charged by the engine, which knows the conflicts.
+        // The engine charges the shared-memory port, because it knows the bank conflicts.
         Op::Load { space: Space::Param, .. } => Cost::default(),
         Op::Load { .. }
         | Op::Store { .. }
@@ -132,12 +132,12 @@ pub(crate) fn cost(program: &Program, instr: &Instr, machine: &Machine) -> Cost 
         },
         Op::Call { .. } => table.logic(40.0),
         Op::Clock { .. } => Cost { slots: 1.0, uses: vec![], latency: machine.latency.special_register },
-        // Engines, barriers and control: an instruction, and what the engine adds.
+        // Engines, barriers and control: one instruction; the engine adds the rest.
         _ => Cost { slots: 1.0, uses: vec![], latency: machine.latency.integer },
     }
 }
 
-/// Pairs of 64 bits are two registers side by side; halves of 32 bits are moved.
+/// Moves of register parts: 64-bit pairs are adjacent registers and free, 16-bit halves need a move.
 fn half_moves(op: &Op, table: &Table) -> Cost {
     match op {
         Op::Pack { bits, src, .. } if *bits < 32 => table.logic((src.len() as f64 - 1.0).max(1.0)),
@@ -166,7 +166,7 @@ fn by_name(name: &str, table: &Table) -> Cost {
         "add" | "sub" | "mul" | "fma" | "mad" if double => table.double(1.0),
         "min" | "max" if double => table.double(2.0),
         "min" | "max" if float => table.of(Unit::Integer, machine.rate.f32_compare, machine.latency.integer, 1.0),
-        // Signs are modifiers of operands.
+        // Negation and absolute value are operand modifiers.
         "neg" | "abs" if float || half || double => Cost::default(),
         "copysign" => table.logic(1.0),
         "add" | "sub" | "addc" | "subc" => table.add(scale),
@@ -215,8 +215,8 @@ fn by_name(name: &str, table: &Table) -> Cost {
     }
 }
 
-/// `cvt.TO.FROM`: between integers a register changes its name or is masked; other ones take the way of special functions, save
-/// packing into halves.
+/// `cvt.TO.FROM`. Integer conversions rename or mask a register. Other conversions use the special-function unit, except packing
+/// into halves.
 fn convert(words: &[&str], table: &Table) -> Cost {
     let types: Vec<&str> = words.iter().copied().filter(|word| is_type(word)).collect();
     let [to, from] = types[..] else { return table.special(1.0) };
@@ -229,7 +229,7 @@ fn convert(words: &[&str], table: &Table) -> Cost {
             }
             _ => table.logic(1.0),
         },
-        // Rounding to an integer in a float, saturation.
+        // Saturation.
         (true, true) if to == from && words.contains(&"sat") => table.float(1.0),
         (true, true) if to == from => table.of(Unit::Special, machine.rate.convert_integer, machine.latency.convert, 1.0),
         (true, true) if to == "f64" || from == "f64" => table.double(2.0),
@@ -249,7 +249,7 @@ fn is_type(word: &str) -> bool {
     ) || !word.is_empty() && word.len() > digits.len() && matches!(digits, "8" | "16" | "32" | "64") && word.len() <= 4
 }
 
-/// `mma.sync`: cycles in proportion to rows and to bytes of K.
+/// `mma.sync`: cycles are proportional to rows and to bytes of K.
 fn mma_cost(op: &MmaOp, name: &str, machine: &Machine) -> Cost {
     let mma = &machine.mma;
     let has = |word: &str| name.contains(word);

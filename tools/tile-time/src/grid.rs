@@ -1,22 +1,22 @@
-//! From the blocks of one sm to the scale launch: how many fit, how many waves there are, what a wave takes.
+//! Extrapolates the CTAs of one SM to the launch: occupancy, number of waves, time per wave.
 
 use crate::engine::{self, Setup, Statistics};
 use crate::sample::{Sample, length};
 use perf_model::Machine;
 
-/// Clocks that several waves_simulated of blocks take together before one more tells nothing new.
+/// Simulated cycles after which a further wave adds no information.
 const STEADY: f64 = 40_000.0;
 const MAX_WAVES: f64 = 12.0;
-/// Records that one run of the engine takes at most.
+/// Maximum number of records of one simulation.
 const RECORDS: f64 = 6e6;
 /// Sub-partitions of an SM: each has a quarter of the registers, and takes every fourth warp.
 const SUB_PARTITIONS: f64 = 4.0;
-/// Bytes of shared memory that the system keeps of each block.
+/// Bytes of shared memory per CTA that the system reserves.
 const SYSTEM: f64 = 1024.0;
 
 pub(crate) struct Prediction {
     pub(crate) cycles: f64,
-    /// Clocks of one block, and of a wave when several follow each other.
+    /// Cycles of one CTA, and of a wave in steady state.
     pub(crate) block: f64,
     pub(crate) wave: f64,
     pub(crate) waves: f64,
@@ -24,17 +24,17 @@ pub(crate) struct Prediction {
     pub(crate) limited_by: &'static str,
     pub(crate) active: f64,
     pub(crate) miss: f64,
-    /// Bytes that the grid takes from the second-level cache and from memory.
+    /// Bytes that the grid reads from L2 and DRAM.
     pub(crate) l2_bytes: f64,
     pub(crate) memory_bytes: f64,
     pub(crate) statistics: Statistics,
-    /// Clocks over which, and sms on which, the statistics were taken.
+    /// Cycles and SMs that the statistics cover.
     pub(crate) span: f64,
     pub(crate) sms: f64,
     pub(crate) waves_simulated: usize,
 }
 
-/// How many blocks a sm holds, and what sets the limit.
+/// CTAs per SM, and the limiting resource.
 pub(crate) fn occupancy(
     threads: u32,
     shared: f64,
@@ -50,14 +50,14 @@ pub(crate) fn occupancy(
         ((chip.warps / warps).floor(), "the number of warps"),
         ((chip.shared * 1024.0 / (shared.max(SYSTEM))).floor(), "shared memory"),
         (((chip.registers / SUB_PARTITIONS / 32.0 / registers).floor() * SUB_PARTITIONS / warps).floor(), "registers"),
-        // A block that finds no columns free waits until one that has them ends.
+        // A CTA that finds no free TMEM columns waits until another CTA frees them.
         (f64::from(all_columns.checked_div(columns).unwrap_or(u32::MAX)), "tensor memory"),
     ];
     let (count, why) = limits.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((1.0, "registers"));
     ((count as usize).max(1), why)
 }
 
-/// What is taken to be otherwise than it is.
+/// A what-if scenario.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WhatIf {
     pub(crate) perfect_banks: bool,
@@ -76,12 +76,12 @@ pub(crate) fn predict_with(sample: &Sample, machine: &Machine, what_if: WhatIf, 
     let size = f64::from(sample.program.cluster.iter().product::<u32>());
     let groups = (chip.sms / size).floor().max(1.0);
     let mut clusters = sample.clusters as f64;
-    // A cluster takes as many sms as it has blocks.
+    // A cluster occupies as many SMs as it has CTAs.
     let (threads, columns) = (sample.program.threads, sample.recording.tmem_columns);
     let (fits, limited_by) = occupancy(threads, sample.program.shared_bytes.into(), sample.registers.count, columns, machine);
     let fits = fits + what_if.extra_ctas;
     let miss = miss(sample, machine, clusters);
-    // Each of the added CTAs does less: the time of the larger grid stands for more work than there is.
+    // Each CTA of the larger grid has less work, so scale the time by the share of the work.
     let mut share = 1.0;
     if what_if.full_waves {
         let filled = (clusters / (groups * fits as f64)).ceil().max(1.0) * groups * fits as f64;
@@ -91,7 +91,7 @@ pub(crate) fn predict_with(sample: &Sample, machine: &Machine, what_if: WhatIf, 
     let given = ((clusters / groups).ceil() as usize).max(1);
     let (resident_ctas, limited_by) = if given < fits { (given, "the grid") } else { (fits, limited_by) };
     let active = chip.sms.min(clusters * size);
-    // Turning between reading and writing costs most when there is as much of both.
+    // Read-write turnarounds of DRAM cost most if reads and writes are balanced.
     let written = sample.written / (sample.read * miss + sample.written).max(1.0);
     let turning = (2.0 * written.min(1.0 - written)).powi(2);
     let efficiency = machine.global.read * (1.0 - (1.0 - machine.global.mixed) * turning);
@@ -127,7 +127,7 @@ pub(crate) fn predict_with(sample: &Sample, machine: &Machine, what_if: WhatIf, 
         wave = (statistics.end - first) / (waves_simulated - 1) as f64;
     }
     if waves > 1.0 && sample.longest > 1.05 {
-        // Blocks of different length: resident_slots are filled as they become free, and at the end some wait for the longest.
+        // CTAs of different length: slots are refilled as they become free, and at the end the SMs wait for the longest CTA.
         let cycles = (first + (waves - 1.0).max(0.0) * wave).max(first * sample.longest) + 0.5 * (sample.longest - 1.0) * first;
         return prediction(
             sample,
@@ -149,7 +149,7 @@ pub(crate) fn predict_with(sample: &Sample, machine: &Machine, what_if: WhatIf, 
         let last = (partial_wave / groups).ceil() as usize;
         let part = partial_wave / resident_slots;
         cycles += match (waves > MAX_WAVES, last < resident_ctas) {
-            // Blocks of a long row of waves do not end together.
+            // In a long sequence of waves, CTAs do not end together.
             (true, _) => wave * part,
             (false, true) => run(last, 1).end.min(wave),
             (false, false) => wave,
@@ -158,7 +158,7 @@ pub(crate) fn predict_with(sample: &Sample, machine: &Machine, what_if: WhatIf, 
     prediction(sample, statistics, cycles * share, waves, wave, resident_ctas, limited_by, active, miss, waves_simulated)
 }
 
-/// What a scale block takes is told by the part of it that was executed: its mmas come as fast as those seen.
+/// Extrapolates a truncated sample linearly in the number of executed MMAs.
 fn prediction(
     sample: &Sample,
     statistics: Statistics,
@@ -194,8 +194,7 @@ fn prediction(
     }
 }
 
-/// The part of what is read that comes from memory. Blocks of a wave share lines; when all of the data fits in the cache, so do
-/// waves.
+/// The share of reads that come from DRAM. CTAs of a wave share lines. If all data fits L2, waves share lines too.
 fn miss(sample: &Sample, machine: &Machine, clusters: f64) -> f64 {
     let requested_bytes = sample.read * clusters;
     let fits = sample.footprint <= 0.8 * machine.chip.l2 * 1e6;

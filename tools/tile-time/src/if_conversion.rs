@@ -1,23 +1,24 @@
-//! Short if_conversion: branches over a few instructions, which the assembler turns into predicates of those instructions.
+//! If-conversion: the assembler replaces a branch over a few instructions by predicates of these instructions.
 //!
-//! PTX has `@p bra L; ...; L:` where the machine's code has `@!p` before each instruction. Nothing then ends at the branch: the
-//! assembler orders what is around it as one piece, so that for example loads under conditions are in flight together. What is
-//! skipped is issued all the same.
+//! PTX `@p bra L; ...; L:` becomes machine code with `@!p` on each instruction. The branch then no longer ends a basic block, so
+//! the assembler schedules across it, and for example conditional loads are in flight together. Predicated-off instructions still
+//! issue.
 //!
-//! A skip is one if all of it can have a predicate: no barrier, wait or way out, at most `MOST` instructions of the machine, and
-//! nobody else comes in. Inside there may be other if_conversion to the same place, as for conditions of two parts.
+//! A branch is converted if all skipped instructions can be predicated: no barrier, wait or exit, at most `MOST` machine
+//! instructions, and no other branch into the range. Nested converted branches to the same target are allowed, as for conditions of
+//! two parts.
 
 use crate::cost::Cost;
 use crate::order::{Kind, kind};
 use simulator::program::{Op, Program};
 
-/// What NVIDIA's programming guide gave as the threshold for conditions that divide warps. The assembler has its own reasons today.
+/// The threshold that NVIDIA's programming guide stated for divergent conditions. Today's assembler uses its own heuristics.
 const MOST: f64 = 7.0;
 
-/// Which branches are short if_conversion.
+/// The branches that the assembler converts.
 pub(crate) fn if_conversion(program: &Program, costs: &[Cost]) -> Vec<bool> {
     let mut if_conversion: Vec<bool> = (0..program.code.len()).map(|pc| short(program, costs, pc)).collect();
-    // A way in from elsewhere makes a skip a branch, which is a way in for others.
+    // A branch into the range prevents conversion. The unconverted branch may in turn enter another range, so iterate.
     loop {
         let mut entered = vec![0u32; program.code.len() + 1];
         for (pc, instr) in program.code.iter().enumerate() {
@@ -35,7 +36,7 @@ pub(crate) fn if_conversion(program: &Program, costs: &[Cost]) -> Vec<bool> {
             if let Op::Branch { target } = program.code[pc].op
                 && if_conversion[pc]
             {
-                // What is skipped lies behind the branch and before the target; the target itself begins no piece either.
+                // The skipped range is after the branch and before the target. The target does not start a basic block either.
                 let inside = &program.code[pc + 1..target as usize];
                 let whole = (pc + 1..target as usize).zip(inside).all(|(at, instr)| match instr.op {
                     Op::Branch { target: other } => if_conversion[at] && other == target,
@@ -76,7 +77,7 @@ mod tests {
 
     const HEAD: &str = ".version 8.8\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 a)\n{\n.reg .b64 %rd<4>;\n.reg .b32 %r<9>;\n.reg .pred %p<4>;\nld.param.u64 %rd1, [a];\nmov.u32 %r1, %tid.x;\nsetp.eq.u32 %p1, %r1, 3;\nsetp.eq.u32 %p2, %r1, 4;\n";
 
-    /// How many branches of a text are if_conversion.
+    /// The number of converted branches in a text.
     fn count(body: &str) -> usize {
         let text = format!("{HEAD}{body}\nst.global.u32 [%rd1], %r2;\nret;\n}}\n");
         let module = ptx::parse(&text).expect("the text is PTX");

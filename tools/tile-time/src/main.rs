@@ -1,9 +1,9 @@
-//! `tile-time`: how long PTX takes on a GPU, and what holds it up, told without one.
+//! `tile-time` predicts the run time and the bottlenecks of PTX on a GPU, without a GPU.
 //!
-//! `sample` executes a few blocks of the launch (crate `simulator`) and notes what each warp does. `code` says what each instruction
-//! costs on the machine (`cost`), and in which order an assembler would have them (`order`). `engine` computes when everything
-//! happens on a sm; `grid` goes from there to the whole launch; `report` says it to people and programs, `timeline` to
-//! a viewer of traces. `assembled` reads a cubin: it cannot be executed, but it says what the assembler made of the PTX.
+//! `sample` executes a few CTAs of the launch (crate `simulator`) and records the instructions of each warp. `code` determines the
+//! cost of each instruction on the machine (`cost`) and the order that an assembler would choose (`order`). `engine` simulates the
+//! timing of one SM, and `grid` extrapolates to the launch. `report` prints text and JSON, and `timeline` writes a trace.
+//! `assembled` reads a cubin, which cannot be executed but shows the decisions of the assembler.
 
 mod advice;
 mod assembled;
@@ -28,15 +28,15 @@ use std::sync::Arc;
 
 const ABOUT: About = About {
     name: "tile-time",
-    summary: "How long PTX takes on a GPU, and what holds it up",
+    summary: "Predicts the run time and bottlenecks of PTX; no GPU needed",
     examples: &[
-        ("tile-time k.ptx --launch launch.json", "on the chip that stands for the PTX's target"),
+        ("tile-time k.ptx --launch launch.json", "on the default GPU of the PTX's target"),
         ("tile-time k.ptx --launch launch.json --gpu h200 --json -", "for programs"),
         ("tile-time k.ptx --launch launch.json --trace trace.json", "with a timeline for Perfetto"),
-        ("tile-time k.ptx --launch launch.json --gpu b200 --set chip.clock=1500", "with another clock"),
-        ("tile-time k.cubin", "what ptxas generated: registers, spills, issue cycles"),
-        ("tile-time k.cubin --ptx k.ptx --launch launch.json", "the time with that, the PTX being executed"),
-        ("tile-time program --launch launch.json", "of PTX in a fatbin, a host object or an executable"),
+        ("tile-time k.ptx --launch launch.json --gpu b200 --set chip.clock=1500", "at another clock frequency"),
+        ("tile-time k.cubin", "statistics of the machine code: registers, spills, issue cycles"),
+        ("tile-time k.cubin --ptx k.ptx --launch launch.json", "a prediction with the cubin's registers and spills"),
+        ("tile-time program --launch launch.json", "for PTX in a fatbin, a host object or an executable"),
     ],
     passes: &[],
     forms: false,
@@ -44,55 +44,55 @@ const ABOUT: About = About {
 
 #[derive(Args)]
 struct Arguments {
-    /// Which kernel, grid, buffers and arguments; PTX needs it
+    /// Launch description: kernel, grid, buffers and arguments; required for PTX
     #[arg(long, value_name = "FILE")]
     launch: Option<PathBuf>,
-    /// The PTX that a cubin was made from, to tell its time
+    /// The PTX of a cubin, to predict its time
     #[arg(long, value_name = "FILE", requires = "launch")]
     ptx: Option<PathBuf>,
-    /// The chip; without it the one that stands for the target
+    /// GPU to model [default: the default GPU of the target]
     #[arg(long, value_name = "NAME")]
     gpu: Option<String>,
-    /// A file with a chip of your own
+    /// Machine description file of a custom GPU
     #[arg(long, value_name = "FILE", conflicts_with = "gpu")]
     machine: Option<PathBuf>,
-    /// Overrides a number of the chip
+    /// Override a parameter of the machine description
     #[arg(long, value_name = "SECTION.NAME=VALUE")]
     set: Vec<String>,
-    /// Writes the report as JSON to a file as well, or with `-` to the standard output instead of the text
+    /// Also write the report as JSON to this file; with `-`, write JSON to standard output instead of the text
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Writes a timeline in the format of Chrome's trace viewer, for Perfetto
+    /// Write a timeline in Chrome's trace format, e.g. for Perfetto
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// The 128-byte tensor maps of the hidden parameters, one after the other; PTX of this project needs none
+    /// File with the concatenated 128-byte tensor maps of the hidden parameters; PTX of this project does not need it
     #[arg(long, value_name = "FILE")]
     tensor_maps: Option<PathBuf>,
-    /// An object or cubin whose host code makes the tensor maps of the hidden parameters
+    /// Object or cubin whose host code encodes the tensor maps of the hidden parameters
     #[arg(long, value_name = "FILE", requires = "allow_native", conflicts_with = "tensor_maps")]
     host_object: Option<PathBuf>,
-    /// Lets the code of --host-object run on this machine
+    /// Allow native execution of the code of --host-object
     #[arg(long)]
     allow_native: bool,
-    /// The launch follows others like it: the second-level cache has of its data what fits
+    /// Model a repeated launch: the L2 cache already holds as much of its data as fits
     #[arg(long)]
     repeated: bool,
-    /// Leaves out what would help: it takes a run of the model for each thing that might
+    /// Skip the potential savings, each of which takes a run of the model
     #[arg(long)]
     no_advice: bool,
-    /// Registers of a thread; without it what ptxas reports, and where there is none an estimate
+    /// Registers per thread [default: as reported by ptxas, or estimated without ptxas]
     #[arg(long, value_name = "N")]
     registers: Option<u32>,
-    /// With --registers: instructions that move spilled registers, and bytes of the stack of a thread
+    /// With --registers: number of spill instructions, and stack bytes per thread
     #[arg(long, value_name = "N,BYTES", requires = "registers", value_parser = spills)]
     spills: Option<(u32, u32)>,
-    /// Threads of a block, for kernels that do not say it
+    /// Threads per CTA, for kernels that do not declare it
     #[arg(long, value_name = "X[,Y[,Z]]", value_parser = block)]
     block: Option<[u32; 3]>,
-    /// Bytes of shared memory that the launch adds
+    /// Bytes of dynamic shared memory of the launch
     #[arg(long, value_name = "BYTES")]
     dynamic_shared: Option<u32>,
-    /// Warp instructions of a sample block after which it is cut off
+    /// Warp instructions after which a sample CTA is truncated
     #[arg(long, value_name = "N", default_value_t = 20_000_000)]
     instruction_limit: u64,
 }
@@ -101,14 +101,14 @@ fn block(text: &str) -> std::result::Result<[u32; 3], String> {
     let mut dims = [1; 3];
     for (index, part) in text.split(',').enumerate() {
         let dim = dims.get_mut(index).ok_or("a block has three dimensions")?;
-        *dim = part.parse().map_err(|_| format!("'{part}' is no number"))?;
+        *dim = part.parse().map_err(|_| format!("'{part}' is not a number"))?;
     }
     Ok(dims)
 }
 
 fn spills(text: &str) -> std::result::Result<(u32, u32), String> {
-    let number = |text: &str| text.trim().parse().map_err(|_| format!("'{text}' is no number"));
-    let (moves, bytes) = text.split_once(',').ok_or("two numbers, with a comma between")?;
+    let number = |text: &str| text.trim().parse().map_err(|_| format!("'{text}' is not a number"));
+    let (moves, bytes) = text.split_once(',').ok_or("expected two numbers separated by a comma")?;
     Ok((number(moves)?, number(bytes)?))
 }
 
@@ -129,8 +129,9 @@ fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
         match &arguments.ptx {
             Some(path) => input = common::read_file(Some(path))?,
             None if arguments.launch.is_some() => {
-                let text = "this cubin has no PTX, and machine code cannot be executed: a launch of it has no predicted time";
-                let note = "name its PTX with --ptx, or assemble it with `ptxas -g`, which keeps the PTX in the cubin";
+                let text =
+                    "this cubin has no PTX, and machine code cannot be executed, so the time of a launch cannot be predicted";
+                let note = "pass its PTX with --ptx, or assemble it with `ptxas -g`, which embeds the PTX in the cubin";
                 input.bytes = embedded(arguments, &input)?.ok_or_else(|| Diagnostic::unsupported("TIM006", text).note(note))?;
             }
             None => return resources(arguments, assembled.take()),
@@ -147,7 +148,7 @@ fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
         common::write_file(Some(path), timeline::trace(&sample, &machine, &prediction.statistics).as_bytes())?;
     }
     if let (true, [line, ..]) = (sample.complete, &prediction.statistics.stuck[..]) {
-        let text = "a warp waits forever where the executor continued: a bug of the model, so there is no prediction";
+        let text = "a warp waits forever in the timing model, but not in execution: a bug of the model, so there is no prediction";
         return Err(Diagnostic::unsupported("TIM004", text).note(format!("line {line} of the PTX")));
     }
     let advice = if arguments.no_advice { Vec::new() } else { advice::advice(&sample, &machine, &prediction) };
@@ -155,13 +156,13 @@ fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     tell(arguments, &report, report::Report::text)
 }
 
-/// Whether this is an ELF file for the host: an object, a library or an executable, which may carry fatbins.
+/// Returns whether this is a host ELF file: an object, a library or an executable, which may contain fatbins.
 fn is_host_file(bytes: &[u8]) -> bool {
     const EM_CUDA: [u8; 2] = [190, 0];
     bytes.starts_with(b"\x7fELF") && bytes.get(18..20).is_some_and(|machine| machine != EM_CUDA)
 }
 
-/// The PTX that a container carries: for the entry that the launch names, and the highest architecture that the chip can run.
+/// The PTX in a container: for the kernel of the launch, and for the highest architecture that the GPU supports.
 fn embedded(arguments: &Arguments, input: &common::Input) -> Result<Option<Arc<Vec<u8>>>> {
     let mut found = cubin::ptx(&input.bytes, &input.name)?;
     let launch = arguments.launch.as_deref().map(common::launch::Launch::read).transpose()?;
@@ -180,7 +181,7 @@ fn embedded(arguments: &Arguments, input: &common::Input) -> Result<Option<Arc<V
     Ok(found.into_iter().max_by_key(|ptx| ptx.architecture).map(|ptx| Arc::new(ptx.text.into_bytes())))
 }
 
-/// What a cubin says by itself.
+/// Reports the statistics of a cubin without a launch.
 fn resources(arguments: &Arguments, assembled: Option<assembled::Assembled>) -> Result<()> {
     let Some(mut assembled) = assembled else { return Ok(()) };
     assembled.reside(&chip(arguments, &assembled.target)?);
@@ -210,7 +211,7 @@ fn chip(arguments: &Arguments, target: &str) -> Result<Machine> {
         (None, Some(name)) => Machine::named(name)?,
         (None, None) => {
             let name = perf_model::of_target(target).ok_or_else(|| {
-                Diagnostic::unsupported("TIM002", format!("no machine stands for target '{target}'; name one with --gpu"))
+                Diagnostic::unsupported("TIM002", format!("target '{target}' has no default GPU; select one with --gpu"))
             })?;
             Machine::named(name)?
         }

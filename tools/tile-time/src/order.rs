@@ -1,26 +1,27 @@
-//! The order of instructions as an assembler would have it: within a basic block, what is on the longest path first.
+//! Models the instruction order of an assembler: list scheduling by critical path.
 //!
-//! PTX is written without regard to latency; the assembler moves loads up and puts mmas between other work. Each block is list
-//! scheduled for one warp with the latencies of the machine; a short skip (`if_conversion.rs`) ends none. Barriers, waits, fences and copies keep their order and nothing that
-//! touches memory passes them; loads pass each other, stores pass nothing that touches the same kind of memory.
+//! PTX ignores latency; the assembler hoists loads and interleaves MMAs with other work. Each scheduling region is list-scheduled
+//! for one warp with the latencies of the machine. Converted branches (`if_conversion.rs`) do not end a region. Barriers, waits,
+//! fences and copies keep their order, and no memory access crosses them. Loads may pass loads; stores pass no access to the same
+//! state space.
 
 use crate::code::Code;
 use crate::cost::{UNITS, Unit};
 use simulator::program::{Op, Program, Space};
 use std::collections::BTreeMap;
 
-/// How far an instruction may come before ones that were written earlier.
+/// The maximum distance by which an instruction moves up.
 const WINDOW: usize = 128;
 
-/// What an instruction must not pass.
+/// The ordering constraints of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Plain,
     Load,
     Store,
-    /// Ordered with everything that touches memory.
+    /// Ordered with all memory accesses.
     Fence,
-    /// Ordered among its like only: mmas of warp groups and what belongs to them.
+    /// Ordered with each other only: `wgmma` instructions with their fences and commits.
     End,
 }
 
@@ -48,7 +49,7 @@ pub(crate) fn kind(op: &Op) -> Kind {
     }
 }
 
-/// For each instruction, its position in the order of its block: `order[pc]` is the pc that is issued at that position.
+/// The issue order: `order[pc]` is the instruction that issues at position `pc` of its region.
 pub(crate) fn order(program: &Program, code: &Code) -> Vec<u32> {
     let mut order: Vec<u32> = (0..program.code.len() as u32).collect();
     for window in code.block_starts.windows(2) {
@@ -82,7 +83,7 @@ fn schedule(program: &Program, code: &Code, block: std::ops::Range<usize>, order
         while first < count && done[first] {
             first += 1;
         }
-        // Of those that could be issued now the most urgent one; when there is none, the one that can be first.
+        // Choose the most urgent ready instruction; if none is ready, the one that becomes ready first.
         let best = (0..waiting.len()).filter(|&at| waiting[at] < first + WINDOW).max_by(|&a, &b| {
             let key = |at: usize| {
                 let node = &nodes[waiting[at]];
@@ -117,7 +118,7 @@ fn schedule(program: &Program, code: &Code, block: std::ops::Range<usize>, order
     }
 }
 
-/// Passes over the banks of shared memory that an access takes at least.
+/// The minimum number of shared-memory wavefronts of an access.
 fn width(op: &Op) -> f64 {
     match op {
         Op::LoadMatrix { dst, .. } => dst.len() as f64,

@@ -1,27 +1,26 @@
-//! How many registers a thread needs, and what is spilled: what the assembler reports, or, when there is none, an estimate from what
-//! is live where.
+//! Registers per thread and spills, as reported by the assembler, or without an assembler estimated from liveness.
 
 use crate::code::Code;
 use crate::spilled::{self, Spilled};
 use common::{child, toolkit};
 use simulator::program::{Op, Program};
 
-/// What an assembler uses beside the values of the program.
+/// Registers that an assembler needs in addition to the live values.
 const OVERHEAD: u32 = 12;
 
-/// What an assembler made of the registers of a kernel.
+/// The register allocation of a kernel.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Registers {
     pub(crate) count: u32,
-    /// What warps have that take some of others, where the program says so.
+    /// The register count of warps that raise theirs with `setmaxnreg`.
     pub(crate) most: u32,
-    /// Bytes of the stack of a thread.
+    /// Stack bytes per thread.
     pub(crate) stack: u32,
-    /// Instructions of the program that move spilled registers.
+    /// Static number of spill instructions.
     pub(crate) spills: u32,
 }
 
-/// What `ptxas` says of an entry; nothing when it is not found or refuses the file.
+/// The report of `ptxas` for an entry. None if ptxas is missing or rejects the file.
 pub(crate) fn reported(text: &str, module: &ptx::Module, entry: &str) -> Option<(Registers, Option<Spilled>)> {
     let ptxas = toolkit::ptxas().ok()?;
     let folder = tempfile::Builder::new().prefix("tile-time-").tempdir().ok()?;
@@ -37,7 +36,7 @@ pub(crate) fn reported(text: &str, module: &ptx::Module, entry: &str) -> Option<
     Some((registers, places))
 }
 
-/// "16 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads", and on a later line "Used 40 registers".
+/// Parses "16 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads", and on a later line "Used 40 registers".
 fn parse(report: &str) -> Option<Registers> {
     let (properties, used) = report.split_once("Used ")?;
     let before = |words: &str| -> Option<u32> { properties.split_once(words)?.0.rsplit([' ', '\n']).next()?.parse().ok() };
@@ -47,14 +46,14 @@ fn parse(report: &str) -> Option<Registers> {
     Some(Registers { count, most: 0, stack: bytes(" bytes stack frame"), spills: spilled / 4 })
 }
 
-/// An estimate of what an assembler would use.
+/// Estimates the register count from the register pressure.
 pub(crate) fn estimate(pressure: &[u32]) -> u32 {
     let most = pressure.iter().copied().max().unwrap_or(0);
     (most + OVERHEAD).next_multiple_of(8).clamp(16, 255)
 }
 
-/// Where the spills are: for each instruction, how many are executed with it. More live values than registers are what makes them,
-/// so they are parted by how many there are too many; where none are, by what is live.
+/// Distributes the spills over the instructions, in proportion to the register pressure above the register count. If the pressure
+/// never exceeds the count, in proportion to the pressure.
 pub(crate) fn spread(code: &Code, pressure: &[u32], registers: Registers) -> Vec<f32> {
     let too_many = |pc: usize| pressure[pc].saturating_add(OVERHEAD).saturating_sub(registers.most.max(registers.count));
     let most = pressure.iter().copied().max().unwrap_or(0);
@@ -68,14 +67,14 @@ pub(crate) fn spread(code: &Code, pressure: &[u32], registers: Registers) -> Vec
     (0..pressure.len()).map(|pc| (f64::from(registers.spills) * weight(pc) / sum.max(1.0)) as f32).collect()
 }
 
-/// The most registers that the text gives to some warps (`setmaxnreg.inc`).
+/// The largest register count of a `setmaxnreg.inc` in the text.
 pub(crate) fn raised(text: &str) -> u32 {
     let raises = text.split("setmaxnreg.inc.sync.aligned.u32").skip(1);
     raises.filter_map(|rest| rest.split(';').next()?.trim().parse().ok()).max().unwrap_or(0)
 }
 
-/// How many registers of 32 bits have values that are still read, before each instruction. Within a loop those count that it uses:
-/// the others can wait in memory until it is over.
+/// The number of live 32-bit registers before each instruction. Inside a loop only registers that the loop uses count, because the
+/// others can be spilled around the loop.
 pub(crate) fn pressure(program: &Program, code: &Code) -> Vec<u32> {
     let words = (program.slots as usize).div_ceil(64);
     let blocks: Vec<std::ops::Range<usize>> = code.blocks.windows(2).map(|pair| pair[0] as usize..pair[1] as usize).collect();
@@ -95,7 +94,7 @@ pub(crate) fn pressure(program: &Program, code: &Code) -> Vec<u32> {
         })
         .collect();
     let mut live_in = vec![vec![0u64; words]; blocks.len() + 1];
-    // Constants and special registers have no register of their own.
+    // Constants and special registers need no register.
     let mut counted = vec![true; program.slots as usize];
     program.constants.iter().for_each(|&(slot, _)| counted[slot as usize] = false);
     program.specials.iter().for_each(|&(slot, _)| counted[slot as usize] = false);
@@ -157,7 +156,7 @@ pub(crate) fn pressure(program: &Program, code: &Code) -> Vec<u32> {
     pressure
 }
 
-/// Registers that some instructions name.
+/// The registers that a range of instructions uses.
 fn used_by(code: &Code, pcs: std::ops::RangeInclusive<usize>, words: usize) -> Vec<u64> {
     let mut used = vec![0; words];
     for (reads, writes) in &code.operands[pcs] {

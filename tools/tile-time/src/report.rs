@@ -1,4 +1,4 @@
-//! What is reported: to people as text, to programs as JSON.
+//! The report of a prediction, as text and as JSON.
 
 use crate::advice::Advice;
 use crate::assembled::Assembled;
@@ -16,7 +16,7 @@ use std::fmt::Write;
 pub(crate) struct Report {
     kernel: String,
     gpu: String,
-    /// Of the whole grid, without what a launch takes.
+    /// Cycles of the full grid, without launch overhead.
     cycles: f64,
     seconds: f64,
     launch_seconds: f64,
@@ -31,35 +31,36 @@ pub(crate) struct Report {
     resident_ctas: usize,
     limited_by: &'static str,
     registers: u32,
-    /// Instructions that move spilled registers, and bytes of the stack of a thread.
+    /// Spill instructions (stores and reloads), and stack bytes per thread.
     spills: u32,
     stack_bytes: u32,
     registers_estimated: bool,
-    /// Whether the sample block was executed to its end, and if not, the part of its mmas that was, by which times are told.
+    /// Whether the sample CTA was executed completely. If not, `executed_share` is the executed part of its MMAs, from which the
+    /// time is extrapolated.
     complete: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     executed_share: Option<f64>,
     sampled_instructions: u64,
     memory_bytes: f64,
     l2_bytes: f64,
-    /// Part of the lines asked for that come from memory.
+    /// Share of the requested cache lines that come from DRAM.
     misses: f64,
-    /// Part of the time that each unit is busy.
+    /// Utilization of each unit.
     busy: Vec<Busy>,
     warp_roles: Vec<RoleTime>,
-    /// Where the time of all warps goes, by line of the PTX.
+    /// The time of all warps by PTX line.
     lines: Vec<LineTime>,
-    /// What would help most, with the part of the time that it would save.
+    /// What-if scenarios with the share of time that each would save.
     advice: Vec<Advice>,
-    /// What the assembler executed_share of the kernel, when its cubin was given.
+    /// Statistics of the machine code, if a cubin is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     assembled: Option<Assembled>,
 }
 
-/// The time that the busiest compute unit and DRAM need at least, and how near the prediction is.
+/// The roofline: the minimum time of the busiest compute unit and of DRAM, and the share of it that the prediction reaches.
 #[derive(Serialize)]
 struct Roofline {
-    /// Whether the launch states the operations and bytes, or the executed samples show them.
+    /// Source of the operation and byte counts: stated by the launch, or counted in the executed samples.
     from: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     flops: Option<f64>,
@@ -67,13 +68,13 @@ struct Roofline {
     compute_seconds: f64,
     memory_seconds: f64,
     limited_by: &'static str,
-    /// The greater of the two over the predicted time.
+    /// The larger of the two times over the predicted time.
     reached: f64,
 }
 
 impl Roofline {
     fn new(sample: &Sample, machine: &Machine, prediction: &Prediction, busy: &[Busy], seconds: f64) -> Roofline {
-        // The engines and units that compute; the others move data, issue or wait.
+        // The engines and units that compute. The others move data, issue or synchronize.
         const COMPUTE: [&str; 6] = [
             "float pipe",
             "heavy float and multiply pipe",
@@ -101,10 +102,10 @@ impl Roofline {
     fn text(&self) -> String {
         let flops =
             self.flops.map(|flops| format!("{:.3} GFLOP, {:.1} FLOP/B; ", flops / 1e9, flops / self.bytes)).unwrap_or_default();
-        let from = if self.from == "executed" { "as executed" } else { "as stated" };
+        let from = if self.from == "executed" { "(measured in the samples)" } else { "(stated by the launch)" };
         let (limit, percent) = (self.limited_by, 100.0 * self.reached);
         let least = time(self.compute_seconds.max(self.memory_seconds));
-        format!("roofline {from}: {flops}{:.3} MB; {limit} needs {least}, {percent:.0} % of it reached", self.bytes / 1e6)
+        format!("roofline {from}: {flops}{:.3} MB; {limit}-bound minimum {least}, {percent:.0} % reached", self.bytes / 1e6)
     }
 }
 
@@ -114,7 +115,7 @@ struct Busy {
     part: f64,
 }
 
-/// Warps that do the same.
+/// Warps that execute the same code.
 #[derive(Serialize)]
 struct RoleTime {
     warps: String,
@@ -129,7 +130,7 @@ struct Wait {
     #[serde(rename = "for")]
     reason: &'static str,
     part: f64,
-    /// The lines of the PTX that wait longest for it, and the source_locations in the source that these come from.
+    /// The PTX lines with the longest waits, and their source locations.
     lines: Vec<u32>,
     source: Vec<String>,
 }
@@ -149,7 +150,7 @@ struct LoopTime {
 struct LineTime {
     line: u32,
     part: f64,
-    /// What most of it is.
+    /// The largest part of the time: issuing or a kind of wait.
     mostly: &'static str,
 }
 
@@ -210,7 +211,7 @@ impl Report {
             write!(text, "  {tflops:.1} TFLOP/s")?;
         }
         if let Some(rate) = self.gigabytes_per_second {
-            write!(text, "  {rate:.0} GB/s of the traffic that cannot be less")?;
+            write!(text, "  {rate:.0} GB/s of compulsory traffic")?;
         }
         writeln!(text)?;
         writeln!(text, "  {}", self.roofline.text())?;
@@ -221,15 +222,11 @@ impl Report {
             self.block_cycles, self.resident_ctas, self.limited_by, self.waves, self.registers
         )?;
         if self.spills > 0 {
-            writeln!(
-                text,
-                "  {} instructions move spilled registers; a thread has {} bytes of stack",
-                self.spills, self.stack_bytes
-            )?;
+            writeln!(text, "  {} spill instructions; {} bytes of stack per thread", self.spills, self.stack_bytes)?;
         }
         writeln!(
             text,
-            "  from memory {:.3} GB, from the second-level cache {:.3} GB; {:.0} % of lines come from memory",
+            "  DRAM traffic {:.3} GB, L2 traffic {:.3} GB; {:.0} % of lines come from DRAM",
             self.memory_bytes / 1e9,
             self.l2_bytes / 1e9,
             100.0 * self.misses
@@ -238,13 +235,13 @@ impl Report {
             match self.executed_share {
                 Some(executed_share) => writeln!(
                     text,
-                    "  a sample CTA was cut off after {:.0} % of its MMAs: the remainder is extrapolated linearly",
+                    "  the sample CTA was truncated after {:.0} % of its MMAs; the remainder is extrapolated linearly",
                     100.0 * executed_share
                 )?,
-                None => writeln!(text, "  a sample block was cut off: the time is of its beginning only")?,
+                None => writeln!(text, "  the sample CTA was truncated; the time covers its executed part only")?,
             }
         }
-        writeln!(text, "busy")?;
+        writeln!(text, "utilization")?;
         for busy in self.busy.iter().filter(|busy| busy.part >= 0.005) {
             writeln!(text, "  {:5.1} %  {}", 100.0 * busy.part, busy.unit)?;
         }
@@ -266,7 +263,7 @@ impl Report {
             }
         }
         if !self.advice.is_empty() {
-            writeln!(text, "what would save time")?;
+            writeln!(text, "potential savings")?;
         }
         for advice in &self.advice {
             writeln!(text, "  {:5.1} %  {}: {}", 100.0 * advice.gain, advice.if_, advice.how)?;
@@ -309,12 +306,12 @@ fn busy(machine: &Machine, prediction: &Prediction) -> Vec<Busy> {
     }
     let seconds = prediction.cycles / (machine.chip.clock * 1e6);
     let l2 = machine.global.l2_chip_bytes.min(machine.global.l2_bytes * prediction.active);
-    busy.push(Busy { unit: "second-level cache", part: prediction.l2_bytes / prediction.cycles / l2 });
-    busy.push(Busy { unit: "memory", part: prediction.memory_bytes / seconds / (machine.chip.memory * 1e9) });
+    busy.push(Busy { unit: "L2 cache", part: prediction.l2_bytes / prediction.cycles / l2 });
+    busy.push(Busy { unit: "DRAM", part: prediction.memory_bytes / seconds / (machine.chip.memory * 1e9) });
     busy
 }
 
-/// Warps whose instructions are the same but for a few, by number.
+/// Groups warps with the same hot instructions.
 fn warp_roles(sample: &Sample, source_locations: &SourceLocations<'_>, prediction: &Prediction) -> Vec<RoleTime> {
     let spent = &prediction.statistics.spent;
     let mut groups: Vec<Vec<usize>> = Vec::new();
@@ -332,7 +329,7 @@ fn warp_roles(sample: &Sample, source_locations: &SourceLocations<'_>, predictio
     groups.iter().map(|group| warp_role(sample, source_locations, prediction, group)).collect()
 }
 
-/// What some warps spent at each instruction.
+/// The time of the given warps at each instruction.
 fn spent_by(sample: &Sample, prediction: &Prediction, warps: &[usize]) -> Vec<Spent> {
     let spent = |pc: usize| warps.iter().map(move |&warp| &prediction.statistics.spent[warp][pc]);
     let sum = |pc: usize| {
@@ -347,7 +344,7 @@ fn spent_by(sample: &Sample, prediction: &Prediction, warps: &[usize]) -> Vec<Sp
     (0..sample.program.code.len()).map(sum).collect()
 }
 
-/// The lines on which warps spend time, in order.
+/// The PTX lines on which warps spend time, in order.
 fn lines(sample: &Sample, prediction: &Prediction) -> Vec<LineTime> {
     let spent = &prediction.statistics.spent;
     let warps: Vec<usize> = (0..spent.len()).filter(|&warp| !spent[warp].is_empty()).collect();
@@ -405,7 +402,7 @@ fn time_of(spent: &Spent) -> f64 {
     spent.issue + spent.waits.iter().map(|&wait| f64::from(wait)).sum::<f64>()
 }
 
-/// The waits that matter, the longest first, with the time of issue among them.
+/// The significant waits and the issue time, longest first.
 fn wait_list(
     sample: &Sample,
     source_locations: &SourceLocations<'_>,
@@ -437,14 +434,14 @@ fn wait_list(
     list
 }
 
-/// What the warps are there for, from the opcodes that they execute most.
+/// The purpose of the warps, derived from the opcodes that they execute.
 fn what(sample: &Sample, all: &[Spent]) -> String {
     let count = |words: &[&str]| -> u64 {
         let named = |pc: usize| &sample.program.names[sample.program.code[pc].name as usize];
         all.iter().enumerate().filter(|(pc, _)| words.iter().any(|word| named(*pc).starts_with(word))).map(|(_, s)| s.count).sum()
     };
     let kinds: [(&str, &[&str]); 8] = [
-        ("mmas", &["mma.", "wgmma.mma_async", "tcgen05.mma"]),
+        ("MMAs", &["mma.", "wgmma.mma_async", "tcgen05.mma"]),
         ("TMA copies", &["cp.async.bulk"]),
         ("cp.async copies", &["cp.async.ca", "cp.async.cg"]),
         ("tensor memory", &["tcgen05.ld", "tcgen05.st"]),
@@ -454,7 +451,7 @@ fn what(sample: &Sample, all: &[Spent]) -> String {
         ("atomic operations", &["atom", "red"]),
     ];
     let parts: Vec<&str> = kinds.iter().filter(|(_, words)| count(words) > 0).map(|(name, _)| *name).collect();
-    if parts.is_empty() { "nothing but control".into() } else { parts.join(", ") }
+    if parts.is_empty() { "control flow only".into() } else { parts.join(", ") }
 }
 
 /// `0-3, 7`

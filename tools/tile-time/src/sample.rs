@@ -1,5 +1,4 @@
-//! What the kernel does, from a few of its blocks: which instructions each warp executes, and how much of what the blocks of a wave
-//! read is the same.
+//! Samples the launch: executes a few CTAs, records the instructions of each warp, and measures the data that CTAs of a wave share.
 
 use crate::Arguments;
 use crate::assembled::Assembled;
@@ -14,60 +13,60 @@ use simulator::program::{Op, Program};
 use simulator::{Delivery, Event, Fault, Global, Machine as Executor, Options, Races, Record, Recording, Sizes, Stream, decode};
 use std::collections::BTreeSet;
 
-/// Warp instructions of all samples together, beyond which no other block is stolen.
+/// Total warp instructions of all samples after which no further cluster is sampled.
 const ENOUGH: u64 = 1_000_000;
-/// The same of a single wave, of which the longest block counts.
+/// The limit for a grid of a single wave, where the longest CTA determines the time.
 const ENOUGH_OF_ONE_WAVE: u64 = 8_000_000;
-/// Clusters, and warp instructions of all of them, that are looked at for what they share.
+/// Number of clusters, and warp instructions of all of them, in the measurement of sharing.
 const WAVE: u64 = 96;
-/// Clusters whose work one takes over, its own among them, that are looked at.
+/// Maximum number of clusters that a sampled cluster processes with work stealing, its own included.
 const MAX_STOLEN: u64 = 64;
 const WAVE_INSTRUCTIONS: u64 = 600_000;
 
 pub(crate) struct Sample {
     pub(crate) program: Program,
     pub(crate) code: Code,
-    /// The cluster that stands for all: a typical one, or of a single wave the longest.
+    /// The representative cluster: a typical one, or in a single wave the longest.
     pub(crate) recording: Recording,
     pub(crate) instructions: u64,
-    /// How much longer than that one the longest is.
+    /// The length of the longest cluster relative to the representative one.
     pub(crate) longest: f64,
-    /// Whether the sample came to its end.
+    /// Whether the sample was executed completely.
     pub(crate) complete: bool,
-    /// The part of a cluster's mmas that a sample which was cut off has executed_share.
+    /// The executed share of a cluster's MMAs, if the sample was truncated.
     pub(crate) executed_share: Option<f64>,
     pub(crate) clusters: u64,
     pub(crate) work: Option<Work>,
-    /// Whether tensor maps are among its parameters.
+    /// Whether the kernel has tensor-map parameters.
     pub(crate) maps: bool,
-    /// Whether the launch before was like it.
+    /// Whether the previous launch was the same, so L2 holds its data.
     pub(crate) repeated: bool,
     pub(crate) registers: Registers,
     pub(crate) registers_reported: bool,
-    /// Part of the warps that move spilled registers.
+    /// Share of the warps that execute spill instructions.
     pub(crate) spilling: f64,
-    /// Part of the lines that clusters read, which none before them has read.
+    /// Share of the lines read by a cluster that no earlier cluster has read.
     pub(crate) distinct: f64,
     /// Bytes of global memory that a cluster reads and writes.
     pub(crate) read: f64,
     pub(crate) written: f64,
-    /// Bytes of all that the grid reads and writes.
+    /// Bytes of all data that the grid reads and writes.
     pub(crate) footprint: f64,
-    /// Floating-point operations and bytes of the launch, as its samples executed them.
+    /// Floating-point operations and bytes of the launch, counted in the samples.
     pub(crate) executed: Executed,
 }
 
-/// What a launch does, extrapolated from its samples.
+/// The work of a launch, extrapolated from its samples.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Executed {
-    /// Of MMAs, and of arithmetic of threads; unknown if a sample was cut off.
+    /// Operations of MMAs and of thread arithmetic; unknown if a sample was truncated.
     pub(crate) flops: Option<f64>,
-    /// Each byte that the launch reads, and each that it writes, once.
+    /// Bytes read and written, each counted once.
     pub(crate) bytes: f64,
 }
 
 impl Sample {
-    /// The least traffic to DRAM: the launch states it, or its samples show it.
+    /// Compulsory DRAM traffic, as stated by the launch or measured in the samples.
     pub(crate) fn compulsory(&self) -> f64 {
         self.work.as_ref().map_or(self.executed.bytes, |work| work.bytes)
     }
@@ -82,7 +81,8 @@ impl Sample {
     ) -> Result<Sample> {
         let as_diagnostic = |fault: Box<Fault>| fault.diagnostic(file, text);
         let path = arguments.launch.as_ref().ok_or_else(|| {
-            Diagnostic::invalid("TIM007", "the time of a kernel depends on its launch").note("describe it in a file for --launch")
+            Diagnostic::invalid("TIM007", "the time of a kernel depends on its launch")
+                .note("pass a launch description with --launch")
         })?;
         let launch = Launch::read(path)?;
         let sizes = Sizes { block: arguments.block, dynamic_shared: arguments.dynamic_shared };
@@ -104,7 +104,7 @@ impl Sample {
         let clusters = executor.clusters().map_err(as_diagnostic)?.end;
         let one_wave = clusters as f64 * f64::from(program.cluster.iter().product::<u32>()) <= machine.chip.sms;
         let enough = if one_wave { ENOUGH_OF_ONE_WAVE } else { ENOUGH };
-        // Where clusters take over the work of others, no more of them are there than run at a time.
+        // With work stealing, only the clusters of the first wave exist.
         let at_a_time = (machine.chip.sms as u64 / u64::from(program.cluster.iter().product::<u32>())).max(1);
         let takes = program.code.iter().any(|instruction| matches!(instruction.op, Op::CancelLaunch { .. }));
         let all = if takes { clusters.div_ceil(at_a_time).max(1) } else { 1 };
@@ -171,7 +171,7 @@ impl Sample {
             distinct,
             read,
             written,
-            // A launch may take a part of its buffers.
+            // A launch may use only part of its buffers.
             footprint: call.launch.work.as_ref().map_or(buffers, |work| buffers.min(work.bytes)),
             executed,
             work: call.launch.work.clone(),
@@ -184,7 +184,7 @@ impl Sample {
     }
 }
 
-/// The part of the warps that move spilled registers, and so use the stack.
+/// The share of the warps that execute spill instructions.
 fn spilling(code: &Code, recording: &Recording) -> f64 {
     let moves = |stream: &Stream| stream.records.iter().map(|record| f64::from(code.spills[record.pc as usize])).sum::<f64>();
     let warps: Vec<f64> = recording.ctas.iter().flatten().map(moves).collect();
@@ -192,13 +192,13 @@ fn spilling(code: &Code, recording: &Recording) -> f64 {
     warps.iter().filter(|&&moves| moves > 0.05 * most).count() as f64 / warps.len().max(1) as f64
 }
 
-/// Operations of the mmas that were recorded.
+/// Operations of the recorded MMAs.
 fn operations(program: &Program, recording: &Recording) -> f64 {
     let of = |record: &Record, events: &[Event]| -> usize {
         let instruction = &program.code[record.pc as usize];
         match &instruction.op {
             Op::Mma(op) => 2 * op.m * 8 * op.k,
-            // Of 64 rows, which four warps record.
+            // An MMA of 64 rows is recorded by four warps.
             Op::Wgmma(op) => 2 * 16 * op.n * op.k,
             Op::TensorMma(_) => {
                 let kinds = [("kind::f16", 16), ("kind::tf32", 8), ("kind::mxf4", 64)];
@@ -220,7 +220,7 @@ fn operations(program: &Program, recording: &Recording) -> f64 {
         .sum()
 }
 
-/// Floating-point operations of threads, by opcode: two of a multiply-add, and twice as many of a packed pair.
+/// Floating-point operations of threads: an FMA counts two, a packed pair twice as many.
 fn arithmetic(program: &Program, recording: &Recording) -> f64 {
     let lane = |name: &str| -> f64 {
         let mut parts = name.split('.');
@@ -241,7 +241,7 @@ fn arithmetic(program: &Program, recording: &Recording) -> f64 {
     records.map(|record| by_name[program.code[record.pc as usize].name as usize]).sum()
 }
 
-/// The bytes that are read and written at least: as estimated from the samples, but no more than the buffers that they touch have.
+/// Compulsory bytes, estimated from the samples and limited by the size of the touched buffers.
 fn least_bytes(call: &Call, program: &Program, recording: &Recording, (read, written): (f64, f64)) -> f64 {
     let (from, to) = lines(program, recording);
     let sizes = |lines: &BTreeSet<u64>| -> f64 {
@@ -252,7 +252,7 @@ fn least_bytes(call: &Call, program: &Program, recording: &Recording, (read, wri
     read.min(sizes(&from)) + written.min(sizes(&to))
 }
 
-/// What the text allows a thread.
+/// The register limit of a thread in the PTX.
 fn most_registers(module: &ptx::Module, entry: &str) -> u32 {
     let function = module.items.iter().find_map(|item| match item {
         ptx::Item::Function(function) if function.name == entry => Some(function),
@@ -277,7 +277,7 @@ pub(crate) fn length(recording: &Recording) -> u64 {
     recording.ctas.iter().flatten().map(|stream| stream.records.len() as u64).sum()
 }
 
-/// The clusters that stand for all: those that the launch names, or one in the middle.
+/// The representative clusters: those that the launch names, or one in the middle.
 fn samples(executor: &Executor, call: &Call, target: Option<Target>, clusters: u64) -> simulator::Result<Vec<u64>> {
     let named = call.launch.sample_blocks.as_ref().and_then(|blocks| blocks.of(target, "sample_blocks").ok());
     match named {
@@ -286,8 +286,8 @@ fn samples(executor: &Executor, call: &Call, target: Option<Target>, clusters: u
     }
 }
 
-/// Looks at the start of the first clusters: how many of the lines that they read none before has read. The first half of them
-/// finds nothing; all others find what the last ones have read, which the second-level cache still has.
+/// Executes the start of the first clusters and measures the share of lines that no earlier cluster has read. The first half warms
+/// the L2 cache; the second half finds the lines of recent clusters there.
 fn distinct(executor: &mut Executor, program: &Program, clusters: u64, limit: u64) -> simulator::Result<f64> {
     let count = clusters.min(WAVE);
     let each = (WAVE_INSTRUCTIONS / count.max(1)).min(limit);
@@ -322,13 +322,13 @@ fn reads(op: &Op) -> bool {
     matches!(op, Op::Load { .. } | Op::CopyAsync { .. })
 }
 
-/// Bytes that a cluster reads and writes, each line once.
+/// Bytes read and written by a cluster, each line counted once.
 fn traffic(program: &Program, recording: &Recording) -> (f64, f64) {
     let (from, to) = lines(program, recording);
     (128.0 * from.len() as f64, 128.0 * to.len() as f64)
 }
 
-/// The lines that a cluster reads, and those that it writes.
+/// The lines that a cluster reads and writes.
 fn lines(program: &Program, recording: &Recording) -> (BTreeSet<u64>, BTreeSet<u64>) {
     let (mut from, mut to) = (BTreeSet::<u64>::new(), BTreeSet::<u64>::new());
     for stream in recording.ctas.iter().flatten() {

@@ -1,5 +1,5 @@
-//! Where spilled registers are moved, by line of the PTX: ptxas notes the line that each instruction of the machine comes from, and
-//! nvdisasm shows it. Without nvdisasm, `registers::spread` estimates it.
+//! The positions of spill instructions by PTX line: ptxas records the line of each machine instruction, and nvdisasm prints it.
+//! Without nvdisasm, `registers::spread` estimates the positions.
 
 use crate::code::Code;
 use common::{child, toolkit};
@@ -7,14 +7,14 @@ use simulator::program::{Op, Program};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// By line of the PTX: registers that are moved from and to the stack, and mmas.
+/// By PTX line: spill stores and reloads, and MMAs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Spilled {
     moves: BTreeMap<u32, f64>,
     mmas: BTreeMap<u32, f64>,
 }
 
-/// What nvdisasm shows of a cubin that has the lines of its PTX; nothing where it is not found or refuses the file.
+/// Parses nvdisasm's listing of a cubin with PTX line information. None if nvdisasm is missing or rejects the file.
 pub(crate) fn places(cubin: &Path, entry: &str) -> Option<Spilled> {
     let tool = toolkit::nvdisasm().ok()?;
     let output = child::command(&tool.path).args(["-c", "-gp"]).arg(cubin).output().ok()?;
@@ -47,8 +47,8 @@ fn parse(listing: &str, entry: &str) -> Spilled {
 }
 
 impl Spilled {
-    /// For each instruction, how many moves go with it in a round of its loop: the assembler may have written out several iterations of
-    /// one, of which its mmas tell.
+    /// For each instruction, the spill instructions per iteration of its loop. The assembler may have unrolled the loop; the number
+    /// of MMAs shows the unroll factor.
     pub(crate) fn spread(&self, program: &Program, code: &Code) -> Vec<f32> {
         let mut iterations = vec![1.0f64; code.loops.len()];
         for (pc, instr) in program.code.iter().enumerate() {
@@ -60,7 +60,7 @@ impl Spilled {
         let mut spills = vec![0.0; lines.len()];
         for (line, count) in &self.moves {
             let at = lines.iter().position(|other| other == line).unwrap_or(0);
-            // What is folded away is never issued: its moves go with what follows.
+            // Folded instructions are never issued: attribute their spills to the next instruction.
             let Some(pc) = (at..lines.len()).find(|&pc| !code.folded[pc]) else { continue };
             let iterations = code.loop_of(pc as u32).map_or(1.0, |index| iterations[index]);
             spills[pc] += (count / iterations) as f32;

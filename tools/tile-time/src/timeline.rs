@@ -1,5 +1,5 @@
-//! A timeline in the format of Chrome's trace viewer, which Perfetto reads: for each block its warps, with what they wait for and
-//! between which lines of the PTX they run, its engines, and the phases of its mbarriers.
+//! A timeline in Chrome's trace format, which Perfetto reads. For each CTA it has the warps with their stall reasons and PTX lines,
+//! the engines, and the phases of the mbarriers.
 
 use crate::engine::{ENGINES, Engine, Span, Statistics};
 use crate::sample::Sample;
@@ -7,10 +7,10 @@ use perf_model::Machine;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Numbers of the rows of engines and of mbarriers; those of warps come first.
+/// First row numbers of engines and mbarriers; the rows of warps come first.
 const ENGINE_ROWS: usize = 100;
 const BARRIER_ROW: usize = 200;
-/// More than that no viewer shows in a useful time.
+/// Trace viewers become unusable with more events.
 const EVENTS: usize = 400_000;
 
 /// The trace as JSON; times are microseconds on the machine.
@@ -24,7 +24,7 @@ pub(crate) fn trace(sample: &Sample, machine: &Machine, statistics: &Statistics)
     let mut warps: BTreeMap<(usize, usize), Vec<&Span>> = BTreeMap::new();
     for span in &statistics.spans {
         match span.engine {
-            // Copies are in flight together; slices of a row must not cross.
+            // Several copies are in flight at once, but slices of one row must not cross.
             Some(Engine::Copy) => {
                 let source_location = (span.block, ENGINE_ROWS + Engine::Copy as usize);
                 rows.insert(source_location);

@@ -1,5 +1,4 @@
-//! What a kernel says of its parameters: which are arrays, which numbers are their extents and strides, and how they are cut into
-//! tiles. It is read off the views that the kernel makes of its parameters.
+//! Infers the meaning of a kernel's parameters from its views: arrays, their extents and strides, and their tile sizes.
 
 use base::ir::Operation;
 use base::{Op as OpId, Value};
@@ -8,19 +7,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileir::types::{Attribute, DYNAMIC, Element};
 use tileir::{Function, Module, Op, Type};
 
-/// A number of a view: known to the compiler, or a parameter.
+/// An extent or stride of a view: a constant or a parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Number {
     Constant(i64),
     Param(usize),
 }
 
-/// A view that the kernel makes of an array.
+/// A view of an array in the kernel.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub(crate) sizes: Vec<Number>,
     pub(crate) strides: Vec<Number>,
-    /// Elements of a tile along each dimension.
+    /// Tile extents.
     pub(crate) tiles: Vec<i64>,
 }
 
@@ -30,18 +29,17 @@ pub(crate) enum Param {
     Number { ty: Scalar, divisor: i64 },
 }
 
-/// The parameters of a kernel, and the axes of the grid that it asks for its place along.
+/// The parameters of a kernel, and the grid axes whose block index it reads.
 pub(crate) struct Kernel {
     pub(crate) name: String,
     pub(crate) params: Vec<Param>,
     pub(crate) axes: usize,
-    /// The coarsest step of the types to which floats are rounded before something is computed from them: what is off by a little before
-    /// may be off by that behind.
+    /// The coarsest rounding step of intermediate float types: a small error before a rounding can become a full step after it.
     pub(crate) step: f64,
 }
 
 impl Kernel {
-    /// What the kernel says; none when a parameter is neither a number nor a pointer.
+    /// Analyses a kernel; none if a parameter is neither a number nor a pointer.
     pub(crate) fn of(module: &Module, function: &Function) -> Option<Kernel> {
         let reader = Reader { module, function };
         let mut params = Vec::new();
@@ -113,7 +111,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Each view with the parameter that it is made of; sizes and strides that are computed count as unknown, and the view is left out.
+    /// Each view with the parameter that it is made of; sizes and strides that are computed count as unknown, and the view is left
+    /// out.
     fn views(&self, ops: &[OpId]) -> Vec<(usize, View)> {
         let body = &self.function.body;
         let mut found: BTreeMap<Value, (usize, View)> = BTreeMap::new();

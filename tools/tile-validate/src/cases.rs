@@ -1,5 +1,5 @@
-//! Launches that are made up from what a kernel says of its parameters: several sizes, with tiles that are full and tiles that are
-//! cut, and contents of several kinds.
+//! Generates launches from the inferred parameters of a kernel: several sizes, full and partial tiles, and several kinds of
+//! contents.
 
 use crate::arrays::{Kernel, Number, Param, View};
 use base::diag::{Diagnostic, Result};
@@ -15,7 +15,7 @@ use std::path::Path;
 pub(crate) struct Case {
     /// Tiles along each dimension of each array.
     tiles: i64,
-    /// Whether the last of them is cut.
+    /// Whether the last tile is partial.
     cut: bool,
     contents: InputKind,
 }
@@ -24,7 +24,7 @@ pub(crate) struct Case {
 enum InputKind {
     SignedRange,
     Zeros,
-    /// Sums of products of these are exact in any order, in most formats.
+    /// Dot products of these are exact in any order, in most formats.
     SmallIntegers,
     /// Numbers of both signs, and of floats what is special about them: infinities, no numbers, zeros with a sign, the smallest.
     Edges,
@@ -45,27 +45,27 @@ pub(crate) const CASES: [Case; 7] = [
     case(1, true, InputKind::Edges),
 ];
 
-/// Extent of a dimension of which nothing says how it is cut, and of an array that no view is made of.
+/// Extent of a dimension without a known tile size, and of an array without a view.
 const ANY_EXTENT: i64 = 64;
 const ANY_ARRAY: i64 = 1 << 16;
-/// Blocks along an axis of the grid: more do what these do.
+/// Maximum number of blocks along a grid axis; further blocks behave alike.
 const MOST_BLOCKS: i64 = 3;
-/// Elements of an array that are too many to try.
+/// Size limit of an array, in elements.
 const MOST: i64 = 1 << 22;
 
 impl Case {
     pub(crate) fn describe(&self) -> String {
-        let cut = if self.cut { ", the last one cut" } else { "" };
+        let cut = if self.cut { ", the last one partial" } else { "" };
         let contents = match self.contents {
             InputKind::SignedRange => "numbers around zero",
-            InputKind::Zeros => "zeros, among integers some",
-            InputKind::SmallIntegers => "small whole numbers",
-            InputKind::Edges => "numbers of both signs, infinities and what is no number",
+            InputKind::Zeros => "zeros, mixed with other numbers for integers",
+            InputKind::SmallIntegers => "small integers",
+            InputKind::Edges => "numbers of both signs, infinities and NaNs",
         };
         format!("{} tiles along each dimension{cut}; {contents}", self.tiles)
     }
 
-    /// Writes the launch, and what is compared after it. None when the kernel says too little, or the arrays would be too large.
+    /// Writes the launch; returns the outputs to compare. None if too little is known of the kernel, or the arrays would be too large.
     pub(crate) fn write(&self, kernel: &Kernel, tolerance: f64, folder: &Path) -> Result<Option<Vec<Output>>> {
         let Some(numbers) = self.numbers(kernel) else { return Ok(None) };
         let (mut buffers, mut params, mut outputs) = (Vec::new(), Vec::new(), Vec::new());
@@ -92,14 +92,14 @@ impl Case {
                 }
             }
         }
-        // What asks nothing of its place does in one block what it does in all.
+        // A kernel that reads no block index behaves the same in every block.
         let grid = if kernel.axes == 0 { vec![1] } else { vec![self.tiles.min(MOST_BLOCKS); kernel.axes] };
         let launch = json!({ "entry": kernel.name, "grid": grid, "buffers": buffers, "params": params });
         common::write_file(Some(&folder.join("launch.json")), launch.to_string().as_bytes())?;
         Ok(Some(outputs))
     }
 
-    /// The values of all parameters that are integers. Sizes first, since strides are computed from them.
+    /// The values of all integer parameters. Sizes come first, because strides depend on them.
     fn numbers(&self, kernel: &Kernel) -> Option<Vec<i64>> {
         let mut numbers = vec![None; kernel.params.len()];
         let divisor = |index: usize| match &kernel.params[index] {
@@ -261,7 +261,7 @@ pub(crate) fn given(path: &Path, kernel: &Kernel, tolerance: f64, folder: &Path)
         }
     }
     match outputs.is_empty() {
-        true => Err(Diagnostic::usage("VAL003", format!("{} has no buffer that the kernel is given", path.display()))),
+        true => Err(Diagnostic::usage("VAL003", format!("{} passes no buffer to the kernel", path.display()))),
         false => Ok(outputs),
     }
 }

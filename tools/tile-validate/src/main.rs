@@ -1,7 +1,7 @@
-//! `tile-validate`: whether what a kernel is compiled to computes what the kernel means. Every stage's file and the PTX are executed
-//! on the same arguments as the program itself, and the first that differs is named. Arguments are made up from the views that the
-//! kernel makes of its parameters ([`arrays`], [`cases`]), or come from a launch. What is unordered is not decided by this, but refused
-//! where `tile-run --check` or `tile-sim` sees it.
+//! `tile-validate`: translation validation by execution. It executes the program, every stage file and the PTX on the same
+//! arguments, and reports the first stage with a different result. The arguments come from a launch, or are generated from the
+//! views of the kernel's parameters ([`arrays`], [`cases`]). Data races are not validated; `tile-run --check` and `tile-sim` detect
+//! them.
 
 mod arrays;
 mod cases;
@@ -18,11 +18,14 @@ use tileir::enums::Visibility;
 
 const ABOUT: About = About {
     name: "tile-validate",
-    summary: "Shows that what a kernel is compiled to computes what the kernel means, by executing every stage",
+    summary: "Validates a compilation: executes every stage and compares the results with those of the program",
     examples: &[
-        ("tile-validate k.tileirbc --gpu-name sm_90", "arguments made up from what the kernel says of them"),
-        ("tile-validate k.tileirbc --gpu-name sm_90 --launch launch.json", "arguments that are given"),
-        ("tileiras k.tileirbc --gpu-name sm_90 --validate -o k.cubin", "while compiling; TILEWORKS_OPTIONS=--validate in a client"),
+        ("tile-validate k.tileirbc --gpu-name sm_90", "with generated arguments"),
+        ("tile-validate k.tileirbc --gpu-name sm_90 --launch launch.json", "with given arguments"),
+        (
+            "tileiras k.tileirbc --gpu-name sm_90 --validate -o k.cubin",
+            "during compilation; in a client, set TILEWORKS_OPTIONS=--validate",
+        ),
     ],
     passes: &[],
     forms: false,
@@ -38,20 +41,20 @@ struct Options {
     lowering: Lowering,
     #[command(flatten)]
     scheduling: Scheduling,
-    /// A launch instead of those that are made up
+    /// Launch description [default: generated launches]
     #[arg(long, value_name = "FILE")]
     launch: Option<PathBuf>,
-    /// Kernel to validate [default: all of the file]
+    /// Kernel to validate [default: all kernels of the file]
     #[arg(long, value_name = "NAME")]
     entry: Option<String>,
-    /// How far floats may be off, as a multiple of what rounding sums in another order explains; where a kernel rounds to a coarser type
-    /// and computes on, that is eight steps of this type, and three tenths at most
+    /// Tolerance for floats, as a multiple of the error bound of reordered accumulation; for kernels that round to a coarser type
+    /// and compute further, the bound is eight steps of this type, at most 0.3
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     tolerance: f64,
-    /// Seconds that one step may take: making a stage's file, or executing it
+    /// Time limit in seconds of one step: running a stage, or executing its output
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     step_time: u64,
-    /// Folder for the files of what differs [default: a new one among the temporary files]
+    /// Folder for the files of a failure [default: a new temporary folder]
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
 }
@@ -60,10 +63,10 @@ fn main() -> std::process::ExitCode {
     common::runner::<Options>(&ABOUT, run)
 }
 
-/// What a case said.
+/// The verdict of a case.
 enum Verdict {
     Same,
-    /// The program itself is not defined on these arguments.
+    /// The program itself has undefined behaviour on these arguments.
     Undefined(String),
 }
 
@@ -90,7 +93,7 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
         runs_concurrently: false,
     };
     let program = file.write(base::envelope::Form::Binary)?;
-    // What is not known of one kernel keeps no other from being validated; what is wrong with one does.
+    // A missing verdict for one kernel does not stop the validation of the others; a failure does.
     let mut unknown = None;
     for kernel in &kernels {
         match validate(session, options, &bench, &program, kernel) {
@@ -105,7 +108,7 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
     unknown.map_or(Ok(()), Err)
 }
 
-/// The kernel that is requested for, or all.
+/// The requested kernel, or all kernels.
 fn kernels(module: &tileir::Module, expected: Option<&str>) -> Result<Vec<Kernel>> {
     let entries = module.functions.iter().filter(|function| function.visibility == Visibility::Public);
     let requested = entries.filter(|function| expected.is_none_or(|name| module.string(function.name) == name));
@@ -120,10 +123,10 @@ fn unnamed(module: &tileir::Module) -> Box<Diagnostic> {
     Diagnostic::usage("VAL003", format!("name one of the kernels with --entry: {}", names.join(", ")))
 }
 
-/// Compares the stages on all launches of a kernel; gives on how many it is defined.
+/// Compares the stages on all launches of a kernel. Returns the number of launches with defined behaviour.
 fn validate(session: &mut Session, options: &Options, bench: &Bench, program: &[u8], kernel: &Kernel) -> Result<usize> {
     let all: Vec<Option<&cases::Case>> = if options.launch.is_some() { vec![None] } else { CASES.iter().map(Some).collect() };
-    let (mut same, mut why) = (0, String::from("nothing says how large its arrays are"));
+    let (mut same, mut why) = (0, String::from("the sizes of its arrays are unknown"));
     for case in all {
         let folder = tempfile::Builder::new().prefix("tile-validate-").tempdir();
         let folder =
@@ -148,20 +151,20 @@ fn validate(session: &mut Session, options: &Options, bench: &Bench, program: &[
         }
     }
     if same == 0 {
-        let message = format!("the program is defined on none of the arguments that were tried: {why}");
-        return Err(Diagnostic::usage("VAL002", message).note("--launch FILE gives others"));
+        let message = format!("the program has undefined behaviour on all generated arguments: {why}");
+        return Err(Diagnostic::usage("VAL002", message).note("--launch FILE provides other arguments"));
     }
     Ok(same)
 }
 
-/// Compares the stages on the launch in a folder; what differs is kept.
+/// Compares the stages on the launch in a folder. Keeps the folder on failure.
 fn classify(bench: &Bench, outputs: &[Output], folder: tempfile::TempDir, keep: Option<&Path>, case: &str) -> Result<Verdict> {
     let message = match bench.compare(outputs, folder.path())? {
         Outcome::Same => return Ok(Verdict::Same),
         Outcome::Unsupported(message) => return Err(Diagnostic::unsupported("VAL004", message)),
         Outcome::Unfinished(message) => {
             let error = Diagnostic::io("VAL005", format!("not finished, with {case}: {message}"));
-            return Err(error.note("nothing is known of it; --step-time SECONDS gives a step more time"));
+            return Err(error.note("there is no verdict; --step-time SECONDS raises the time limit of a step"));
         }
         Outcome::Wrong(message) => message,
     };
@@ -176,7 +179,7 @@ fn classify(bench: &Bench, outputs: &[Output], folder: tempfile::TempDir, keep: 
         ("k.ptx", "tile-ptx"),
     ];
     let stage = written_by.iter().find(|(file, _)| message.starts_with(file)).map_or("a stage", |(_, tool)| tool);
-    let mut error = Diagnostic::invalid("VAL001", format!("what {stage} makes of the program is not the program: {message}"));
+    let mut error = Diagnostic::invalid("VAL001", format!("the output of {stage} is not equivalent to the program: {message}"));
     error = error.note(format!("with {case}"));
     let path = folder.keep();
     let kept = match keep {
@@ -190,10 +193,10 @@ fn classify(bench: &Bench, outputs: &[Output], folder: tempfile::TempDir, keep: 
             }
         },
     };
-    Err(error.note(format!("the program, the launch and all stages' files are in {}", kept.display())))
+    Err(error.note(format!("the program, the launch and all stage files are in {}", kept.display())))
 }
 
-/// Renames a folder, after making the folders that the new path is in.
+/// Renames a folder, after creating the parents of the new path.
 fn move_to(path: &Path, expected: &Path) -> std::io::Result<()> {
     if let Some(parent) = expected.parent() {
         std::fs::create_dir_all(parent)?;

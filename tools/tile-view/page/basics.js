@@ -1,4 +1,4 @@
-// The model, and what all parts use.
+// The model, and helpers for all parts of the page.
 const model = JSON.parse(document.getElementById("model").textContent);
 
 /** An element with attributes and children; attributes that are functions are listeners. */
@@ -20,10 +20,10 @@ function table(heads, rows) {
   return element("table", {}, element("tr", {}, heads.map((head) => element("th", {}, head))), rows.map(row));
 }
 
-/** `1 stage`, `3 stageBoxes`. */
+/** `1 stage`, `3 stages`. */
 function counted(number, what) { return `${number} ${what}${number === 1 ? "" : "s"}`; }
 
-/** Colours that are told apart, by number. */
+/** A palette of distinguishable colours, by number. */
 function colour(number, lightness = 62) {
   return `hsl(${(number * 137.5) % 360} 65% ${lightness}%)`;
 }
@@ -44,5 +44,5 @@ function sourceText(source_position) {
   return at ? `${model.files[at.file].split("/").pop()}:${at.line}` : "";
 }
 
-/** Short names of kernels: client compilers append what arguments are. */
+/** The short name of a kernel: client compilers append the argument types. */
 function short(name) { return name.replace(/_Kt1_.*/, ""); }

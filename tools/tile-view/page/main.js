@@ -1,4 +1,4 @@
-// Puts the page together, and the keys.
+// Builds the page and handles the keys.
 const TABS = [
   ["layouts", "Layouts", layoutDrawing], ["memory", "Memory", memoryDrawing], ["schedule", "Schedule", scheduleDrawing],
   ["warp_roles", "Warp roles and pipelines", rolesDrawing], ["time", "Predicted time", timeDrawing], ["decisions", "Decisions", decisionsDrawing],
@@ -35,15 +35,15 @@ on("search", (words) => {
 });
 
 const KEYS = [
-  ["↑ ↓ or k j", "the line before, the next one", { ArrowUp: () => state.pane.go(state.pane.at - 1), ArrowDown: () => state.pane.go(state.pane.at + 1), k: () => state.pane.go(state.pane.at - 1), j: () => state.pane.go(state.pane.at + 1) }],
-  ["← → or h l", "the text before, the next one", { ArrowLeft: () => step(-1), ArrowRight: () => step(1), h: () => step(-1), l: () => step(1) }],
+  ["↑ ↓ or k j", "previous and next line", { ArrowUp: () => state.pane.go(state.pane.at - 1), ArrowDown: () => state.pane.go(state.pane.at + 1), k: () => state.pane.go(state.pane.at - 1), j: () => state.pane.go(state.pane.at + 1) }],
+  ["← → or h l", "previous and next text", { ArrowLeft: () => step(-1), ArrowRight: () => step(1), h: () => step(-1), l: () => step(1) }],
   ["PageUp PageDown", "a page of lines", { PageUp: () => state.pane.go(state.pane.at - page()), PageDown: () => state.pane.go(state.pane.at + page()) }],
-  ["g G", "the first line, the last", { g: () => state.pane.go(0), G: () => state.pane.go(state.pane.data.lines.length - 1) }],
-  [", .", "the linked line before, the next one", { ",": () => nextLinked(-1), ".": () => nextLinked(1) }],
-  ["1 to 9", "shows or hides a text", Object.fromEntries(panes.slice(0, 9).map((pane, index) => [String(index + 1), () => toggle(pane)]))],
-  ["/", "search; Enter or n for the next match, N for the one before", { "/": () => field.select(), n: () => search.next(1), N: () => search.next(-1) }],
-  ["[ ]", "the drawing before, the next one", { "[": () => showTab(tab - 1), "]": () => showTab(tab + 1) }],
-  ["d", "shows or hides the drawings", { d: () => { drawer.classList.toggle("closed"); redraw(); } }],
+  ["g G", "first and last line", { g: () => state.pane.go(0), G: () => state.pane.go(state.pane.data.lines.length - 1) }],
+  [", .", "previous and next linked line", { ",": () => nextLinked(-1), ".": () => nextLinked(1) }],
+  ["1 to 9", "show or hide a text", Object.fromEntries(panes.slice(0, 9).map((pane, index) => [String(index + 1), () => toggle(pane)]))],
+  ["/", "search; Enter or n for the next match, N for the previous match", { "/": () => field.select(), n: () => search.next(1), N: () => search.next(-1) }],
+  ["[ ]", "previous and next drawing", { "[": () => showTab(tab - 1), "]": () => showTab(tab + 1) }],
+  ["d", "show or hide the drawings", { d: () => { drawer.classList.toggle("closed"); redraw(); } }],
   ["?", "this list", { "?": () => document.getElementById("help").showModal() }],
 ];
 const ACTIONS = Object.assign({}, ...KEYS.map(([, , actions]) => actions));
@@ -76,7 +76,7 @@ field.addEventListener("input", () => { if (!field.value) search.run(""); });
 document.getElementById("help-button").addEventListener("click", () => document.getElementById("help").showModal());
 window.addEventListener("resize", () => tell("draw"));
 
-/** Where to begin: the line of the source that takes longest, or has most lines of PTX. */
+/** The initial selection: the source line with the longest time, or with the most PTX lines. */
 function hottest() {
   const weights = new Map(heat.bySource);
   const ptx = panes.find((pane) => pane.data.name === "ptx");
@@ -90,7 +90,7 @@ function start() {
   document.getElementById("title").title = model.title;
   document.getElementById("facts").textContent = model.target ?? "";
   panes.forEach((pane, index) => {
-    // At first what differs most: the source, the schedule and the PTX.
+    // Initially show the source, the schedule and the PTX.
     pane.root.hidden = !["source", "sched", "ptx"].includes(pane.data.name) && !(pane.data.name === "tile" && !panes.some((one) => one.data.name === "source"));
     pane.button = element("button", { title: `${pane.data.title}: ${index + 1}`, click: () => toggle(pane) }, pane.data.name.startsWith("source") ? pane.data.title : pane.data.name);
     document.getElementById("chooser").append(pane.button);

@@ -1,4 +1,4 @@
-// Shared and tensor memory: which buffer lies where, from which op to which; the banks of a buffer; what accesses cost.
+// Shared and tensor memory: offsets and live ranges of buffers, the banks of a buffer, and the cost of accesses.
 class MemoryDrawing {
   constructor() { [this.function, this.chosen] = [0, 0]; }
 
@@ -7,7 +7,7 @@ class MemoryDrawing {
     if (!buffers.length) return into.append(model.functions.length ? "The kernel uses no shared memory." : "There are no buffers before .as.");
     this.says = element("div", { class: "says", id: "memory-says" });
     into.append(functionChooser(this), this.map("shared", of.shared_bytes, "bytes of shared memory"));
-    if (buffers.some((buffer) => buffer.space === "tensor")) into.append(this.map("tensor", of.tmem_columns, "columns of tensor memory"));
+    if (buffers.some((buffer) => buffer.space === "tensor")) into.append(this.map("tensor", of.tmem_columns, "TMEM columns"));
     into.append(this.says, this.details(buffers[this.chosen]));
   }
 
@@ -16,7 +16,7 @@ class MemoryDrawing {
     tell("draw");
   }
 
-  /** Time from left to right, first of what all warps do and then of each warp_role, which run at the same time; addresses downwards. */
+  /** Time from left to right: first ops of all warps, then each warp role, which run concurrently. Addresses downwards. */
   map(space, size, unit) {
     const of = model.functions[this.function];
     const [left, width, top] = [70, Math.max(400, window.innerWidth - 140), of.warp_roles.length ? 18 : 0], height = 150 + top;
@@ -42,7 +42,7 @@ class MemoryDrawing {
     return element("svg", { id: `${space}-map`, width, height }, warp_roles, boxes, labels, axis);
   }
 
-  /** A word where there is room for it. */
+  /** A label, if it fits. */
   named(word, from, to) {
     return 7 * word.length < to - from ? element("text", { class: "faint", x: from, y: 12 }, word) : undefined;
   }
@@ -55,18 +55,18 @@ class MemoryDrawing {
       const cost = !passes ? "" : passes.takes > passes.least ? element("span", { class: "bad" }, `${passes.takes} passes, ${passes.least} would do`) : `${passes.takes} passes, no conflicts`;
       return { cells: [line ?? "", access.mnemonic, access.does, access.proxy, access.atom, cost], go: () => goToOp(of, access.op) };
     });
-    const accesses = table(["line", "op", "", "by", "atom", "an instruction of a warp"], rows);
+    const accesses = table(["line", "op", "", "warp role", "instruction", "per warp instruction"], rows);
     const title = `${buffer.name}: ${buffer.shape.join("x")}x${buffer.elem}, ${buffer.size} ${buffer.space === "tensor" ? "columns" : "bytes"}${buffer.depth > 1 ? `, ${buffer.depth} stages` : ""}, at ${buffer.offset}`;
     return element("div", { class: "split" }, element("div", {}, element("b", {}, title), accesses), buffer.space === "tensor" ? this.lanes(buffer) : this.banks(buffer));
   }
 
-  /** What lies in each lane and column of tensor memory, coloured by row of the tile. */
+  /** The element in each lane and TMEM column, coloured by row of the tile. */
   lanes(buffer) {
     const parts = Math.log2(Math.max(1, 4 / Math.max(1, buffer.elem_bytes))), columns = Math.log2(buffer.size);
     const size = Math.max(2, Math.min(8, Math.floor(640 / buffer.size)));
     const at = (lane, column) => {
       const offset = (lane << (parts + columns)) | (column << parts);
-      // A basis of 0 leads where nothing of the buffer is.
+      // A basis of 0 means that the buffer has no element there.
       const nothing = buffer.offsets.some((basis, bit) => basis === 0 && (offset >> bit) & 1);
       return nothing ? undefined : coordinates(apply(buffer.offsets, offset), buffer.shape);
     };
@@ -90,7 +90,7 @@ class MemoryDrawing {
     return element("div", {}, says, canvas);
   }
 
-  /** The bank in which each element begins. */
+  /** The first bank of each element. */
   banks(buffer) {
     const columns = buffer.shape.length > 1 ? buffer.shape.at(-1) : Math.min(buffer.shape[0] ?? 1, 64);
     const elements = buffer.shape.reduce((product, extent) => product * extent, 1);
@@ -99,7 +99,7 @@ class MemoryDrawing {
     const offsets = new Array(elements);
     for (let offset = 0; offset < elements; offset++) offsets[apply(buffer.offsets, offset)] = offset;
     const bank = (element) => Math.floor((offsets[element] * buffer.elem_bytes) / 4) % 32;
-    const says = element("div", { class: "says" }, "the bank in which each element begins");
+    const says = element("div", { class: "says" }, "first bank of each element");
     const canvas = element("canvas", {
       id: "bank-canvas", width: columns * size, height: Math.ceil(elements / columns) * size,
       mousemove: (event) => {
@@ -125,7 +125,7 @@ class MemoryDrawing {
   }
 }
 
-/** Buttons for functions, where there are several. */
+/** Buttons for functions, if there are several. */
 function functionChooser(drawing) {
   if (model.functions.length < 2) return element("div", {});
   return element("div", {}, model.functions.map((of, index) =>

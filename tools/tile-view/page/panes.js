@@ -1,7 +1,7 @@
-// Texts side by side. Only rows in sight are in the document.
+// Texts side by side. Only visible rows are in the document.
 const HEIGHT = 18;
 
-/** Time of each line of the PTX, and of each line of the sources, as parts of the whole. */
+/** The share of the time of each PTX line and each source line. */
 function heats() {
   const byNumber = new Map((model.time?.lines ?? []).map((line) => [line.line, line]));
   const ptx = model.panes.find((pane) => pane.name === "ptx");
@@ -10,7 +10,8 @@ function heats() {
   ptx?.numbers.forEach((number, row) => {
     const time = byNumber.get(number);
     let line = key(row);
-    // Waits, barriers and branches carry the line of their loop. Their time belongs to the op that waits: the next one of another line.
+    // Waits, barriers and branches carry the line of their loop. Their time belongs to the op that waits: the next one of another
+    // line.
     if (time && loops.has(line) && WAITS.test(ptx.lines[row])) line = nextOp(ptx, row, key, loops) ?? line;
     if (line && time) bySource.set(line, (bySource.get(line) ?? 0) + time.part);
   });
@@ -26,7 +27,7 @@ function loopLines() {
   return new Set(lines.filter(Boolean).map((at) => `${at.file}:${at.line}`));
 }
 
-/** The line of the first instruction after a row that is not the loop's own, up to the end of the loop; else of the last one before. */
+/** The line of the next instruction in the loop that does not carry the loop's own line; else of the last one before the row. */
 function nextOp(ptx, row, key, loops) {
   const own = key(row), isOp = (at) => key(at) && !loops.has(key(at));
   for (let at = row + 1; at < ptx.lines.length; at++) {
@@ -107,7 +108,7 @@ class Pane {
     return element("span", { class: "heat", title: why, style: part ? `background: rgba(var(--hot), ${Math.min(0.8, 0.05 + 2 * part)})` : "" }, shown);
   }
 
-  /** Moves to a row, so that it is in sight. */
+  /** Moves to a row and scrolls it into view. */
   go(row, select = true) {
     this.at = Math.max(0, Math.min(this.data.lines.length - 1, row));
     this.show(this.at);
@@ -163,7 +164,7 @@ function activate(pane) {
 
 function redraw() { for (const pane of panes) pane.draw(); }
 
-/** Selects a source_position of the source, and brings the lines that come from it into sight elsewhere than in `from`. */
+/** Selects a source position, and scrolls its lines into view in all panes except `from`. */
 function selectSource(source_position, from) {
   state.source_position = source_position;
   for (const pane of panes) {

@@ -1,17 +1,17 @@
-// The schedules of pipelined loops: what occupies which unit when, over several iterations.
+// The schedules of pipelined loops: unit occupancy over several iterations.
 class ScheduleDrawing {
   constructor() { [this.function, this.chosen] = [0, 0]; }
 
   show(into) {
     const of = model.functions[this.function];
-    if (!of?.loops.length) return into.append(functionChooser(this), "No loop of the kernel is pipelined; the decisions say why.");
+    if (!of?.loops.length) return into.append(functionChooser(this), "No loop of the kernel is pipelined; the decisions give the reason.");
     this.says = element("div", { class: "says", id: "schedule-says" });
     const chooser = of.loops.map((loop, index) =>
       element("button", { "aria-pressed": String(index === this.chosen), click: () => { this.chosen = index; tell("draw"); } }, `loop ${loop.index}`));
     const loop = of.loops[this.chosen] ?? of.loops[0];
     const stages = Math.max(...loop.ops.map((op) => op.stage)) + 1;
     const head = `an iteration every ${loop.interval} cycles in ${counted(stages, "stage")}; at least ${loop.resource_bound} by resources and ${loop.recurrence_bound} by recurrences`;
-    into.append(functionChooser(this), element("div", {}, chooser, " ", head, loop.in_flight ? "; products in flight" : ""), this.timeline(loop, stages), this.says, this.list(loop));
+    into.append(functionChooser(this), element("div", {}, chooser, " ", head, loop.in_flight ? "; MMAs in flight" : ""), this.timeline(loop, stages), this.says, this.list(loop));
   }
 
   timeline(loop, stages) {

@@ -1,4 +1,4 @@
-// The report of tile-time, and what passes decided.
+// The report of tile-time, and the decisions of passes.
 const timeDrawing = {
   show(into) {
     const { time } = model;
@@ -24,14 +24,14 @@ const timeDrawing = {
       element("div", {}, table(["saves", "what if", "how"], advice), this.sources())));
   },
 
-  /** The lines of the source that take longest. */
+  /** The source lines with the longest times. */
   sources() {
     const rows = [...heat.bySource].sort((one, other) => other[1] - one[1]).slice(0, 12).map(([key, part]) => {
       const [file, line] = key.split(":").map(Number);
       const source_position = model.source_positions.findIndex((source_position) => source_position.file === file && source_position.line === line);
       return { cells: [`${(100 * part).toFixed(1)} %`, sourceText(source_position)], go: () => selectSource(source_position) };
     });
-    return table(["time", "line of the source"], rows);
+    return table(["time", "source line"], rows);
   },
 };
 

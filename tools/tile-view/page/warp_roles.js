@@ -1,4 +1,4 @@
-// Agents, which share out the warps of a block, and the pipelines between them.
+// The warp roles of a CTA, and the pipelines between them.
 const rolesDrawing = {
   function: 0,
   show(into) {
@@ -19,7 +19,7 @@ const rolesDrawing = {
     into.append(element("p", {}), table(["pipeline", "producer", "consumers", "buffers", "stages", "filled by", "arrivals"], pipelines));
   },
 
-  /** Agents in a row, the wider the more warps they have, and below them an arrow for each pipeline, from who fills it to who needs that. */
+  /** Warp roles in a row, with widths by number of warps; below them an arrow per pipeline, from its producer to its consumers. */
   picture(of, warp_roles) {
     const all = warp_roles.reduce((sum, warp_role) => sum + warp_role.warps, 0), room = Math.min(900, window.innerWidth - 60);
     const label = (warp_role) => `${warp_role.name} (${counted(warp_role.warps, "warp")})`;

@@ -1,4 +1,4 @@
-//! What is drawn: layouts, buffers with their live_ranges and banks, warp_roles and pipelines, schedules of loops.
+//! The data of the drawings: layouts, buffers with live ranges and banks, warp roles and pipelines, loop schedules.
 
 use crate::model::{
     AccessView, BufferView, Decision, FunctionView, LayoutUse, LayoutView, LoopView, Occupied, PipelineView, RoleSpanView,

@@ -1,6 +1,5 @@
-//! `tile-view`: a kernel at every stage as one page, to be opened in a browser: texts side by side, linked by source line, and
-//! drawings of what they say. [`stages`] writes the files, [`panes`] and [`drawings`] make the [`mod@model`] of them, [`mod@page`] puts
-//! that into the page.
+//! `tile-view` generates an HTML page that shows a kernel at every stage: texts side by side, linked by source line, and drawings.
+//! [`stages`] generates the files, [`panes`] and [`drawings`] build the [`mod@model`], and [`mod@page`] writes the page.
 
 mod drawings;
 mod model;
@@ -19,13 +18,13 @@ use std::path::PathBuf;
 
 const ABOUT: About = About {
     name: "tile-view",
-    summary: "Shows a kernel at every stage, its layouts, memory, schedules and predicted time, as a page for a browser",
+    summary: "Shows a kernel at every stage, with layouts, memory, schedules and predicted time, as an HTML page",
     examples: &[
-        ("tile-view k.tileirbc --gpu-name sm_90 -o k.html", "one file that needs no network"),
+        ("tile-view k.tileirbc --gpu-name sm_90 -o k.html", "a self-contained page"),
         ("tile-view k.tileirbc --gpu-name sm_90 --launch launch.json -o k.html", "with predicted times"),
-        ("tile-view edited.sched -o k.html", "what follows from a stage file"),
+        ("tile-view edited.sched -o k.html", "the stages after an edited stage file"),
         ("tile-view k.tileirbc --gpu-name sm_90 --source src/ -o k.html", "with the source from a folder"),
-        ("tile-view k.tileirbc --gpu-name sm_90 --json k.json -o k.html", "with the page's data, for programs"),
+        ("tile-view k.tileirbc --gpu-name sm_90 --json k.json -o k.html", "with the page's data as JSON"),
     ],
     passes: &[],
     forms: false,
@@ -37,16 +36,16 @@ struct Options {
     target: GpuName,
     #[command(flatten)]
     level: OptLevel,
-    /// What the kernel is launched with, for predicted times
+    /// Launch description, for predicted times
     #[arg(long, value_name = "FILE")]
     launch: Option<PathBuf>,
-    /// The chip of the prediction; without it the one that stands for the target
+    /// GPU of the prediction [default: the default GPU of the target]
     #[arg(long, value_name = "NAME")]
     gpu: Option<String>,
-    /// A source file, or a folder with them, where they are not where the program says
+    /// Source file, or folder with source files, if they are not at the paths in the program
     #[arg(long, value_name = "PATH")]
     source: Vec<PathBuf>,
-    /// Write what the page shows as JSON too
+    /// Also write the data of the page as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -72,7 +71,7 @@ fn main() -> std::process::ExitCode {
     })
 }
 
-/// The model of all files.
+/// Builds the model from all files.
 fn model(session: &Session, mut files: Files, folders: &[PathBuf]) -> Result<Model> {
     let mut source_positions = SourceTable::default();
     let mut model = Model { producer: session.producer(), time: files.time.take(), missing: files.missing, ..Model::default() };
@@ -85,7 +84,7 @@ fn model(session: &Session, mut files: Files, folders: &[PathBuf]) -> Result<Mod
     }
     if let Some(bytes) = &files.atoms {
         let file = File::<tileas::Module>::read(bytes, "k.as")?;
-        model.panes.push(panes::stage("as", ".as: layouts and atoms", &file, &mut source_positions));
+        model.panes.push(panes::stage("as", ".as: layouts and instructions", &file, &mut source_positions));
     }
     if let Some(bytes) = &files.sched {
         let file = File::<sched::Module>::read(bytes, "k.sched")?;

@@ -1,4 +1,4 @@
-//! What the page shows, as data: `--json` writes it, the page carries it, and the scripts of `page/` draw it.
+//! The data model of the page: `--json` writes it, the page embeds it, and the scripts of `page/` draw it.
 
 use layout_drawing::banks::Wavefronts;
 use serde::Serialize;
@@ -10,7 +10,7 @@ pub(crate) struct Model {
     pub(crate) producer: String,
     /// Names of source files.
     pub(crate) files: Vec<String>,
-    /// SourceTable in them, which lines of panes share.
+    /// Source positions in the files, shared by the lines of all panes.
     pub(crate) source_positions: Vec<SourcePosition>,
     pub(crate) panes: Vec<Pane>,
     pub(crate) layouts: Vec<LayoutView>,
@@ -18,7 +18,7 @@ pub(crate) struct Model {
     /// The report of `tile-time`, whose lines are those of the PTX.
     pub(crate) time: Option<serde_json::Value>,
     pub(crate) log: Vec<Decision>,
-    /// What is not shown, and why.
+    /// Missing parts of the page, with reasons.
     pub(crate) missing: Vec<String>,
 }
 
@@ -26,11 +26,11 @@ pub(crate) struct Model {
 pub(crate) struct SourcePosition {
     pub(crate) file: usize,
     pub(crate) line: u32,
-    /// 0 where only the line is known.
+    /// 0 if only the line is known.
     pub(crate) column: u32,
 }
 
-/// A text with the source_position that each line comes from.
+/// A text with the source position of each line.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Pane {
     /// A word, such as `sched`.
@@ -39,7 +39,7 @@ pub(crate) struct Pane {
     pub(crate) lines: Vec<String>,
     /// For each line its number in the file, as other tools name it.
     pub(crate) numbers: Vec<u32>,
-    /// For each line the number of its source_position; none: -1.
+    /// For each line the index of its source position; -1 for none.
     pub(crate) source_positions: Vec<i64>,
 }
 
@@ -67,9 +67,9 @@ pub(crate) struct FunctionView {
     pub(crate) tmem_columns: u32,
     /// Ops, in program order; the times of live_ranges are numbers of ops.
     pub(crate) ops: usize,
-    /// The row of the `.sched` pane in which each op stands.
+    /// The row of each op in the `.sched` pane.
     pub(crate) rows: Vec<usize>,
-    /// What all warps execute, and what warp_roles do at the same time.
+    /// Spans of ops: of all warps, and of concurrent warp roles.
     pub(crate) parts: Vec<RoleSpanView>,
     pub(crate) buffers: Vec<BufferView>,
     pub(crate) warp_roles: Vec<RoleView>,
@@ -77,10 +77,10 @@ pub(crate) struct FunctionView {
     pub(crate) loops: Vec<LoopView>,
 }
 
-/// Ops that follow each other.
+/// A span of consecutive ops.
 #[derive(Debug, Serialize)]
 pub(crate) struct RoleSpanView {
-    /// Number of the warp_role; none: all warps.
+    /// Index of the warp role; none for all warps.
     pub(crate) warp_role: Option<u32>,
     pub(crate) ops: [usize; 2],
 }
@@ -93,14 +93,14 @@ pub(crate) struct BufferView {
     pub(crate) shape: Vec<u32>,
     /// Bases of the offset's bits, in elements.
     pub(crate) offsets: Vec<u32>,
-    /// `shared` or `tensor`: bytes are counted in the one, columns in the other.
+    /// `shared` (in bytes) or `tensor` (in TMEM columns).
     pub(crate) space: &'static str,
-    /// Of a slot.
+    /// Size of one stage.
     pub(crate) size: u32,
-    /// Where it lies in its memory, and how many slots it has there.
+    /// Its offset in memory, and its number of stages.
     pub(crate) offset: u32,
     pub(crate) depth: u32,
-    /// The first and last op that needs it, of each part of the function that does.
+    /// The first and last op of each live range.
     pub(crate) live_ranges: Vec<[usize; 2]>,
     pub(crate) accesses: Vec<AccessView>,
 }
@@ -113,7 +113,7 @@ pub(crate) struct AccessView {
     pub(crate) does: &'static str,
     pub(crate) proxy: &'static str,
     pub(crate) atom: String,
-    /// Of one instruction of a warp.
+    /// Wavefronts of one warp instruction.
     pub(crate) passes: Option<Wavefronts>,
 }
 
@@ -133,7 +133,7 @@ pub(crate) struct PipelineView {
     pub(crate) fill: String,
     pub(crate) producer: u32,
     pub(crate) consumers: Vec<u32>,
-    /// Arrivals that fill a slot, and that free one.
+    /// Arrivals that fill a stage, and that release one.
     pub(crate) full: u32,
     pub(crate) empty: u32,
 }
@@ -147,7 +147,7 @@ pub(crate) struct LoopView {
     pub(crate) recurrence_bound: u32,
     pub(crate) in_flight: bool,
     pub(crate) ops: Vec<ScheduledOp>,
-    /// What the ops of one iteration occupy.
+    /// Unit occupancy of the ops of one iteration.
     pub(crate) occupied: Vec<Occupied>,
 }
 
@@ -168,7 +168,7 @@ pub(crate) struct Occupied {
     pub(crate) cycles: i64,
 }
 
-/// What a pass decided.
+/// A decision of a pass.
 #[derive(Debug, Serialize)]
 pub(crate) struct Decision {
     pub(crate) pass: String,

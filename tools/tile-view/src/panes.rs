@@ -1,4 +1,4 @@
-//! Texts with the source_position that each line comes from. Locations leave the texts: the page shows them by linking lines.
+//! Texts with the source position of each line. Locations are removed from the texts; the page shows them as links between lines.
 
 use crate::model::{Model, Pane, SourcePosition};
 use base::diag::Result;
@@ -141,8 +141,8 @@ pub(crate) fn op_rows(pane: &Pane) -> Vec<Vec<usize>> {
     functions
 }
 
-/// PTX without envelope and without its lines about locations. Instructions that LLVM moved to another source_position have no line of their own;
-/// they are taken for the source_position that they stand in.
+/// PTX without envelope and without its lines about locations. Instructions that LLVM moved to another source_position have no line
+/// of their own; they are taken for the source_position that they stand in.
 pub(crate) fn ptx(bytes: &[u8], source_positions: &mut SourceTable) -> Pane {
     let text = String::from_utf8_lossy(bytes);
     let mut names: BTreeMap<u32, String> = BTreeMap::new();
@@ -199,8 +199,8 @@ pub(crate) fn sass(bytes: &[u8], source_positions: &mut SourceTable) -> Pane {
     pane
 }
 
-/// The sources that source_positions name, where they are found: by their own name, or in one of these folders. The one that most source_positions
-/// are in comes first.
+/// The sources that source_positions name, where they are found: by their own name, or in one of these folders. The one that most
+/// source_positions are in comes first.
 pub(crate) fn sources(model: &mut Model, folders: &[PathBuf]) -> Result<()> {
     let places_in = |file: usize| model.source_positions.iter().filter(|source_position| source_position.file == file).count();
     let mut order: Vec<usize> = (0..model.files.len()).collect();
@@ -212,7 +212,7 @@ pub(crate) fn sources(model: &mut Model, folders: &[PathBuf]) -> Result<()> {
         let candidates = folders.iter().map(|folder| if folder.is_file() { folder.clone() } else { folder.join(&short) });
         let candidates = candidates.chain([PathBuf::from(name)]);
         let Some(path) = candidates.into_iter().find(|path| path.is_file() && path.file_name() == Some(short.as_os_str())) else {
-            model.missing.push(format!("the source {name}: it is not there; --source FOLDER says where it is"));
+            model.missing.push(format!("the source {name} was not found; pass its folder with --source FOLDER"));
             continue;
         };
         let text = common::read_file(Some(&path))?;

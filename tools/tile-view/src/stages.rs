@@ -1,4 +1,4 @@
-//! Makes the files of all stages from the one that is given, by the project's tools as processes.
+//! Runs the stage tools to generate the files of all stages from the input.
 
 use base::diag::{Diagnostic, Result};
 use base::envelope::{Form, Sniffed, sniff};
@@ -6,17 +6,17 @@ use common::{Input, Session};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the stages are asked for.
+/// The options of the stages.
 #[derive(Debug, Default)]
 pub(crate) struct StageRequest {
     pub(crate) target: Option<String>,
     pub(crate) level: Option<u8>,
     pub(crate) launch: Option<PathBuf>,
-    /// The chip of a prediction.
+    /// The GPU of a prediction.
     pub(crate) gpu: Option<String>,
 }
 
-/// The files; those before the one that was given are not there.
+/// The files of all stages, from the stage of the input on.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     pub(crate) tile: Option<Vec<u8>>,
@@ -28,11 +28,11 @@ pub(crate) struct Files {
     pub(crate) ptx: Vec<u8>,
     pub(crate) sass: Option<Vec<u8>>,
     pub(crate) time: Option<serde_json::Value>,
-    /// What is not there, and why.
+    /// Missing files, with reasons.
     pub(crate) missing: Vec<String>,
 }
 
-/// A folder in which tools work.
+/// The working folder of the tools.
 struct Bench {
     folder: tempfile::TempDir,
     tools: PathBuf,
@@ -60,7 +60,7 @@ impl Bench {
         Ok(common::read_file(Some(&self.path(name)))?.bytes.to_vec())
     }
 
-    /// Runs a tool of the project in the folder; what it complains of is what this tool complains of.
+    /// Runs a tool of the project in the folder and forwards its error.
     fn stage(&self, tool: &str, words: &[&str]) -> Result<()> {
         self.run(tool, Command::new(self.tools.join(tool)).args(["--error-format=json"]).args(words)).map(|_| ())
     }
@@ -101,7 +101,7 @@ fn position(input: &Input) -> Result<usize> {
     }
 }
 
-/// The file that is given, and all that follow from it.
+/// Generates the files of all stages from the input on.
 pub(crate) fn compile(session: &mut Session, input: &Input, request: &StageRequest) -> Result<Files> {
     let (bench, first) = (Bench::new()?, position(input)?);
     let names = ["k.tile", "k.aa", "k.as", "k.sched", "k.ptx"];
@@ -138,7 +138,7 @@ pub(crate) fn compile(session: &mut Session, input: &Input, request: &StageReque
     if first <= 3 {
         let from = if first == 3 { "k.sched" } else { "k.as" };
         let words = ["--stop-after=alloc", "--schedule-trace=trace.json", from, "-o", "placed.sched"];
-        // A file that is past its schedules has none to show.
+        // A materialized file has no schedules.
         files.scheduled =
             bench.stage("tile-sched", &words).and_then(|()| Ok((bench.read("placed.sched")?, bench.read("trace.json")?))).ok();
     }
@@ -146,7 +146,7 @@ pub(crate) fn compile(session: &mut Session, input: &Input, request: &StageReque
     if let Some(launch) = &request.launch {
         files.time = Some(session.timed("time", |_| time(&bench, launch, request.gpu.as_deref()))?);
     } else {
-        files.missing.push("predicted times: --launch FILE says what the kernel is launched with".into());
+        files.missing.push("predicted times: pass a launch description with --launch FILE".into());
     }
     Ok(files)
 }
@@ -155,7 +155,7 @@ fn stage_name(number: usize) -> &'static str {
     ["tile", "aa", "as", "sched", "ptx"][number]
 }
 
-/// What ptxas writes of the PTX, where there are ptxas and nvdisasm.
+/// Disassembles the cubin, if ptxas and nvdisasm are installed.
 fn sass(bench: &Bench, files: &mut Files) -> Result<()> {
     let ptxas = match common::toolkit::ptxas() {
         Ok(found) => found.path,
@@ -165,13 +165,13 @@ fn sass(bench: &Bench, files: &mut Files) -> Result<()> {
         }
     };
     let Some(nvdisasm) = nvdisasm(&ptxas) else {
-        files.missing.push("SASS: nvdisasm is neither beside ptxas nor on PATH".into());
+        files.missing.push("SASS: nvdisasm is neither next to ptxas nor in PATH".into());
         return Ok(());
     };
     bench.stage("tile-link", &["k.ptx", "-o", "k.cubin"])?;
     let out = std::fs::File::create(bench.path("k.sass"));
     let out = out.map_err(|error| Diagnostic::io("VIW001", format!("no file for SASS: {}", common::plain(&error))))?;
-    // To a file: what a child says is bounded.
+    // Write to a file, because captured output of children is bounded.
     let status = common::child::command(&nvdisasm)
         .args(["-g", "-c", "k.cubin"])
         .current_dir(bench.folder.path())
@@ -191,7 +191,7 @@ fn nvdisasm(ptxas: &Path) -> Option<PathBuf> {
     folders.map(|folder| folder.join("nvdisasm")).find(|path| path.is_file())
 }
 
-/// What `tile-time` says of a launch.
+/// The report of `tile-time` for a launch.
 fn time(bench: &Bench, launch: &Path, gpu: Option<&str>) -> Result<serde_json::Value> {
     let launch = std::path::absolute(launch).unwrap_or_else(|_| launch.to_path_buf());
     let launch = launch.to_string_lossy().into_owned();
@@ -200,5 +200,5 @@ fn time(bench: &Bench, launch: &Path, gpu: Option<&str>) -> Result<serde_json::V
     bench.stage("tile-time", &words)?;
     let bytes = bench.read("time.json")?;
     serde_json::from_slice(&bytes)
-        .map_err(|error| Diagnostic::io("VIW002", format!("tile-time: its report does not read: {error}")))
+        .map_err(|error| Diagnostic::io("VIW002", format!("cannot parse the report of tile-time: {error}")))
 }

@@ -1,4 +1,4 @@
-//! `tile-write`: `.tile` back to Tile IR bytecode.
+//! `tile-write` converts `.tile` to Tile IR bytecode.
 
 use base::diag::Diagnostic;
 use common::About;
@@ -6,9 +6,9 @@ use tileir::{Version, bytecode, framed};
 
 const ABOUT: About = About {
     name: "tile-write",
-    summary: "Writes a .tile file as Tile IR bytecode of a chosen version",
+    summary: "Writes a .tile file as Tile IR bytecode of a given version",
     examples: &[
-        ("tile-write k.tile -o k.tileirbc", "of the version it came from"),
+        ("tile-write k.tile -o k.tileirbc", "the bytecode version that the program was read from"),
         ("tile-write k.mlir --bytecode-version=13.1 -o k.tileirbc", "text to bytecode 13.1"),
     ],
     passes: &[],
@@ -17,10 +17,10 @@ const ABOUT: About = About {
 
 #[derive(clap::Args)]
 struct Options {
-    /// Bytecode version, 13.1 to 13.5; by default the one the program came from
+    /// Bytecode version, 13.1 to 13.5 [default: the version that the program was read from]
     #[arg(long, value_name = "VERSION")]
     bytecode_version: Option<String>,
-    /// Container: the one in use, or the framed one of early descriptions, which holds version 13.1
+    /// Container format: the current one, or the framed one of early descriptions, which supports version 13.1
     #[arg(long, value_name = "CONTAINER", value_enum, default_value_t = Container::Bytecode)]
     container: Container,
 }

@@ -1,16 +1,16 @@
-//! Whether what a stage wrote is what it should have written, as far as the driver can tell: a stage may have been replaced by
-//! something that does nothing, or stopped in the middle without a arg.
+//! Checks the output of a stage. A stage may have been replaced by a program that does nothing, or it may have ended early without
+//! a message.
 
 use base::envelope::is_cut;
 
-/// What is wrong with a file of this kind, if anything is.
+/// Describes the defect of a file of this kind, if it has one.
 pub(crate) fn fault(kind: &str, bytes: &[u8]) -> Option<String> {
     match kind {
-        _ if bytes.is_empty() => Some(format!("it ended well, but wrote no {kind}")),
+        _ if bytes.is_empty() => Some(format!("it reported success, but wrote no {kind}")),
         "cubin" => cubin::check(bytes, "its output", &[]).err().map(|error| error.message),
         "fatbin" => cubin::fatbin::check(bytes).err().map(str::to_string),
         "host-object" => cubin::fatbin::check_object(bytes).err(),
-        _ if is_cut(bytes) => Some(format!("it ended well, but its {kind} is cut short")),
+        _ if is_cut(bytes) => Some(format!("it reported success, but its {kind} is truncated")),
         _ => None,
     }
 }

@@ -1,4 +1,4 @@
-//! Many compilations in one run: `--out-dir DIR` with any number of inputs and targets, `--jobs N` at a time.
+//! Batch compilation: `--out-dir DIR` with any number of inputs and targets, `--jobs N` in parallel.
 
 use crate::compile;
 use crate::failure::{Stop, exit, style};
@@ -11,21 +11,21 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// One compilation of several.
+/// One compilation of a batch.
 pub(crate) struct Job {
     pub(crate) input: String,
     pub(crate) output: String,
-    /// The command line with this job's target and level in place of all.
+    /// The command line, reduced to this job's target and optimization level.
     pub(crate) parsed: Parsed,
 }
 
-/// The jobs that a command line asks for: inputs by targets by levels, each with an output of its own.
+/// The jobs of a command line: one for each input, target and optimization level, each with its own output.
 pub(crate) fn jobs(parsed: &Parsed, folder: &str) -> Result<Vec<Job>, Stop> {
     for (option, reason) in [
-        ("output-file", "names one output, and there may be several; --out-dir says where they go"),
-        ("MF", "names one depfile, and there may be several; -MD writes one beside each output"),
-        ("MT", "names one target, and there may be several"),
-        ("remarks-output-file", "names one file, and there may be several; each goes beside its output"),
+        ("output-file", "names a single output, but --out-dir can produce several"),
+        ("MF", "names a single depfile, but --out-dir can produce several; -MD writes one next to each output"),
+        ("MT", "names a single target, but --out-dir can produce several"),
+        ("remarks-output-file", "names a single file, but --out-dir can produce several, each next to its output"),
     ] {
         if parsed.get(option).is_some() {
             return Err(Stop::new(exit::USAGE, format!("{} {reason}", dashed(option))));
@@ -50,7 +50,7 @@ pub(crate) fn jobs(parsed: &Parsed, folder: &str) -> Result<Vec<Job>, Stop> {
                 name.extend(level.filter(|_| levels.len() > 1).map(|level| format!(".O{level}")));
                 let output = in_folder(&format!("{name}.{kind}"));
                 if let Some(other) = taken.insert(output.clone(), input) {
-                    return Err(Stop::new(exit::USAGE, format!("'{other}' and '{input}' would both be written to '{output}'")));
+                    return Err(Stop::new(exit::USAGE, format!("'{other}' and '{input}' have the same output '{output}'")));
                 }
                 let mut parsed = parsed.clone();
                 parsed.given.extend(target.map(|target| ("gpu-name", target.to_string())));
@@ -63,7 +63,7 @@ pub(crate) fn jobs(parsed: &Parsed, folder: &str) -> Result<Vec<Job>, Stop> {
     Ok(jobs)
 }
 
-/// The values given for an option, each once, or that none was.
+/// The distinct values of an option; a single `None` if it has no value.
 fn distinct<'a>(parsed: &'a Parsed, name: &'static str) -> Vec<Option<&'a str>> {
     let mut values: Vec<Option<&str>> = Vec::new();
     for value in parsed.all(name).map(Some) {
@@ -74,7 +74,7 @@ fn distinct<'a>(parsed: &'a Parsed, name: &'static str) -> Vec<Option<&'a str>> 
     if values.is_empty() { vec![None] } else { values }
 }
 
-/// Runs all jobs. The exit code is that of the first that failed, in the order of the command line.
+/// Runs all jobs. The exit code is that of the first failed job in command-line order.
 pub(crate) fn compile(parsed: &Parsed, folder: &str) -> Result<String, Stop> {
     let jobs = jobs(parsed, folder)?;
     if !parsed.flag("dry-run") {
@@ -124,7 +124,7 @@ struct Progress {
 }
 
 impl Progress {
-    /// One line that is written over on a terminal, a line for each otherwise; messages of a job stay.
+    /// On a terminal, overwrites one status line; otherwise prints a line per job. Messages of jobs are always kept.
     fn show(&self, done: usize, job: &Job, text: &str, code: u8) {
         let shown = match self.style {
             Style::Json => self.json(done, job, text, code),
@@ -133,7 +133,7 @@ impl Progress {
         crate::print(&mut std::io::stderr(), &shown);
     }
 
-    /// A line for each object that the job printed, with its input, and one for its end.
+    /// One line per object that the job printed, with its input added, and one line for its end.
     fn json(&self, done: usize, job: &Job, text: &str, code: u8) -> String {
         let named = |line: &str| match serde_json::from_str(line) {
             Ok(serde_json::Value::Object(mut object)) => {

@@ -1,8 +1,8 @@
-//! A cache of outputs by content: `--cache DIR`.
+//! Content-addressed cache of outputs: `--cache DIR`.
 //!
-//! The key is a hash of the input, of the commands with all their options, and of every program and library that takes part, so
-//! an entry never goes stale. Entries are written under another name and then renamed, so any number of processes can share a
-//! cache and be killed at any moment; each carries a hash of its key and itself and is dropped when that does not match.
+//! The key is a hash of the input, of all commands and options, and of every program and library involved, so an entry never goes
+//! stale. An entry is written under a temporary name and then renamed, so processes can share a cache and be killed at any time.
+//! Each entry carries a hash of its key and content, and is dropped if the hash does not match.
 
 use crate::compile::Compiled;
 use crate::failure::{Stop, exit};
@@ -24,17 +24,17 @@ pub(crate) struct Cache {
 pub(crate) struct Key(blake3::Hash);
 
 impl Key {
-    /// A few letters of it, for people.
+    /// A short form of the key for messages.
     pub(crate) fn name(&self) -> String {
         self.0.to_hex()[..16].to_string()
     }
 }
 
 impl Cache {
-    /// The cache that the command line names, which must be nobody else's: an entry is as good as a program.
+    /// The cache that the command line names. Other users must not have access to it, because an entry is executable code.
     pub(crate) fn of(parsed: &Parsed) -> Result<Option<Cache>, Stop> {
         let Some(folder) = parsed.get("cache") else { return Ok(None) };
-        // These want to see the stages at work.
+        // These options require that the stages run.
         if ["save-temps", "print-after", "print-changed", "time"].iter().any(|option| parsed.get(option).is_some()) {
             return Ok(None);
         }
@@ -45,12 +45,12 @@ impl Cache {
         let data = fs::metadata(folder).map_err(|error| bad(common::plain(&error)))?;
         let own = fs::metadata("/proc/self").map_or(data.uid(), |own| own.uid());
         if data.uid() != own || data.mode() & 0o077 != 0 {
-            return Err(bad("it belongs to or can be reached by others; use one of your own with mode 700".into()));
+            return Err(bad("other users own it or can access it; use your own folder with mode 700".into()));
         }
         Ok(Some(Cache { folder: folder.into(), limit }))
     }
 
-    /// What the output is decided by. None when something of it cannot be read; the stages will say what.
+    /// The key: a hash of everything that determines the output. None if a part cannot be read; the stages will report the error.
     pub(crate) fn key(&self, steps: &[Step], input: &[u8]) -> Option<Key> {
         let mut hasher = blake3::Hasher::new();
         let mut add = |part: &[u8]| {
@@ -60,7 +60,7 @@ impl Cache {
         add(env!("SOURCE_HASH").as_bytes());
         for step in steps {
             add(step.tool.as_bytes());
-            // What is only said changes nothing.
+            // --verbose does not affect the output.
             let arguments = step.arguments.iter().filter(|argument| *argument != "--verbose");
             add(&(arguments.clone().count() as u64).to_le_bytes());
             arguments.for_each(|argument| add(argument.as_bytes()));
@@ -79,10 +79,10 @@ impl Cache {
         Some(Key(hasher.finalize()))
     }
 
-    /// The hash of a program, remembered by what a change of it would change.
+    /// The hash of a program, memoized by the file's metadata.
     fn content_hash(&self, path: &Path) -> Option<String> {
         let data = fs::metadata(path).ok()?;
-        // The time of the last change is one that nobody can set back.
+        // The ctime cannot be set back, unlike the mtime.
         let times = [data.mtime(), data.mtime_nsec(), data.ctime(), data.ctime_nsec()];
         let state = format!("{} {} {} {times:?}\n", data.dev(), data.ino(), data.size());
         let name = blake3::hash(path.as_os_str().as_encoded_bytes()).to_hex();
@@ -96,14 +96,14 @@ impl Cache {
         Some(hash)
     }
 
-    /// What is in it, in args.
+    /// A summary of the cache for messages.
     pub(crate) fn content(&self) -> String {
         let entries = self.entries();
         let bytes: u64 = entries.iter().map(|(_, size, _)| size).sum();
         format!("{} entries, {:.1} of {} MB", entries.len(), bytes as f64 / 1e6, self.limit >> 20)
     }
 
-    /// All entries, with the time of their last use and their size.
+    /// All entries, with time of last use and size.
     fn entries(&self) -> Vec<(SystemTime, u64, PathBuf)> {
         let folders = fs::read_dir(self.folder.join("entries")).into_iter().flatten().flatten();
         let files = folders.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten().flatten());
@@ -119,7 +119,7 @@ impl Cache {
         self.folder.join("entries").join(&name.as_str()[..2]).join(&name.as_str()[2..])
     }
 
-    /// The entry of a key, if there is one and it is whole.
+    /// The entry of a key, if there is one and it is intact.
     pub(crate) fn get(&self, key: &Key) -> Option<Compiled> {
         let path = self.path(key);
         let bytes = fs::read(&path).ok()?;
@@ -127,12 +127,12 @@ impl Cache {
             let _ = fs::remove_file(&path);
             return None;
         };
-        // The time of an entry is that of its last use.
+        // The mtime of an entry is the time of its last use.
         let _ = fs::File::options().append(true).open(&path).and_then(|file| file.set_modified(SystemTime::now()));
         Some(compiled)
     }
 
-    /// Keeps an output. That it cannot be kept is no failure.
+    /// Stores an output. A failure to store it is not an error.
     pub(crate) fn put(&self, key: &Key, compiled: &Compiled) {
         let path = self.path(key);
         let _ = path.parent().map(fs::create_dir_all);
@@ -141,7 +141,7 @@ impl Cache {
         }
     }
 
-    /// Drops what was not used for longest when the cache is larger than it may be.
+    /// Evicts the least recently used entries while the cache exceeds its limit.
     fn shrink(&self) {
         let mut entries = self.entries();
         let mut total: u64 = entries.iter().map(|(_, size, _)| size).sum();

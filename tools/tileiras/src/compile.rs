@@ -15,16 +15,16 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// What was compiled, and what is to be shown of it.
+/// The output of a compilation and its messages.
 pub(crate) struct Compiled {
     pub(crate) output: Vec<u8>,
-    /// For standard error.
+    /// The text for standard error.
     pub(crate) text: String,
-    /// What of it is about the program, which a cache repeats.
+    /// The part of `text` that is about the program; a cache hit prints it again.
     pub(crate) warnings: String,
 }
 
-/// Compiles one input and writes the output. Gives what goes to standard error.
+/// Compiles one input and writes the output. Returns the text for standard error.
 pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<String, Stop> {
     let (pipeline, _) = Pipeline::load(parsed.get("pipeline")).map_err(|message| Stop::new(exit::CONFIGURATION, message))?;
     let steps = pipeline.plan(parsed).map_err(|message| Stop::new(exit::CONFIGURATION, message))?;
@@ -61,7 +61,7 @@ pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<Stri
     };
     let validated = if parsed.flag("validate") { validate(parsed, &source)? } else { String::new() };
     let compiled = Compiled { text: about_the_cache + &compiled.text + &validated, ..compiled };
-    // The depfile first: an output without one would look up to date.
+    // Write the depfile first: an output without a depfile would look up to date.
     let written = depfile.map_or(Ok(()), |depfile| depfile.write());
     match written.and_then(|()| write_output(output, &compiled.output)) {
         Ok(()) => Ok(compiled.text),
@@ -69,7 +69,7 @@ pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<Stri
     }
 }
 
-/// Has `tile-validate` execute the stages. Gives what it says; that nothing can be diagnostics is no failure.
+/// Runs `tile-validate` on the stages and returns its output. A missing verdict is a warning, not a failure.
 fn validate(parsed: &Parsed, source: &Source) -> Result<String, Stop> {
     let failed =
         |error: std::io::Error| Stop::new(exit::CONFIGURATION, format!("cannot run tile-validate: {}", common::plain(&error)));
@@ -84,7 +84,7 @@ fn validate(parsed: &Parsed, source: &Source) -> Result<String, Stop> {
     let mut diagnostics: Vec<Diagnostic> = stage_output.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     match ended.status.code() {
         Some(0) => return Ok(String::from_utf8_lossy(&ended.stdout).lines().map(|line| plain_line(line, style(parsed))).collect()),
-        // Not defined on what was tried, not supported, or not finished.
+        // No verdict: undefined behaviour on the generated arguments, not supported, or not finished.
         Some(2..=4) => diagnostics.iter_mut().for_each(|diagnostic| diagnostic.severity = Severity::Warning),
         Some(_) if !diagnostics.is_empty() => {}
         _ => return Err(Stop::new(exit::COMPILE, format!("tile-validate failed: {}", child::describe(ended.status)))),
@@ -93,7 +93,7 @@ fn validate(parsed: &Parsed, source: &Source) -> Result<String, Stop> {
     if ended.status.code() == Some(1) { Err(Stop::silent(text, exit::COMPILE)) } else { Ok(text) }
 }
 
-/// Tile libraries are not linked. What is wrong with the input is stage_output first, then what is wrong with the library.
+/// Rejects tile libraries, which are not supported. Errors of the input take precedence over errors of the library.
 fn refuse_library(parsed: &Parsed, steps: &[Step], source: &Source, library: &str) -> Stop {
     let outcome = run(&steps[..1], &source.bytes, Some(source.path));
     if let Some(failure) = &outcome.failed {
@@ -110,9 +110,9 @@ fn refuse_library(parsed: &Parsed, steps: &[Step], source: &Source, library: &st
     Stop::new(exit::COMPILE, why)
 }
 
-/// Makes a folder that an option names, and those it lies in.
+/// Creates the folder that an option names, with its parents.
 pub(crate) fn make_folder(path: &str) -> Result<(), Stop> {
-    let failed = |error| Stop::new(exit::CONFIGURATION, format!("cannot make folder '{path}': {}", common::plain(&error)));
+    let failed = |error| Stop::new(exit::CONFIGURATION, format!("cannot create folder '{path}': {}", common::plain(&error)));
     std::fs::create_dir_all(path).map_err(failed)
 }
 
@@ -120,7 +120,7 @@ fn write_output(output: &str, bytes: &[u8]) -> base::diag::Result<()> {
     common::write_file((output != "-").then_some(Path::new(output)), bytes)
 }
 
-/// The checks that the reference makes before it compiles, in its order.
+/// The checks that NVIDIA's tileiras performs before it compiles, in the same order.
 fn check_input(parsed: &Parsed, source: &Source, needs_target: bool) -> Result<(), Stop> {
     if needs_target && parsed.get("gpu-name").is_none() {
         if style(parsed) != Style::Reference {
@@ -145,11 +145,11 @@ fn check_input(parsed: &Parsed, source: &Source, needs_target: bool) -> Result<(
     Ok(())
 }
 
-/// The input, which is read once: what is compiled is what the cache knows it by, whatever becomes of the file meanwhile.
+/// The input. It is read once, so the cache key always belongs to the compiled bytes, even if the file changes meanwhile.
 pub(crate) struct Source<'a> {
     pub(crate) path: &'a str,
     pub(crate) bytes: Vec<u8>,
-    /// The version in its head.
+    /// The bytecode version in the header.
     version: (u8, u8),
 }
 
@@ -162,7 +162,7 @@ impl<'a> Source<'a> {
         let mut bytes = Vec::new();
         file.by_ref().take(HEAD).read_to_end(&mut bytes).map_err(cannot)?;
         let version = match bytes.strip_prefix(b"\x7fTileIR\0") {
-            // A byte that is missing is zero, as in the reader.
+            // A missing byte counts as zero, as in the reader.
             Some(version) => (version.first().copied().unwrap_or(0), version.get(1).copied().unwrap_or(0)),
             None => {
                 let _ = file.take(base::codec::SIZE_LIMIT as u64).read_to_end(&mut bytes);
@@ -176,7 +176,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// What a file is that is no bytecode, where that is sure, and what to do with it.
+/// Describes the detected format of a file that is not bytecode, with a remedy. None if the format is uncertain.
 fn other_kind(bytes: &[u8]) -> Option<String> {
     let kind = sniff(bytes);
     let reader = match &kind {
@@ -195,7 +195,7 @@ fn other_kind(bytes: &[u8]) -> Option<String> {
     Some(format!("it is {}, which {reader} reads", kind.describe()))
 }
 
-/// Runs the plan; in one go, or stage by stage when what lies between is to be kept.
+/// Runs the plan as one pipeline, or stage by stage if the intermediate files are needed.
 fn run_steps(
     parsed: &Parsed,
     steps: &[Step],
@@ -229,8 +229,8 @@ fn run_steps(
     }
 }
 
-/// Runs the stages in groups, so that the files between can be kept where `stem` says. The last file with a log is that before
-/// the cubin, so that is where the remarks are taken from.
+/// Runs the stages in groups and keeps the intermediate files at `stem`. Remarks come from the log of the last stage file, which is
+/// the input of the cubin's stage.
 fn run_in_groups(steps: &[Step], source: &Source, stem: Option<&Path>, remarks: Option<&RemarkFilter>) -> Result<Outcome, Stop> {
     let mut all = Outcome::default();
     let mut done = 0;
@@ -254,8 +254,8 @@ fn run_in_groups(steps: &[Step], source: &Source, stem: Option<&Path>, remarks: 
     Ok(all)
 }
 
-/// Where the files of `--save-temps` go, without their extension: in the folder given, or beside the output. They are named after
-/// the input; of several compilations each after its output, since these differ.
+/// The path of the `--save-temps` files without extension: in the given folder, or next to the output. The name is that of the
+/// input, or in a batch that of the output, which is unique.
 fn temporary_stem(parsed: &Parsed, folder: &str, input: &str, output: &str) -> PathBuf {
     let source = if parsed.get("out-dir").is_some() { output } else { input };
     let name = Path::new(source).file_stem().unwrap_or_default();
@@ -265,7 +265,7 @@ fn temporary_stem(parsed: &Parsed, folder: &str, input: &str, output: &str) -> P
     }
 }
 
-/// What the stages stage_output, in the form asked for.
+/// Renders the messages of the stages in the requested format.
 fn render(parsed: &Parsed, outcome: &Outcome) -> String {
     outcome.stage_output.iter().map(|stage_output| rendered_output(stage_output, style(parsed))).collect()
 }
@@ -285,7 +285,7 @@ fn rendered_output(stage_output: &StageOutput, style: Style) -> String {
     }
 }
 
-/// The end of a failed run: what the first stage refuses is the input's fault, all later failures are one kind.
+/// The error of a failed run. If the first stage rejects its input, the input is invalid; all other failures share one exit code.
 fn explain(
     failure: &Failure,
     steps: &[Step],
@@ -314,14 +314,14 @@ fn explain(
     if failure.index == 0 && matches!(failure.end, End::Code(1 | 3)) {
         return Stop::silent(text, exit::INPUT);
     }
-    // The reference's form ends with what the reference says of every such end; a person or a program has been diagnostics the cause.
+    // NVIDIA's format ends with NVIDIA's summary line. The other formats have already reported the cause.
     if style != Style::Reference {
         return Stop::silent(text, exit::COMPILE);
     }
     Stop::after(text, exit::COMPILE, "failed to compile Tile IR program")
 }
 
-/// The plan as a shell would run it.
+/// The plan as a shell command.
 fn shell_commands(steps: &[Step], input: &str, output: &str) -> String {
     let mut line = String::new();
     for (index, step) in steps.iter().enumerate() {
@@ -337,7 +337,7 @@ fn shell_commands(steps: &[Step], input: &str, output: &str) -> String {
     format!("{line} -o {}\n", quote(&output.to_string_lossy()))
 }
 
-/// A arg that a shell reads back as it is.
+/// Quotes an argument for a shell.
 pub(crate) fn quote(arg: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:+,%@".contains(c);
     if !arg.is_empty() && arg.chars().all(plain) { arg.into() } else { format!("'{}'", arg.replace('\'', r"'\''")) }

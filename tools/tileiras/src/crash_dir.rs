@@ -1,4 +1,4 @@
-//! A stage that ended by a fault could keep nothing itself: the driver keeps what it was given, and the command.
+//! Crash directories for stages that a fault terminated. Such a stage cannot write one itself, so the driver does.
 
 use crate::compile::{Source, quote};
 use crate::pipeline::Step;
@@ -6,10 +6,10 @@ use crate::run::{JSON, run};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A folder with the input, the file that the stage read, and the command. None when it cannot be made.
+/// Writes a crash directory with the input, the file that the stage read, and the command. None if it cannot be created.
 pub(crate) fn keep(steps: &[Step], failed: usize, source: &Source, message: &str) -> Option<PathBuf> {
     let step = &steps[failed];
-    // Several compilations of one run may fail alike.
+    // Several compilations of one run may fail in the same stage.
     let name = |number| std::env::temp_dir().join(format!("{}-bug-{}-{number}", step.name(), std::process::id()));
     let folder = (0..100).map(name).find(|folder| fs::create_dir(folder).is_ok())?;
     let filled = fill(&folder, steps, failed, source, message);

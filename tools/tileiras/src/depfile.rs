@@ -1,4 +1,4 @@
-//! Depfiles for make and ninja: what an output was made from.
+//! Depfiles for make and ninja: the dependencies of an output.
 
 use crate::pipeline::Step;
 use base::diag::{Diagnostic, Result};
@@ -6,14 +6,14 @@ use common::cl::Parsed;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// A depfile to be written once the output is.
+/// A depfile that has not been written yet.
 pub(crate) struct Depfile {
     path: PathBuf,
     text: String,
 }
 
-/// The depfile when one is asked for. It names the input, the response files, the pipeline file, the tools, libdevice and ptxas,
-/// so that a new tool rebuilds what an old one made.
+/// The depfile, if the command line requests one. It lists the input, the response files, the pipeline file, the tools, libdevice
+/// and ptxas, so a new version of a tool triggers a rebuild.
 pub(crate) fn of(parsed: &Parsed, steps: &[Step], input: &str, output: &str) -> Result<Option<Depfile>> {
     let path = match parsed.get("MF") {
         Some(path) => PathBuf::from(path),
@@ -24,7 +24,7 @@ pub(crate) fn of(parsed: &Parsed, steps: &[Step], input: &str, output: &str) -> 
     let mut sources = [vec![input.to_string()], parsed.response_files.clone(), toolchain(parsed, steps)?].concat();
     let mut named = BTreeSet::new();
     sources.retain(|source| named.insert(source.clone()));
-    // After a target, make takes a first arg with `=` in it for an assignment.
+    // If the first word after a target contains `=`, make parses an assignment.
     sources.sort_by_key(|source| source.contains('='));
     for source in sources {
         text += " \\\n  ";
@@ -39,7 +39,7 @@ impl Depfile {
     }
 }
 
-/// Everything an output is made with: the pipeline file, the tools, libdevice, ptxas.
+/// The toolchain of an output: the pipeline file, the tools, libdevice, ptxas.
 pub(crate) fn toolchain(parsed: &Parsed, steps: &[Step]) -> Result<Vec<String>> {
     let runs = |tool: &str| steps.iter().any(|step| step.tool == tool);
     let pieces = [("tile-ptx", common::toolkit::libdevice as fn() -> _), ("tile-link", common::toolkit::ptxas)];
@@ -49,23 +49,27 @@ pub(crate) fn toolchain(parsed: &Parsed, steps: &[Step]) -> Result<Vec<String>> 
     pipeline.into_iter().chain(programs.map(utf8)).collect()
 }
 
-/// A path as text, for files that are text.
+/// Converts a path to UTF-8, for text files.
 pub(crate) fn utf8(path: PathBuf) -> Result<String> {
     let text = path.into_os_string().into_string();
     text.map_err(|path| Diagnostic::usage("DEP002", format!("the name {path:?} is not UTF-8")))
 }
 
-/// A file name as make and ninja read it in a rule; where they differ, as make does. `|` is special among sources only, and `%` nowhere here.
+/// Escapes a file name for make and ninja; where they differ, for make. `|` is special among sources only, and `%` is never special
+/// here.
 fn escape(name: &str, special: &str) -> Result<String> {
     if name.contains(['\n', '\r', ';']) {
-        return Err(Diagnostic::usage("DEP001", format!("a depfile cannot name {name:?}, which has a line break or a semicolon")));
+        return Err(Diagnostic::usage(
+            "DEP001",
+            format!("a depfile cannot represent {name:?}, which contains a line break or a semicolon"),
+        ));
     }
     let mut out = String::new();
     for (index, c) in name.char_indices() {
         match c {
             '$' => out += "$$",
             c if " #:\t".contains(c) || special.contains(c) => {
-                // Backslashes before an escaped character would be read as escapes themselves.
+                // Double the backslashes before an escaped character; they would be parsed as escapes.
                 let before = name[..index].chars().rev().take_while(|c| *c == '\\').count();
                 out.extend(std::iter::repeat_n('\\', before + 1));
                 out.push(c);

@@ -1,4 +1,5 @@
-//! `--doctor`: what was found of what compiling needs, why it was taken, and how to get what is missing.
+//! `--doctor` checks the installation: it reports each required component, the setting that selected it, and how to install it if
+//! it is missing.
 
 use crate::cache::Cache;
 use crate::failure::{Stop, exit};
@@ -10,7 +11,7 @@ use common::toolkit::{self, Found};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Tools beside the driver, with what lacks without them.
+/// The tools that belong next to the driver, and whether compilation requires them.
 const TOOLS: [(&str, bool); 10] = [
     ("tile-read", true),
     ("tile-lower-aa", true),
@@ -24,7 +25,7 @@ const TOOLS: [(&str, bool); 10] = [
     ("tile-time", false),
 ];
 
-/// Asks Python what is installed, without importing anything of it.
+/// A Python script that lists installed packages without importing them.
 const PACKAGES: &str = "
 import importlib.metadata
 for name in ('cuda-tile', 'nvidia-cuda-tileiras', 'nvidia-cuda-nvcc', 'nvidia-nvvm', 'triton', 'tilelang', 'tileworks'):
@@ -34,25 +35,25 @@ for name in ('cuda-tile', 'nvidia-cuda-tileiras', 'nvidia-cuda-nvcc', 'nvidia-nv
         pass
 ";
 
-/// A finding: what it is about, what was found, and whether compiling goes without.
+/// A finding: the component, its state, and a remedy.
 struct Finding {
     what: &'static str,
     state: State,
     text: String,
-    /// How to get what is missing.
+    /// How to install or repair the component.
     help: Option<String>,
 }
 
 #[derive(PartialEq)]
 enum State {
     Good,
-    /// Something goes without it.
+    /// Compilation works without it; another feature does not.
     Absent,
-    /// Nothing is compiled without it.
+    /// Compilation requires it.
     Broken,
 }
 
-/// Prints the findings. Fails when a cubin cannot be made.
+/// Prints the findings. Fails if cubins cannot be generated.
 pub(crate) fn examine(parsed: &Parsed) -> Result<String, Stop> {
     let findings: Vec<Finding> = [own(), tools(), assembler(), library(), path(), clients(), cache(parsed), scratch(), gpu()]
         .into_iter()
@@ -62,7 +63,7 @@ pub(crate) fn examine(parsed: &Parsed) -> Result<String, Stop> {
     crate::answer_with(&shown)?;
     match findings.iter().filter(|finding| finding.state == State::Broken).count() {
         0 => Ok(String::new()),
-        _ => Err(Stop::new(exit::CONFIGURATION, "nothing can be compiled to a cubin before the above is mended")),
+        _ => Err(Stop::new(exit::CONFIGURATION, "cannot generate cubins until the problems above are fixed")),
     }
 }
 
@@ -102,16 +103,16 @@ fn tools() -> Vec<Finding> {
     let help = "build or install all tools of one version into one folder";
     match (listed(true), listed(false)) {
         (stages, others) if stages.is_empty() && others.is_empty() => {
-            vec![Finding::good("tools", format!("all {} of this version lie beside the driver", TOOLS.len()))]
+            vec![Finding::good("tools", format!("all {} of this version are next to the driver", TOOLS.len()))]
         }
         (stages, others) if stages.is_empty() => {
-            vec![Finding::absent("tools", format!("not beside the driver, or of another version: {others}"), help)]
+            vec![Finding::absent("tools", format!("missing next to the driver, or of another version: {others}"), help)]
         }
-        (stages, _) => vec![Finding::broken("tools", format!("not beside the driver, or of another version: {stages}"), help)],
+        (stages, _) => vec![Finding::broken("tools", format!("missing next to the driver, or of another version: {stages}"), help)],
     }
 }
 
-/// The last line that a program says.
+/// The last line of a program's output.
 fn says(program: &Path, option: &str) -> String {
     let output = child::output(Command::new(program).arg(option), None);
     let said = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
@@ -136,7 +137,7 @@ fn piece(what: &'static str, found: Result<Found, Box<Diagnostic>>, more: impl F
     }
 }
 
-/// Programs of a name, in the order in which PATH has them.
+/// All programs with this name, in PATH order.
 fn on_path(name: &str) -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).map(|folder| folder.join(name)).filter(|path| path.is_file()).collect()
@@ -154,12 +155,12 @@ fn path() -> Vec<Finding> {
         Some(first) => Finding::absent(
             "PATH",
             format!("the first tileiras is another one, {}", first.display()),
-            "clients that look there use it; put this one's folder first",
+            "clients that search PATH use it; put the folder of this tileiras first",
         ),
         None => Finding::absent(
             "PATH",
             "has no tileiras",
-            format!("for clients that look there: PATH={}:$PATH", tools_folder().display()),
+            format!("for clients that search PATH, set PATH={}:$PATH", tools_folder().display()),
         ),
     }]
 }
@@ -177,10 +178,10 @@ fn clients() -> Vec<Finding> {
             [Some(a), Some(b), Some(c)] if release(a) == release(b) && release(b) == release(c) => Finding::absent(
                 "cuTile",
                 format!(
-                    "cuda-tile {cutile} of {} uses NVIDIA's tileiras {a}, which is installed beside it and comes before PATH",
+                    "cuda-tile {cutile} of {} uses NVIDIA's tileiras {a} from the same environment, which takes precedence over PATH",
                     python.display()
                 ),
-                "`pip uninstall nvidia-cuda-tileiras` makes it look on PATH",
+                "run `pip uninstall nvidia-cuda-tileiras` to make it search PATH",
             ),
             _ => Finding::good("cuTile", format!("cuda-tile {cutile} of {} uses the first tileiras on PATH", python.display())),
         });
@@ -191,11 +192,11 @@ fn clients() -> Vec<Finding> {
         let label = if name == "triton" { "Triton" } else { "TileLang" };
         match (program, version(name)) {
             (Some(program), _) if is_own(&program) => {
-                findings.push(Finding::good(label, format!("{variable} leads to this driver")))
+                findings.push(Finding::good(label, format!("{variable} points to this driver")))
             }
             (Some(program), _) => findings.push(Finding::absent(
                 label,
-                format!("{variable} leads to {}, which is not this driver", program.display()),
+                format!("{variable} points to {}, which is not this driver", program.display()),
                 format!("{variable}={}", tools_folder().display()),
             )),
             (None, Some(version)) => findings.push(Finding::absent(
@@ -213,11 +214,11 @@ fn cache(parsed: &Parsed) -> Vec<Finding> {
     let Some(folder) = parsed.get("cache") else { return Vec::new() };
     vec![match Cache::of(parsed) {
         Ok(Some(cache)) => Finding::good("cache", format!("{folder}: {}", cache.content())),
-        Ok(None) => Finding::absent("cache", folder, "other options ask to see the stages at work, which pass it by"),
+        Ok(None) => Finding::absent("cache", folder, "bypassed: other options require that the stages run"),
         Err(stop) => Finding::broken(
             "cache",
             stop.rendered(base::diag::Style::Reference).trim().trim_start_matches("error: "),
-            "name another folder with --cache",
+            "use another folder with --cache",
         ),
     }]
 }
@@ -226,9 +227,9 @@ fn scratch() -> Vec<Finding> {
     let folder = std::env::temp_dir();
     let made = common::child::MemoryFile::new("doctor", b"x");
     vec![match made {
-        Ok(_) => Finding::good("temporary", format!("files live in memory; what is kept of a bug goes to {}", folder.display())),
+        Ok(_) => Finding::good("temporary", format!("files are in memory; crash directories go to {}", folder.display())),
         Err(error) => {
-            Finding::broken("temporary", format!("no file in memory can be made: {error}"), "the system lacks memfd_create")
+            Finding::broken("temporary", format!("cannot create in-memory files: {error}"), "the system lacks memfd_create")
         }
     }]
 }
@@ -238,8 +239,10 @@ fn gpu() -> Vec<Finding> {
     let library = folders.iter().map(|folder| Path::new(folder).join("libcuda.so.1")).find(|path| path.exists());
     vec![match library {
         Some(path) => Finding::good("GPU driver", format!("{}; tile-launch can run cubins", path.display())),
-        None => {
-            Finding::absent("GPU driver", "none; tile-run, tile-sim and tile-time need none", "for tile-launch: NVIDIA's driver")
-        }
+        None => Finding::absent(
+            "GPU driver",
+            "not found; tile-run, tile-sim and tile-time do not need it",
+            "tile-launch requires NVIDIA's driver",
+        ),
     }]
 }

@@ -1,10 +1,10 @@
-//! How a run that fails ends: with the reference's exit code, and with a message in the form that `--error-format` asks for.
+//! Errors of the driver: the exit code is that of NVIDIA's tileiras, and `--error-format` selects the format of the message.
 
 use base::diag::{Diagnostic, Place, Style};
 use common::cl::Parsed;
 use std::fmt::Display;
 
-/// Exit codes of the reference.
+/// Exit codes of NVIDIA's tileiras.
 pub(crate) mod exit {
     pub(crate) const OK: u8 = 0;
     pub(crate) const USAGE: u8 = 1;
@@ -13,14 +13,14 @@ pub(crate) mod exit {
     pub(crate) const COMPILE: u8 = 5;
 }
 
-/// A run that ends with this code, after these args on standard error.
+/// The end of a failed run: the exit code and the text for standard error.
 #[derive(Debug)]
 pub(crate) struct Stop {
     pub(crate) code: u8,
-    /// What was said before, in the form asked for.
+    /// Earlier messages, already rendered.
     text: String,
     error: Option<Box<Diagnostic>>,
-    /// What the reference does not say of it.
+    /// An additional note that NVIDIA's tileiras does not print.
     note: Option<String>,
 }
 
@@ -29,7 +29,7 @@ impl Stop {
         Stop::after(String::new(), code, message)
     }
 
-    /// After what was said already.
+    /// An error after already rendered messages.
     pub(crate) fn after(text: String, code: u8, message: impl Display) -> Stop {
         let name = match code {
             exit::USAGE => "DRI001",
@@ -40,22 +40,22 @@ impl Stop {
         Stop { code, text, error: Some(Diagnostic::usage(name, message.to_string())), note: None }
     }
 
-    /// Adds a line that the reference does not print.
+    /// Adds a note that NVIDIA's tileiras does not print.
     pub(crate) fn note(self, note: &str) -> Stop {
         Stop { note: Some(note.into()), ..self }
     }
 
-    /// The input that the error is about.
+    /// Sets the input that the error refers to.
     pub(crate) fn in_input(self, path: &str) -> Stop {
         Stop { error: self.error.map(|error| error.in_input(path, None)), ..self }
     }
 
-    /// With nothing to add.
+    /// An error without a further message.
     pub(crate) fn silent(text: String, code: u8) -> Stop {
         Stop { code, text, error: None, note: None }
     }
 
-    /// The mistakes of a command line. The reference's form has them as the reference writes them.
+    /// Usage errors. The reference format keeps NVIDIA's wording.
     pub(crate) fn misused(program: &str, mistakes: &[String], style: Style) -> Stop {
         if style == Style::Reference {
             return Stop::silent(mistakes.iter().map(|line| format!("{line}\n")).collect(), exit::USAGE);
@@ -71,7 +71,7 @@ impl Stop {
         Stop::silent(errors.iter().map(|error| rendered(error, style)).collect(), exit::USAGE)
     }
 
-    /// All that is to be said, in a form.
+    /// Renders all messages in a format.
     pub(crate) fn rendered(&self, style: Style) -> String {
         let error = self.error.as_ref().map_or(String::new(), |error| rendered(error, style));
         let note = self.note.as_ref().map_or(String::new(), |note| format!("note: {note}\n"));
@@ -79,7 +79,7 @@ impl Stop {
     }
 }
 
-/// The form of messages that a command line asks for.
+/// The message format that a command line selects.
 pub(crate) fn style(parsed: &Parsed) -> Style {
     match parsed.get("error-format") {
         Some("human") => Style::Human,
@@ -90,12 +90,12 @@ pub(crate) fn style(parsed: &Parsed) -> Style {
 
 pub(crate) fn rendered(diagnostic: &Diagnostic, style: Style) -> String {
     let text = match style {
-        // Clients get one form of the message.
+        // JSON carries a single wording of the message.
         Style::Json => Diagnostic { reference: Vec::new(), ..diagnostic.clone() }.render(style, json),
         _ => diagnostic.render(style, json),
     };
     match &diagnostic.place {
-        // The reference does not name the input.
+        // NVIDIA's message does not name the input.
         Some(Place::Input { file, .. }) if style == Style::Reference => format!("{text}note: in {file}\n"),
         _ => text,
     }
@@ -105,7 +105,7 @@ fn json(diagnostic: &Diagnostic) -> String {
     serde_json::to_string(diagnostic).expect("a diagnostic is plain data")
 }
 
-/// A line of plain text; in JSON, where every line is an object, as `{"line": ...}`.
+/// A line of plain text. In JSON, where every line is an object, it becomes `{"line": ...}`.
 pub(crate) fn plain_line(line: &str, style: Style) -> String {
     if style == Style::Json { format!("{}\n", serde_json::json!({ "line": line })) } else { format!("{line}\n") }
 }

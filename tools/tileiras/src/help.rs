@@ -1,4 +1,4 @@
-//! What `--help`, `--version` and `--list-versions` print. Clients read parts of it, so its shape is the reference's.
+//! The output of `--help`, `--version` and `--list-versions`. Clients parse parts of it, so it keeps the shape of NVIDIA's output.
 
 use crate::options::OPTIONS;
 use common::cl::{Help, Section};
@@ -11,7 +11,7 @@ pub(crate) const HELP: Help = Help {
         ("Generic Options:\n", Section::Generic),
         ("TileIR Assembler Options:\n", Section::Tool),
         ("TileIR Assembler Remark Options:\nFilter remarks by category.\n", Section::Remarks),
-        ("Tileworks Options, which the reference does not have:\n", Section::Extension),
+        ("Tileworks Options:\n", Section::Extension),
     ],
     more: "
 Examples:
@@ -22,23 +22,23 @@ Examples:
 
 Exit codes:
 
-  0 success, 1 usage or no such input, 2 configuration or output, 3 not bytecode or invalid bytecode, 5 the program cannot be
-  compiled, or a stage or ptxas is missing or failed
+  0 success, 1 usage error or missing input, 2 configuration or output error, 3 invalid bytecode, 5 compilation failed, or a stage
+  or ptxas is missing or failed
 
 Environment:
 
-  CUDA_ROOT, CUDA_HOME, CUDA_PATH: the toolkit with ptxas and libdevice; the first that is set decides
-  TILEWORKS_OPTIONS: more options, before those of the command line, which win where an option counts once
-  PATH: where they are looked for last
-  TMPDIR: the folder for temporary files and for what is kept of a bug
+  CUDA_ROOT, CUDA_HOME, CUDA_PATH: the toolkit with ptxas and libdevice; the first variable that is set takes precedence
+  TILEWORKS_OPTIONS: extra options; the command line overrides them
+  PATH: the last place that is searched for ptxas and libdevice
+  TMPDIR: the folder for temporary files and crash directories
 ",
 };
 
-/// Bytecode versions that tile-read reads.
+/// The bytecode versions that tile-read supports.
 pub(crate) const VERSIONS: &str = "13.1\n13.2\n13.3\n13.4\n13.5\n";
 
-/// The version, in the reference's shape, since clients look for the release and keep caches by the whole text. The build's name
-/// is a hash of this project's sources and of what is known of ptxas, so it changes whenever generated code can change.
+/// The version, in the shape of NVIDIA's output: clients parse the release and use the full text as a cache key. The build name is
+/// a hash of this project's sources and of the detected ptxas, so it changes whenever the generated code can change.
 pub(crate) fn version(toolchain: &str) -> String {
     format!(
         "tileiras: Tileworks, an open CUDA Tile IR assembler\n\

@@ -1,7 +1,8 @@
-//! `tileiras`: from Tile IR bytecode to a cubin, by running the stage tools that lie beside it.
+//! `tileiras`, the driver: compiles Tile IR bytecode to a cubin by running the stage tools next to it.
 //!
-//! The command line, the exit codes and the messages are those of NVIDIA's tool of this name, so that its clients can use this
-//! one: [`common::cl`] parses, [`options`] lists, [`drive`] compiles. What the stages are is in `pipeline.toml` ([`pipeline`]).
+//! Command line, exit codes and messages are compatible with NVIDIA's tileiras, so its clients work unchanged. [`common::cl`]
+//! parses the command line, [`options`] lists the options, [`compile`] compiles, and `pipeline.toml` ([`pipeline`]) lists the
+//! stages.
 
 mod artefact;
 mod batch;
@@ -25,12 +26,12 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// What is wrong with the text of a pipeline file.
+/// Checks the text of a pipeline file.
 pub fn check_pipeline(text: &str) -> Result<(), String> {
     pipeline::Pipeline::parse(text, "the pipeline", std::path::Path::new("")).map(drop)
 }
 
-/// Names the variable with more options.
+/// The environment variable with extra options.
 const MORE_OPTIONS: &str = "TILEWORKS_OPTIONS";
 
 /// The tool, from its command line to its exit code.
@@ -57,8 +58,8 @@ pub fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
-/// A command line with the options of the environment before its own: of an option that counts once, the command line's counts.
-/// A driver that a stage of a pipeline starts has had them already.
+/// Prepends the options of the environment to a command line, so the command line overrides them. A driver that a pipeline stage
+/// started ignores the environment: its caller has applied the options already.
 fn with_environment(line: Parsed, more: Option<OsString>) -> Result<Parsed, Stop> {
     let Some(more) = more.filter(|_| std::env::var_os(pipeline::NESTED).is_none()) else { return Ok(line) };
     let wrong = |what: &str| Stop::new(exit::USAGE, format!("{MORE_OPTIONS}: {what}"));
@@ -68,10 +69,10 @@ fn with_environment(line: Parsed, more: Option<OsString>) -> Result<Parsed, Stop
         return Err(Stop::misused(MORE_OPTIONS, &more.errors, style(&line)));
     }
     if let Some(name) = more.immediate {
-        return Err(wrong(&format!("{} is for the command line", cl::dashed(name))));
+        return Err(wrong(&format!("{} is allowed on the command line only", cl::dashed(name))));
     }
     if let Some(arg) = more.positional.first() {
-        return Err(wrong(&format!("'{arg}' is no option")));
+        return Err(wrong(&format!("'{arg}' is not an option")));
     }
     Ok(Parsed {
         given: more.given.into_iter().chain(line.given).collect(),
@@ -80,8 +81,8 @@ fn with_environment(line: Parsed, more: Option<OsString>) -> Result<Parsed, Stop
     })
 }
 
-/// Ends this process, and its stages with it, where it takes too much memory itself. Time is the stages': how many there are is not
-/// limited.
+/// Ends this process and its stages if the driver itself exceeds the memory limit. The time limit applies to each stage only,
+/// because the number of compilations is not limited.
 fn watch(parsed: &Parsed) {
     let max_memory = parsed.get("max-memory").and_then(cl::parse_integer).and_then(|number| u64::try_from(number).ok());
     let style = style(parsed);
@@ -92,7 +93,7 @@ fn watch(parsed: &Parsed) {
     });
 }
 
-/// Does what the command line asks. Gives what goes to standard error at the end.
+/// Executes the command line. Returns the text for standard error.
 fn answer(program: &str, parsed: &Parsed) -> Result<String, Stop> {
     let mut errors = parsed.errors.clone();
     if let Some(name) = parsed.immediate {
@@ -110,13 +111,13 @@ fn answer(program: &str, parsed: &Parsed) -> Result<String, Stop> {
         return Err(Stop::misused(program, &errors, style(parsed)));
     }
     if let Some(code) = parsed.get("explain") {
-        let unknown = || Stop::new(exit::USAGE, format!("there is no code '{code}'; --explain list shows all"));
+        let unknown = || Stop::new(exit::USAGE, format!("there is no code '{code}'; --explain list lists all codes"));
         let text = common::explain::explain(code).ok_or_else(unknown)?;
         return answer_with(&text);
     }
     if parsed.flag("preview-create-tile-lib") {
         return Err(match parsed.get("preview-interface").map(std::fs::read) {
-            Some(Ok(_)) => Stop::new(exit::CONFIGURATION, "making tile libraries is not supported"),
+            Some(Ok(_)) => Stop::new(exit::CONFIGURATION, "creating tile libraries is not supported"),
             _ => {
                 let path = parsed.get("preview-interface").unwrap_or_default();
                 Stop::new(exit::CONFIGURATION, format!("unable to read interface file '{path}': No such file or directory"))
@@ -146,7 +147,7 @@ fn information(name: &str) -> String {
     }
 }
 
-/// A short name for the ptxas and libdevice that would be used: others may generate other code.
+/// A short hash of the selected ptxas and libdevice, because they affect the generated code.
 fn toolchain() -> String {
     use common::toolkit::{libdevice, ptxas};
     let described = [ptxas(), libdevice()].map(|found| {
@@ -162,13 +163,13 @@ fn toolchain() -> String {
     }
 }
 
-/// Writes what was asked for to standard output; that it cannot be is a failure.
+/// Writes requested information to standard output; a write error is a failure.
 pub(crate) fn answer_with(text: &str) -> Result<String, Stop> {
     let written = common::write_file(None, text.as_bytes());
     written.map(|()| String::new()).map_err(|error| Stop::new(exit::CONFIGURATION, error.message))
 }
 
-/// Writes; that nobody reads is no reason to fail.
+/// Writes and ignores errors: a closed reader is not a failure.
 pub(crate) fn print(out: &mut dyn Write, text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

@@ -1,4 +1,4 @@
-//! `tileiras`, see the library.
+//! The `tileiras` executable; see the library.
 
 fn main() -> std::process::ExitCode {
     tileiras::main()

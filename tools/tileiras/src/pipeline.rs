@@ -1,4 +1,4 @@
-//! The pipeline file and what it makes of a command line: the commands to run.
+//! The pipeline file, and the plan: the commands that implement a command line.
 
 use crate::options::OPTIONS;
 use common::cl::Value;
@@ -14,17 +14,17 @@ pub(crate) struct Pipeline {
     stage: Vec<Stage>,
 }
 
-/// Set for every stage, so that one that starts the driver again is known.
+/// Set for every stage, to detect a stage that starts the driver again.
 pub(crate) const NESTED: &str = "TILEWORKS_NESTED";
-/// Kinds of files that `--format` says nothing about.
+/// Kinds of files that have a single format, so `--format` does not apply.
 const ONE_FORM: [&str; 5] = ["ptx", "llvm-ir", "cubin", "fatbin", "host-object"];
-/// Bytes of a pipeline file.
+/// Size limit of a pipeline file, in bytes.
 const LARGEST: u64 = 1 << 20;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stage {
-    /// The name of a stage of this project, beside the driver; or a path, from the folder of the pipeline file.
+    /// The name of a stage tool next to the driver, or a path relative to the folder of the pipeline file.
     tool: String,
     #[serde(skip)]
     program: PathBuf,
@@ -38,11 +38,11 @@ struct Stage {
     arguments: Vec<String>,
 }
 
-/// A command of the plan; its input and output are connected when it is run.
+/// A command of the plan. Its input and output are connected when it runs.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Step {
     pub(crate) tool: String,
-    /// What is run, and what is written for people to run.
+    /// The program, as executed and as printed.
     pub(crate) program: PathBuf,
     pub(crate) arg: String,
     pub(crate) arguments: Vec<String>,
@@ -58,7 +58,7 @@ impl Step {
 }
 
 impl Pipeline {
-    /// The pipeline that was compiled in, or that of a file, and what it was read from.
+    /// The built-in pipeline, or the pipeline of a file, with the name of its source.
     pub(crate) fn load(path: Option<&str>) -> Result<(Pipeline, String), String> {
         let (text, name) = match path {
             Some(path) => {
@@ -77,7 +77,7 @@ impl Pipeline {
         Ok((pipeline, text))
     }
 
-    /// The pipeline that a text describes; paths in it begin at the folder, and the name is for messages.
+    /// Parses a pipeline. Its paths are relative to `folder`; `name` is for messages.
     pub(crate) fn parse(text: &str, name: &str, folder: &Path) -> Result<Pipeline, String> {
         let mut pipeline: Pipeline = toml::from_str(text).map_err(|error| format!("{name}: {error}"))?;
         pipeline.stage.iter_mut().for_each(|stage| stage.find(folder));
@@ -91,19 +91,19 @@ impl Pipeline {
         for stage in &self.stage {
             stage.check()?;
             if stage.reads != kind {
-                return Err(format!("{} reads '{}', but the stage before it writes '{kind}'", stage.tool, stage.reads));
+                return Err(format!("{} reads '{}', but the previous stage writes '{kind}'", stage.tool, stage.reads));
             }
             kind = &stage.writes;
         }
         Ok(())
     }
 
-    /// Whether the commands up to what is asked for include one that needs a target.
+    /// Returns whether a command of the plan needs a target.
     pub(crate) fn needs_target(&self, steps: &[Step]) -> bool {
         self.stage.iter().take(steps.len()).any(|stage| stage.options.iter().any(|name| name == "gpu-name"))
     }
 
-    /// The commands that lead from the input to what is asked for.
+    /// The plan: the commands from the input to the requested output.
     pub(crate) fn plan(&self, parsed: &Parsed) -> Result<Vec<Step>, String> {
         let (last, stop_after) = self.last(parsed)?;
         let mut steps = Vec::new();
@@ -136,7 +136,7 @@ impl Pipeline {
         }
         if let Some(form) = parsed.get("format") {
             if ONE_FORM.contains(&step.writes.as_str()) {
-                return Err(format!("--format is for stage files, and {} has one form", step.writes));
+                return Err(format!("--format applies to stage files; {} has a single format", step.writes));
             }
             step.arguments.push(format!("--format={form}"));
         }
@@ -148,13 +148,13 @@ impl Pipeline {
     fn last<'a>(&self, parsed: &'a Parsed) -> Result<(usize, Option<&'a str>), String> {
         if let Some(stop) = parsed.get("stop-after") {
             if parsed.get("emit").is_some() {
-                return Err("--emit and --stop-after both say where to end".into());
+                return Err("--emit and --stop-after contradict each other".into());
             }
             let (tool, pass) = stop.split_once(':').map_or((stop, None), |(tool, pass)| (tool, Some(pass)));
             if let Some(index) = self.stage.iter().position(|stage| stage.tool == tool) {
                 return Ok((index, pass));
             }
-            // A pass alone is that of the first tool that has it.
+            // A pass name without a tool selects the first tool with that pass.
             let index = self.stage.iter().position(|stage| pass.is_none() && stage.has_pass(stop));
             return index.map(|index| (index, Some(stop))).ok_or_else(|| format!("the pipeline has no tool or pass '{stop}'"));
         }
@@ -168,14 +168,16 @@ impl Pipeline {
             let pass = wanted.rsplit(':').next().unwrap_or(wanted);
             let argument = format!("--print-after={pass}");
             if !steps.iter().any(|step| step.arguments.contains(&argument)) {
-                return Err(format!("--print-after={wanted}: no tool that runs has this pass; each one's --help lists its passes"));
+                return Err(format!(
+                    "--print-after={wanted}: no tool of the plan has this pass; the --help of a tool lists its passes"
+                ));
             }
         }
         Ok(())
     }
 }
 
-/// The driver's option as the stage takes it, when it was given.
+/// The driver's option in the syntax of the stages, if it is set.
 fn forwarded(name: &str, parsed: &Parsed) -> Option<String> {
     let value = parsed.get(name)?;
     match OPTIONS.iter().find(|spec| spec.name == name)?.value {
@@ -186,7 +188,7 @@ fn forwarded(name: &str, parsed: &Parsed) -> Option<String> {
 }
 
 impl Stage {
-    /// Whether it is one of this project's, beside the driver.
+    /// Whether the stage is a tool of this project, next to the driver.
     fn is_own(&self) -> bool {
         !self.tool.contains('/')
     }
@@ -199,10 +201,10 @@ impl Stage {
     }
 
     fn check(&self) -> Result<(), String> {
-        let own: Pipeline = toml::from_str(DEFAULT).expect("the pipeline that was compiled in is well formed");
+        let own: Pipeline = toml::from_str(DEFAULT).expect("the built-in pipeline is well formed");
         let known: Vec<&str> = own.stage.iter().map(|stage| stage.tool.as_str()).collect();
         if self.is_own() && !known.contains(&self.tool.as_str()) {
-            return Err(format!("'{}' is none of the stages {}; another program is named by a path", self.tool, known.join(", ")));
+            return Err(format!("'{}' is not one of the stages {}; use a path for another program", self.tool, known.join(", ")));
         }
         let real = |path: &Path| std::fs::canonicalize(path).ok();
         if let (Some(program), Ok(driver)) = (real(&self.program), std::env::current_exe())
@@ -211,40 +213,40 @@ impl Stage {
             return Err(format!("'{}' is the driver itself", self.tool));
         }
         if let Some(unknown) = self.options.iter().find(|name| OPTIONS.iter().all(|spec| spec.name != **name)) {
-            return Err(format!("{} is to be given '{unknown}', which is not an option of the driver", self.tool));
+            return Err(format!("the options of {} include '{unknown}', which is not an option of the driver", self.tool));
         }
         match self.arguments.iter().find(|argument| !may_be_given(argument)) {
             Some(argument) => Err(format!(
-                "{} is to be given '{argument}', but arguments are options, with their values joined by '=', and name no output",
+                "{} has the argument '{argument}', but arguments must be options with values joined by '=', and cannot name an output",
                 self.tool
             )),
             None => Ok(()),
         }
     }
 
-    /// Whether it has a pass of this name, or any at all for `all`.
+    /// Whether it has a pass of this name, or any pass for `all`.
     fn has_pass(&self, pass: &str) -> bool {
         passes(&self.program).iter().any(|own| own == pass || pass == "all")
     }
 }
 
-/// Whether a pipeline file may give this to a stage: an option, but not one that names files to write, nor an input.
+/// Whether a pipeline file may pass this argument to a stage: options only, except those that name output files.
 fn may_be_given(argument: &str) -> bool {
     let name = argument.split('=').next().unwrap_or(argument);
     let writes = argument.starts_with("-o") || ["--output", "--out-dir", "--stats", "--input-name"].contains(&name);
     name.len() > 1 && name.starts_with('-') && name != "--" && !writes
 }
 
-/// The names of a tool's passes, as its help lists them; asked for only when a pass is named without its tool.
+/// The pass names in a tool's help text. Only needed if the command line names a pass without a tool.
 fn passes(program: &Path) -> Vec<String> {
     let output = common::child::output(std::process::Command::new(program).arg("--help"), None);
     let help = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    // The list ends at an empty line, and may be broken into lines before.
+    // The list may span several lines and ends at an empty line.
     let listed = help.split_once("Passes: ").map_or("", |(_, rest)| rest.split("\n\n").next().unwrap_or_default());
     listed.split([',', ' ', '\n']).filter(|name| !name.is_empty()).map(str::to_string).collect()
 }
 
-/// The folder with the stage tools: that of the driver's real path.
+/// The folder with the stage tools: the folder of the driver's real path.
 pub(crate) fn tools_folder() -> PathBuf {
     let executable = std::env::current_exe().and_then(std::fs::canonicalize).unwrap_or_default();
     executable.parent().map(Path::to_path_buf).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Remarks: what the passes did and declined, from the logs in the stage files, in the reference's two forms.
+//! Optimization remarks (passed, missed, failed, analysis) from the logs of the stage files, in NVIDIA's two formats.
 
 use crate::failure::{Stop, exit};
 use base::Envelope;
@@ -7,7 +7,7 @@ use common::cl::Parsed;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// What the command line asks for.
+/// The remarks that the command line selects.
 pub(crate) struct RemarkFilter {
     /// For each kind of remark, its name and the categories to show.
     kinds: Vec<(&'static str, Vec<Category>)>,
@@ -16,7 +16,7 @@ pub(crate) struct RemarkFilter {
 }
 
 impl RemarkFilter {
-    /// None when no remark is asked for. The file is opened right away, so that a wrong name is known before the work.
+    /// None if the command line selects no remark. Opens the file immediately, so an invalid name is reported before compilation.
     pub(crate) fn of(parsed: &Parsed) -> Result<Option<RemarkFilter>, Stop> {
         let chosen = |kind| {
             let values = [parsed.get("remarks"), parsed.get(kind)].into_iter().flatten();
@@ -53,7 +53,7 @@ impl RemarkFilter {
         Ok(Some(RemarkFilter { kinds, file }))
     }
 
-    /// Shows the remarks that the log of a stage file has.
+    /// Prints the selected remarks of a stage file's log.
     pub(crate) fn show(&self, stage_file: &[u8]) -> Result<(), Stop> {
         let Some(envelope) = envelope_of(stage_file) else { return Ok(()) };
         let entries: Vec<&LogEntry> = envelope.log.iter().filter(|entry| self.matches(entry)).collect();
@@ -104,7 +104,7 @@ fn envelope_of(bytes: &[u8]) -> Option<Envelope> {
     }
 }
 
-/// By function and category, as the reference groups them.
+/// Grouped by function and category, as in NVIDIA's output.
 fn as_text(envelope: &Envelope, entries: &[&LogEntry]) -> String {
     let mut out = String::new();
     let mut functions: Vec<&str> = entries.iter().map(|entry| entry.function.as_str()).collect();
@@ -131,7 +131,7 @@ fn as_text(envelope: &Envelope, entries: &[&LogEntry]) -> String {
     out
 }
 
-/// One document for each remark, in the schema of LLVM's remarks.
+/// One document per remark, in LLVM's remark schema.
 fn as_yaml(envelope: &Envelope, entries: &[&LogEntry]) -> String {
     let mut out = String::new();
     for (index, entry) in entries.iter().enumerate() {
@@ -148,7 +148,7 @@ fn as_yaml(envelope: &Envelope, entries: &[&LogEntry]) -> String {
     out
 }
 
-/// A plain arg where it can be one.
+/// A plain YAML scalar if possible, else a quoted one.
 fn scalar(text: &str) -> String {
     let plain = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));

@@ -1,4 +1,4 @@
-//! Runs the commands of a plan as processes connected by pipes, all at once, and collects what they say.
+//! Runs the commands of a plan as concurrent processes connected by pipes, and collects their standard error.
 
 use crate::artefact;
 use crate::pipeline::{NESTED, Step};
@@ -13,23 +13,23 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 
 const SIGPIPE: i32 = 13;
-/// What run-time libraries say before they give up for lack of memory, with a signal that faults raise too.
+/// Messages of runtime libraries that run out of memory. They then abort with a signal that faults raise too.
 const OUT_OF_MEMORY: [&str; 3] = ["memory allocation of ", "LLVM ERROR: out of memory", "std::bad_alloc"];
-/// StageOutput to every stage; for people it is left out of commands.
+/// Passed to every stage; left out of commands that are printed.
 pub(crate) const JSON: &str = "--error-format=json";
 
-/// What a run left.
+/// The result of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) output: Vec<u8>,
     pub(crate) stage_output: Vec<StageOutput>,
-    /// The first command that failed, by its place in the plan.
+    /// The first command of the plan that failed.
     pub(crate) failed: Option<Failure>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// Its place in the plan.
+    /// Its position in the plan.
     pub(crate) index: usize,
     pub(crate) tool: String,
     pub(crate) status: String,
@@ -39,18 +39,18 @@ pub(crate) struct Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Code(i32),
-    /// By a signal that a bug of its own may have raised.
+    /// Terminated by a signal that a bug of the command may have raised.
     Fault,
-    /// By somebody, or by a limit.
+    /// Terminated by a user or a limit.
     Stopped,
-    /// Because nobody read its output any more.
+    /// Terminated by SIGPIPE: the next command closed the pipe.
     ReaderGone,
-    /// As if all were well, but its output is none.
+    /// Exited with success, but its output is invalid.
     WrongOutput,
     NotStarted,
 }
 
-/// A line of standard error, understood where it is ours.
+/// A line of standard error, parsed if it has the JSON form of a diagnostic or a time table.
 #[derive(Debug)]
 pub(crate) enum StageOutput {
     Diagnostic(Diagnostic),
@@ -64,7 +64,7 @@ struct Times {
     times: Vec<(String, f64)>,
 }
 
-/// Runs the commands on `input`, which `name` is the name of in messages. All have ended when this returns.
+/// Runs the commands on `input`, called `name` in messages. Waits for all of them.
 pub(crate) fn run(steps: &[Step], input: &[u8], name: Option<&str>) -> Outcome {
     let mut children: Vec<io::Result<Child>> = Vec::new();
     let mut previous: Option<Stdio> = None;
@@ -86,7 +86,7 @@ pub(crate) fn run(steps: &[Step], input: &[u8], name: Option<&str>) -> Outcome {
     thread::scope(|scope| {
         if let Some(Ok(first)) = children.first_mut() {
             let mut stdin = first.stdin.take();
-            // A command that ends early needs no more of its input.
+            // A write error is ignored: a command that ends early does not read all of its input.
             scope.spawn(move || stdin.as_mut().map(|stdin| stdin.write_all(input)));
         }
         let listeners: Vec<_> = children
@@ -112,12 +112,12 @@ fn command(step: &Step, input: Stdio) -> Command {
     command
 }
 
-/// A path that no tool takes for an option or for standard input.
+/// A path that cannot be mistaken for an option or for standard input.
 pub(crate) fn as_file(path: &str) -> PathBuf {
     if path.starts_with('-') { Path::new(".").join(path) } else { PathBuf::from(path) }
 }
 
-/// The earliest failure decides, and only what was stage_output up to it counts: later stages got nothing to read.
+/// The first failure determines the outcome. Output of later stages is dropped, because they had no complete input.
 fn outcome_of(
     steps: &[Step],
     output: base::diag::Result<Vec<u8>>,
@@ -132,11 +132,11 @@ fn outcome_of(
         let (status, end) = match status {
             Ok(status) if status.success() => continue,
             Ok(status) => (child::describe(status), end_of(status, &heard)),
-            Err(error) => (format!("it cannot be run: {}", common::plain(&error)), End::NotStarted),
+            Err(error) => (format!("cannot be executed: {}", common::plain(&error)), End::NotStarted),
         };
         let failure = Failure { index, tool: step.tool.clone(), status, end };
         if failure.end == End::ReaderGone {
-            // Whoever should have read from this one is the one that failed, if there is one.
+            // If the reader of this command failed, the reader is the culprit.
             cut.get_or_insert(failure);
             continue;
         }

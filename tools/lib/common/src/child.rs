@@ -1,4 +1,4 @@
-//! Children of a tool: they end with it, what they say is bounded, and files for them live in memory.
+//! Child processes. A child ends with its parent, its captured output is bounded, and its temporary files are in memory.
 
 use rustix::fs::MemfdFlags;
 use rustix::process::{Resource, Rlimit, Signal, getpid, getppid, set_parent_process_death_signal, setrlimit};
@@ -10,18 +10,18 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Output, Stdio};
 
-/// Bytes of what a child says that are kept.
+/// The limit of captured output, in bytes.
 const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 
-/// Makes a command's process end when the thread that starts it does, however that comes about. It gets no more than `memory`
-/// bytes of its own.
-#[allow(unsafe_code, reason = "what runs between fork and exec must not allocate or lock: these are plain system calls")]
+/// Makes the process of a command end with the thread that starts it, even if that thread is killed, and limits its memory to
+/// `memory` bytes.
+#[allow(unsafe_code, reason = "code between fork and exec must not allocate or lock; these are plain system calls")]
 pub fn tie(command: &mut Command, memory: Option<u64>) {
     let parent = getpid();
     let bind = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
         if getppid() != Some(parent) {
-            return Err(rustix::io::Errno::SRCH.into()); // it has ended before
+            return Err(rustix::io::Errno::SRCH.into()); // the parent has already ended
         }
         if memory.is_some() {
             setrlimit(Resource::Data, Rlimit { current: memory, maximum: memory })?;
@@ -31,14 +31,14 @@ pub fn tie(command: &mut Command, memory: Option<u64>) {
     unsafe { command.pre_exec(bind) };
 }
 
-/// A command whose process ends when the thread that starts it does.
+/// A command whose process ends with the thread that starts it.
 pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     tie(&mut command, None);
     command
 }
 
-/// Reads to the end, but keeps only so much.
+/// Reads to the end and keeps the first `MAX_OUTPUT_BYTES`, so that the child never blocks on a full pipe.
 pub fn listen(mut source: impl Read) -> Vec<u8> {
     let mut captured = Vec::new();
     let _ = (&mut source).take(MAX_OUTPUT_BYTES).read_to_end(&mut captured);
@@ -49,7 +49,7 @@ pub fn listen(mut source: impl Read) -> Vec<u8> {
     captured
 }
 
-/// Runs a command to its end, without input. It ends with this thread and gets no more than `memory` bytes of its own.
+/// Runs a command without input and waits for it. The process ends with this thread and may use `memory` bytes.
 pub fn output(command: &mut Command, memory: Option<u64>) -> io::Result<Output> {
     tie(command, memory);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
@@ -61,7 +61,7 @@ pub fn output(command: &mut Command, memory: Option<u64>) -> io::Result<Output> 
     Ok(Output { status: child.wait()?, stdout, stderr })
 }
 
-/// A file that lives as long as this process, for children to read and write.
+/// An in-memory file that children can read and write, valid until this process ends.
 #[derive(Debug)]
 pub struct MemoryFile(File);
 
@@ -71,7 +71,7 @@ impl MemoryFile {
         file.write_all(bytes)?;
         Ok(MemoryFile(file))
     }
-    /// What a child opens it as.
+    /// The path under which a child opens it.
     pub fn path(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
     }
@@ -83,29 +83,29 @@ impl MemoryFile {
     }
 }
 
-/// Who ended a child that a signal ended.
+/// The origin of the signal that terminated a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Killed {
-    /// Itself, by a fault of its own.
+    /// A fault of the child itself, such as a segmentation fault.
     Fault,
-    /// Somebody, or a limit.
+    /// A user, the system or a resource limit.
     Others,
 }
 
-/// What to make of the signal that ended a child, if one did.
+/// Classifies the signal that terminated a child, if there was one.
 pub fn killed(status: ExitStatus) -> Option<Killed> {
     let signal = Signal::from_named_raw(status.signal()?);
     let faults = [Signal::SEGV, Signal::BUS, Signal::ILL, Signal::FPE, Signal::ABORT, Signal::TRAP, Signal::SYS];
     Some(if signal.is_some_and(|signal| faults.contains(&signal)) { Killed::Fault } else { Killed::Others })
 }
 
-/// How a child ended, in words.
+/// Describes how a child ended.
 pub fn describe(status: ExitStatus) -> String {
     let guess = match status.signal().and_then(Signal::from_named_raw) {
         Some(Signal::KILL) => ": it was killed; perhaps the machine was out of memory",
-        Some(Signal::XFSZ) => ": it wrote a larger file than the limit (ulimit -f)",
-        Some(Signal::XCPU) => ": it took more time than the limit (ulimit -t)",
-        Some(Signal::HUP | Signal::INT | Signal::QUIT | Signal::TERM) => ": it was stopped",
+        Some(Signal::XFSZ) => ": it exceeded the file size limit (ulimit -f)",
+        Some(Signal::XCPU) => ": it exceeded the CPU time limit (ulimit -t)",
+        Some(Signal::HUP | Signal::INT | Signal::QUIT | Signal::TERM) => ": it was terminated",
         _ => "",
     };
     format!("{status}{guess}")

@@ -1,14 +1,14 @@
-//! Whether standard output was open when the program was started.
+//! Detects whether standard output was closed when the process started.
 //!
-//! Rust's run-time opens `/dev/null` in place of a standard stream that is closed, before `main`, so that an artefact written there
-//! would be lost in silence. What is here looks before that.
+//! Before `main`, Rust's runtime opens `/dev/null` in place of a closed standard stream, so output written there would be lost
+//! silently. The check in this module therefore runs before the runtime.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static STDOUT_WAS_CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// The C library calls what is listed in this section before it calls the run-time of Rust.
-#[allow(unsafe_code, reason = "naming a section of the executable; what is put there is a function as the C library calls them")]
+/// The C library calls the functions of this section before it calls the Rust runtime.
+#[allow(unsafe_code, reason = "names a section of the executable; its entry has the signature that the C library calls")]
 #[used]
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = look;

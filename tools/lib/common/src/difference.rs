@@ -1,11 +1,11 @@
-//! What differs between two programs as text. Numbers of values are not compared as they are: an op that is new renumbers all
-//! behind it, so a value is followed from the line that defines it on one side to the same line on the other.
+//! Diff of two programs as text. Value numbers are matched, not compared: a new op renumbers all values after it. Two values match
+//! if the lines that define them match.
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 use std::collections::HashMap;
 use std::io::IsTerminal;
 
-/// Lines that are shown around what differs.
+/// Lines of context around a difference.
 const AROUND: usize = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub enum Colour {
 }
 
 impl Colour {
-    /// As `NO_COLOR` and `CLICOLOR_FORCE` ask for, or on a terminal.
+    /// Selected by `NO_COLOR` and `CLICOLOR_FORCE`; otherwise enabled on a terminal.
     pub fn of_stderr() -> Colour {
         Colour::of(std::io::stderr().is_terminal())
     }
@@ -28,7 +28,7 @@ impl Colour {
     }
 }
 
-/// The lines that differ, behind `-` and `+`, with some around them; empty when the programs are the same but for numbers of values.
+/// The different lines, prefixed with `-` and `+`, with context. Empty if the programs are equal up to value numbers.
 pub fn difference(before: &str, after: &str, colour: Colour) -> String {
     let (before, after): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
     let (old, new) = (keys(&before), keys(&after));
@@ -54,12 +54,12 @@ pub fn difference(before: &str, after: &str, colour: Colour) -> String {
     out
 }
 
-/// The lines without numbers of values.
+/// The lines without value numbers.
 fn keys(lines: &[&str]) -> Vec<String> {
     lines.iter().map(|line| pieces(line).iter().map(|(text, _)| format!("%{text}")).collect()).collect()
 }
 
-/// A line in pieces: text, and names of values, which are a sign, perhaps letters, and a number. Letters count as text, too.
+/// Splits a line into text and value names. A value name is a sigil, optional letters and a number; the letters count as text too.
 fn pieces(line: &str) -> Vec<(&str, Option<&str>)> {
     let mut found = Vec::new();
     for (index, part) in line.split('%').enumerate() {
@@ -74,7 +74,7 @@ fn pieces(line: &str) -> Vec<(&str, Option<&str>)> {
     found
 }
 
-/// All lines of both, each with what it is: kept, left out or new. Lines that are alike stay only if their values are the same ones.
+/// All lines of both programs, marked as common, removed or added. Equal lines are common only if their values match.
 fn matched<'a>(before: &[&'a str], after: &[&'a str], ops: &[DiffOp]) -> Vec<(char, &'a str)> {
     let mut names: HashMap<&str, &str> = HashMap::new();
     let mut out = Vec::new();
@@ -87,7 +87,7 @@ fn matched<'a>(before: &[&'a str], after: &[&'a str], ops: &[DiffOp]) -> Vec<(ch
         }
         for (a, b) in old.iter().zip(new) {
             let values = || pieces(a).into_iter().zip(pieces(b)).filter_map(|(a, b)| Some((a.1?, b.1?)));
-            // A value that is met for the first time is one that this line defines, or that was defined in lines that differ.
+            // The first occurrence of a value is its definition, or its definition is in lines that differ.
             if values().all(|(a, b)| *names.entry(a).or_insert(b) == b) {
                 out.push((' ', *b));
             } else {

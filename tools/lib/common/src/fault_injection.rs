@@ -1,13 +1,12 @@
-//! Faults that are planted on purpose, to see that they are found: each breaks one rule of one stage. `tests/fault_injection.rs` has the table,
-//! with what finds each.
+//! Fault injection: each fault makes one stage violate one rule. `tests/fault_injection.rs` lists the faults and the check that
+//! must detect each of them.
 
 use std::sync::OnceLock;
 
 /// The environment variable that names the fault.
 const FAULT_VARIABLE: &str = "TILEWORKS_INJECT_FAULT";
 
-/// Whether this fault is planted: in builds for tests only, where the environment asks for it. In a release build it is never so, and
-/// no code is left of it.
+/// Returns whether the environment requests this fault. Always false in release builds, so the optimizer removes the fault's code.
 #[inline]
 pub fn fault_injected(name: &str) -> bool {
     static REQUESTED: OnceLock<Option<String>> = OnceLock::new();

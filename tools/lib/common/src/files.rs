@@ -1,4 +1,4 @@
-//! Files in and out: standard input and output, size limit, atomic replacement.
+//! Input and output files: standard streams, size limit, atomic replacement.
 
 use base::diag::{Diagnostic, Result};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
@@ -8,13 +8,13 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a tool was given to read.
+/// The input of a tool.
 #[derive(Clone, Debug)]
 pub struct Input {
     /// The file's name for messages; `<stdin>` for standard input.
     pub name: String,
     pub bytes: Arc<Vec<u8>>,
-    /// Whether the bytes came from a pipe, where an earlier stage may have failed.
+    /// Whether the bytes come from a pipe, where an earlier stage may have failed.
     pub piped: bool,
 }
 
@@ -23,7 +23,7 @@ pub fn read_file(path: Option<&Path>) -> Result<Input> {
     let Some(path) = path else {
         let stdin = io::stdin().lock();
         if stdin.is_terminal() {
-            return Err(Diagnostic::usage("CLI001", "no input: name a file, or feed standard input from a file or a pipe"));
+            return Err(Diagnostic::usage("CLI001", "no input: name a file, or redirect standard input"));
         }
         let bytes = read_limited(stdin, "<stdin>")?;
         return Ok(Input { name: "<stdin>".into(), bytes: Arc::new(bytes), piped: is_pipe("/dev/stdin") });
@@ -34,12 +34,12 @@ pub fn read_file(path: Option<&Path>) -> Result<Input> {
     Ok(Input { name, bytes: Arc::new(bytes), piped: false })
 }
 
-/// Reads to the end, if that comes before the largest size of a file.
+/// Reads to the end. Fails if the input exceeds the size limit of files.
 fn read_limited(source: impl Read, name: &str) -> Result<Vec<u8>> {
     read_at_most(source, name, base::codec::SIZE_LIMIT as u64)
 }
 
-/// Reads to the end, if that comes within `limit` bytes.
+/// Reads to the end. Fails if the input exceeds `limit` bytes.
 pub fn read_at_most(source: impl Read, name: &str, limit: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     source.take(limit + 1).read_to_end(&mut bytes).map_err(|error| cannot("read", name, &error))?;
@@ -58,15 +58,14 @@ fn cannot(verb: &str, name: &str, error: &io::Error) -> Box<Diagnostic> {
     Diagnostic::io("CLI003", format!("cannot {verb} {name}: {}", plain(error)))
 }
 
-/// The system's words for an error, without Rust's `(os error 2)`.
+/// The system's message of an error, without Rust's `(os error 2)`.
 pub fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_string()
 }
 
-/// Writes a file, or standard output for `None`. A regular file is replaced whole or not at all, and left alone when it already
-/// holds these bytes; anything else (a device, a FIFO) is written in place. A reader that has gone away is no error; a standard
-/// output that never was is one.
+/// Writes a file, or standard output for `None`. A regular file is replaced atomically, and kept if it already has the same
+/// content. Devices and FIFOs are written in place. A closed reader is not an error; an initially closed standard output is one.
 pub fn write_file(path: Option<&Path>, bytes: &[u8]) -> Result<()> {
     let Some(path) = path else {
         if crate::closed_stdout::stdout_was_closed() {
@@ -107,7 +106,7 @@ fn replace(path: &Path, bytes: &[u8], permissions: Option<fs::Permissions>) -> i
     temporary.put(&target, exists)
 }
 
-/// Replaces a file by what `write` writes, whole or not at all.
+/// Replaces a file atomically by the output of `write`.
 pub(crate) fn replace_by(path: &Path, write: impl FnOnce(File) -> io::Result<()>) -> io::Result<()> {
     let target = follow(path)?;
     let temporary = Temporary::in_same_folder(&target)?;
@@ -115,13 +114,13 @@ pub(crate) fn replace_by(path: &Path, write: impl FnOnce(File) -> io::Result<()>
     temporary.put(&target, target.exists())
 }
 
-/// Whether a file has exactly these bytes. One that cannot be read is just replaced.
+/// Returns whether a file has exactly these bytes. Returns false if it cannot be read.
 fn holds(path: &Path, bytes: &[u8]) -> io::Result<bool> {
     let same_length = fs::metadata(path)?.len() == bytes.len() as u64;
     Ok(same_length && fs::read(path).is_ok_and(|old| old == bytes))
 }
 
-/// The file that a chain of symbolic links ends at, which need not exist.
+/// The target of a chain of symbolic links, which need not exist.
 fn follow(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_path_buf();
     for _ in 0..40 {
@@ -133,11 +132,11 @@ fn follow(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many levels of symbolic links"))
 }
 
-/// A new file in the folder of the one it becomes. Where the file system can, it has no name until all is written, so that nothing
-/// is left of a run that is killed.
+/// A temporary file in the folder of its target. If the file system supports it, the file is unnamed until it is complete, so a
+/// killed process leaves nothing behind.
 struct Temporary {
     file: File,
-    /// The name it has meanwhile, if it has one.
+    /// Its temporary name, if it has one.
     name: Option<PathBuf>,
 }
 
@@ -158,7 +157,8 @@ impl Temporary {
         let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let link = |name: &Path| Ok(rustix::fs::linkat(CWD, &own, CWD, name, AtFlags::SYMLINK_FOLLOW)?);
         if self.name.is_none() {
-            // In one step where nothing is replaced; between the two of a replacement a kill leaves a whole file under a hidden name.
+            // Without an existing target, linking is a single step. A replacement takes two; a kill in between leaves a complete
+            // file under a hidden name.
             if !exists && link(target).is_ok() {
                 return Ok(());
             }
@@ -178,7 +178,7 @@ impl Drop for Temporary {
     }
 }
 
-/// Makes something of a hidden name in_same_folder `target` that nothing has yet.
+/// Creates an entry with an unused hidden name in the folder of `target`.
 fn with_free_name<T>(target: &Path, create: impl Fn(&Path) -> io::Result<T>) -> io::Result<(PathBuf, T)> {
     let stem: String = target.file_name().unwrap_or_default().to_string_lossy().chars().take(40).collect();
     for attempt in 0.. {

@@ -1,13 +1,13 @@
-//! Conventions that every tool keeps: arguments, files in and out, diagnostics, passes, exit codes.
+//! The conventions of all tools: arguments, input and output files, diagnostics, passes, exit codes.
 //!
-//! A tool is a `main` of a few lines. A filter (`tool [INPUT|-] [-o OUTPUT|-]`) calls [`filter`], a tool that writes no single
-//! file (`tile-run`, `tile-sim`) calls [`runner`]; both hand a [`Session`] and the tool's own options to a function:
+//! A tool is a `main` of a few lines. A filter (`tool [INPUT|-] [-o OUTPUT|-]`) calls [`filter`]. A tool that does not write a
+//! single file (`tile-run`, `tile-sim`) calls [`runner`]. Both pass a [`Session`] and the tool's own options to a function:
 //!
 //! ```no_run
 //! # use common::{About, Pass, Session, options::OptLevel};
 //! const ABOUT: About = About {
 //!     name: "tile-lower-aa",
-//!     summary: "Makes memory explicit: .tile to .aa",
+//!     summary: "Lowers .tile to .aa, with explicit memory",
 //!     examples: &[("tile-lower-aa -O3 k.tile -o k.aa", "one file to another")],
 //!     passes: &["convert", "fold"],
 //!     forms: true,
@@ -51,7 +51,7 @@ pub use report::{ErrorFormat, Reporter, write_stderr};
 pub use session::{Format, Session};
 pub use start::{About, filter, interactive, limit_of_file_sizes_is_an_error, runner};
 
-/// Exit codes of the native tools; the driver has the reference's.
+/// Exit codes of the stage tools. The driver uses the exit codes of NVIDIA's tileiras.
 pub mod exit {
     pub const OK: u8 = 0;
     pub const INVALID: u8 = 1;

@@ -1,22 +1,22 @@
-//! Limits of memory and time. The thread that started the work looks from time to time, says what is too much and ends the
-//! process, with whatever it runs; nothing that is written meanwhile has a name yet.
+//! Memory and time limits. The thread that started the work polls both, reports an exceeded limit and ends the process with its
+//! children. Output files are unnamed until they are complete, so no partial file remains.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// What every tool takes.
+/// The limit options of every tool.
 #[derive(clap::Args, Debug, Clone, Copy, Default)]
 pub struct Limits {
-    /// MiB of memory that the tool may use, 0 for any [default: three quarters of the machine's]
+    /// Memory limit in MiB, 0 for none [default: three quarters of the machine's memory]
     #[arg(long, value_name = "MIB")]
     pub max_memory: Option<u64>,
-    /// Seconds that the tool may take, 0 for any [default: 1800]
+    /// Time limit in seconds, 0 for none [default: 1800]
     #[arg(long, value_name = "SECONDS")]
     pub max_time: Option<u64>,
 }
 
 const DEFAULT_TIME: u64 = 1800;
-/// How often is looked. Most runs have ended before the first time.
+/// The polling interval. Most runs end before the first poll.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 impl Limits {
@@ -24,13 +24,13 @@ impl Limits {
         Some(self.max_time.unwrap_or(DEFAULT_TIME)).filter(|seconds| *seconds > 0).map(Duration::from_secs)
     }
 
-    /// In bytes.
+    /// The memory limit in bytes.
     pub fn memory(&self) -> Option<u64> {
         let given = self.max_memory.map(|mebibytes| mebibytes.saturating_mul(1 << 20));
         given.or_else(|| Some(memory_of_the_machine()? / 4 * 3)).filter(|bytes| *bytes > 0)
     }
 
-    /// Waits for what `work` sends when it ends; gives up, with a reason, when it takes too much.
+    /// Waits for the result of `work`. Returns a reason if a limit is exceeded first.
     pub(crate) fn wait<T>(self, work: &Receiver<T>) -> Result<T, String> {
         let mut watch = Watch::new(self);
         loop {
@@ -45,7 +45,7 @@ impl Limits {
         }
     }
 
-    /// For a program whose first thread does the work: another one looks, and calls `give_up` with a reason, which ends the process.
+    /// Polls on another thread, for programs that work on the main thread. Calls `give_up`, which ends the process, with a reason.
     pub fn watch(self, give_up: impl FnOnce(String) + Send + 'static) {
         let mut watch = Watch::new(self);
         let look = move || {
@@ -57,16 +57,16 @@ impl Limits {
             };
             give_up(reason);
         };
-        // Without a thread for it there is too little memory for the work too, which will say so.
+        // If the thread cannot be created, memory is exhausted and the work itself reports an error.
         let _ = std::thread::Builder::new().spawn(look);
     }
 }
 
-/// Limits, and since when they count.
+/// Limits, with the start time of the time limit.
 struct Watch {
     limits: Limits,
     start: Instant,
-    /// Asked for when it is looked at for the first time, which most runs do not last to see.
+    /// Computed on the first poll: most runs end before it.
     memory: Option<Option<u64>>,
 }
 
@@ -75,24 +75,24 @@ impl Watch {
         Watch { limits, start: Instant::now(), memory: None }
     }
 
-    /// What is too much by now.
+    /// The message of an exceeded limit, if there is one.
     fn exceeded(&mut self) -> Option<String> {
         if let Some(limit) = self.limits.time().filter(|limit| self.start.elapsed() > *limit) {
-            return Some(format!("it takes longer than {} s (--max-time)", limit.as_secs()));
+            return Some(format!("exceeded the time limit of {} s (--max-time)", limit.as_secs()));
         }
         let limit = (*self.memory.get_or_insert_with(|| self.limits.memory()))?;
         let over = resident().is_some_and(|bytes| bytes > limit);
-        over.then(|| format!("it takes more than {} MiB of memory (--max-memory)", limit >> 20))
+        over.then(|| format!("exceeded the memory limit of {} MiB (--max-memory)", limit >> 20))
     }
 }
 
-/// Memory of this process that is in use.
+/// The resident memory of this process in bytes.
 fn resident() -> Option<u64> {
     let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
     Some(pages.split(' ').nth(1)?.parse::<u64>().ok()? * rustix::param::page_size() as u64)
 }
 
-/// What the machine has, or the group of processes may use.
+/// The memory of the machine, or the cgroup's limit if that is lower.
 fn memory_of_the_machine() -> Option<u64> {
     let information = std::fs::read_to_string("/proc/meminfo").ok()?;
     let kibibytes = information.lines().find_map(|line| line.strip_prefix("MemTotal:"))?.trim().trim_end_matches(" kB");

@@ -1,5 +1,5 @@
-//! Options that travel in the envelope. Each is given once, to the first stage that needs it; a later stage takes it too, but
-//! only with the same value. A stage flattens those it needs or may be given, and calls `record`.
+//! Compiler options that the envelope of a stage file carries through the pipeline. The first stage that needs an option records
+//! it. A later stage accepts the option only with the recorded value. A stage flattens the groups it accepts and calls `record`.
 
 use base::diag::{Diagnostic, Result};
 use base::{Envelope, Target};
@@ -8,7 +8,7 @@ use clap::Args;
 /// `-O`: first needed by tile-lower-aa.
 #[derive(Args, Clone, Debug, Default)]
 pub struct OptLevel {
-    /// Optimization level, 0 to 3 [default: the one in the file, or 3 where it has none]
+    /// Optimization level, 0 to 3 [default: the level recorded in the file, else 3]
     #[arg(short = 'O', long = "opt-level", value_name = "N", value_parser = clap::value_parser!(u8).range(0..=3))]
     pub opt_level: Option<u8>,
 }
@@ -16,7 +16,7 @@ pub struct OptLevel {
 /// `--check-bounds`: first needed by tile-lower-aa.
 #[derive(Args, Clone, Debug, Default)]
 pub struct CheckBounds {
-    /// Assert before each access that it stays within the array it is meant for, where that is known
+    /// Insert bounds-check assertions before memory accesses whose array extents are known
     #[arg(long)]
     pub check_bounds: bool,
 }
@@ -24,63 +24,65 @@ pub struct CheckBounds {
 /// `--gpu-name`: first needed by tile-lower-as.
 #[derive(Args, Clone, Debug, Default)]
 pub struct GpuName {
-    /// Target, such as sm_90; sm_90a is the same
+    /// Target GPU architecture, e.g. sm_90 (sm_90a is equivalent)
     #[arg(long, alias = "arch", value_name = "SM", value_parser = parse_target)]
     pub gpu_name: Option<Target>,
 }
 
-/// What tile-lower-as decides, unless a user does: each is carried out, or refused with the reason. First needed there.
+/// Overrides of decisions of tile-lower-as, which needs them first. The stage applies each override or rejects it with the reason.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Lowering {
-    /// Warps of a block: a power of two up to 32 [default: num_worker_warps_per_cta of the program, or what its tiles keep busy]
+    /// Warps per CTA: 1, 2, 4, 8, 16 or 32 [default: num_worker_warps_per_cta of the program, else chosen from its tile sizes]
     #[arg(long, value_name = "N", value_parser = parse_warps)]
     pub warps: Option<u32>,
-    /// CTAs per SM that registers and memory must allow, 1 to 32 [default: occupancy of the program, or one
-    /// more than registers quite have room for]
+    /// CTAs per SM that registers and shared memory must allow, 1 to 32 [default: occupancy of the program, else one more than
+    /// the register estimate allows]
     #[arg(long, value_name = "N", value_parser = parse_occupancy)]
     pub occupancy: Option<u32>,
-    /// Blocks of a cluster that share each tile block out among them, 1, 2 or 4 [default: num_cta_in_cga of the program, where that pays]
+    /// CTAs per cluster, which divide each tile block among them: 1, 2 or 4 [default: num_cta_in_cga of the program, if profitable]
     #[arg(long, value_name = "N", value_parser = parse_cluster)]
     pub cluster: Option<u32>,
-    /// Whether blocks that are done take over others of the launch that have not begun (launch control): on (refused where that cannot be) or
-    /// off [default: off]
+    /// Work stealing with cluster launch control (CLC): on (an error if impossible) or off [default: off]
     #[arg(long, value_name = "WHEN", value_parser = ["on", "off"])]
     pub clc: Option<String>,
-    /// Whether MMAs are computed in two split_m of their rows: auto (if accumulators, or operands computed from them, do not fit registers
-    /// or tensor memory otherwise), on (refused where that cannot be) or off [default: auto]
+    /// Compute each MMA in two halves of its rows: auto (if accumulators, or operands computed from them, would not fit registers
+    /// or tensor memory), on (an error if impossible) or off [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
     pub split_m: Option<String>,
-    /// What makes all mma: mma (warps), wgmma (warp groups) or tcgen05 (into tensor memory) [default: what is fastest]
+    /// Instruction for all MMAs: mma (per warp), wgmma (per warp group) or tcgen05 (accumulators in tensor memory) [default: the
+    /// fastest that the target has]
     #[arg(long, value_name = "ATOM", value_parser = ["mma", "wgmma", "tcgen05"])]
     pub mma: Option<String>,
-    /// Whether the copy engine copies operands of mma, stores what they gave and combines tiles with memory, by tensor maps: auto
-    /// (for mma of tensor cores, and of large tiles, where it pays), on (where it can) or off [default: auto]
+    /// Use TMA for MMA operand loads, result stores and reductions into memory: auto (if profitable), on (wherever possible) or off
+    /// [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
     pub tma: Option<String>,
-    /// Whether loads that no product reads are copied to shared memory, an iteration or more ahead: auto (in persistent loops, where it
-    /// pays), on (in every loop where it can be) or off [default: auto]
+    /// Prefetch loads that feed no MMA into shared memory, one or more iterations ahead: auto (in persistent loops, if profitable),
+    /// on (in every loop where it is possible) or off [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
     pub prefetch: Option<String>,
 }
 
-/// What tile-sched decides, unless a user does. First needed there.
+/// Overrides of decisions of tile-sched, which needs them first.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Scheduling {
-    /// Stages of each loop with asynchronous copies, 1 to 8: copies run one iteration less ahead [default: as many as hide them]
+    /// Pipeline stages of each loop with asynchronous copies, 1 to 8; the prefetch distance is one less [default: enough to hide
+    /// the copy latency]
     #[arg(long, value_name = "N", value_parser = parse_stages)]
     pub stages: Option<u32>,
-    /// Whether the copy engine's copies have warps of their own: auto (where that pays), on (where it can be) or off [default: auto]
-    #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
-    pub roles: Option<String>,
-    /// Whether mma in tensor memory have a second agent, so that those that a round begins with are made during the round before, or
-    /// those of one half of rows while another agent computes the other half: auto (where that pays), on (or why not) or off [default: auto]
-    #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
-    pub overlap: Option<String>,
-    /// Whether the blocks of a cluster bring each other the boxes that they all need: auto (what can be), on (some, or why none) or off
+    /// Warp specialization, a dedicated producer warp for TMA copies: auto (if profitable), on (wherever possible) or off
     /// [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
+    pub roles: Option<String>,
+    /// Split tcgen05 MMAs between two warp roles, to overlap them with the previous iteration or with the computation of the other
+    /// half of the rows: auto (if profitable), on (an error if impossible) or off [default: auto]
+    #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
+    pub overlap: Option<String>,
+    /// TMA multicast of loads that all CTAs of a cluster need: auto (wherever possible), on (an error if no load can be multicast)
+    /// or off [default: auto]
+    #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
     pub multicast: Option<String>,
-    /// Whether the two blocks of a cluster make mma in tensor memory together: auto (where they can), on (or why not) or off
+    /// CTA-pair MMAs (tcgen05 with cta_group::2) in clusters of two CTAs: auto (if possible), on (an error if impossible) or off
     /// [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
     pub cta_pairs: Option<String>,
@@ -89,42 +91,43 @@ pub struct Scheduling {
 /// Debug information: first needed by tile-ptx.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Debug {
-    /// Keep source lines for profilers
+    /// Generate line-number information for profilers
     #[arg(long)]
     pub lineinfo: bool,
-    /// Keep full debug information; needs -O0
+    /// Generate full debug information; requires -O0
     #[arg(short = 'g', long)]
     pub device_debug: bool,
 }
 
-/// What the last stage needs to know of the host and of ptxas.
+/// Options of the last stage: the host platform and ptxas.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Host {
-    /// Architecture of the host code: x86_64 or aarch64 [default: this machine's]
+    /// Architecture of the host code: x86_64 or aarch64 [default: that of this machine]
     #[arg(long, value_name = "ARCH", value_parser = ["x86_64", "aarch64"])]
     pub host_arch: Option<String>,
     /// Operating system of the host: linux or windows [default: linux]
     #[arg(long, value_name = "OS", value_parser = ["linux", "windows"])]
     pub host_os: Option<String>,
-    /// Instrument the kernel: memcheck
+    /// Instrument the kernel for a sanitizer: memcheck
     #[arg(long, value_name = "KIND", value_parser = ["memcheck"])]
     pub sanitize: Option<String>,
-    /// Options that ptxas is given too, separated by spaces; what it then says is printed
+    /// Additional options for ptxas, separated by spaces; its output is printed
     #[arg(long, value_name = "OPTIONS", value_parser = parse_ptxas_options, allow_hyphen_values = true)]
     pub ptxas_options: Option<String>,
 }
 
-/// How options of ptxas begin that tile-link gives it, or that would bring others which nothing looked at.
+/// Prefixes of ptxas options that users cannot pass: tile-link sets them itself, or they read further, unchecked options from a
+/// file.
 const OF_TILE_LINK: [&str; 7] = ["-o", "-O", "-arch", "--output-file", "--gpu-name", "--opt-level", "--options-file"];
 
 fn parse_ptxas_options(text: &str) -> Result<String, String> {
     for word in text.split_whitespace() {
         if !word.starts_with('-') {
-            return Err(format!("'{word}' is no option; give values as --name=value"));
+            return Err(format!("'{word}' is not an option; write values as --name=value"));
         }
         let name = word.split('=').next().unwrap_or(word);
         if OF_TILE_LINK.iter().any(|own| name.starts_with(own)) {
-            return Err(format!("{name} is for tile-link to give"));
+            return Err(format!("{name} is set by tile-link"));
         }
     }
     Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
@@ -147,9 +150,9 @@ fn parse_stages(text: &str) -> Result<u32, String> {
     text.parse().ok().filter(|stages| (1..=8).contains(stages)).ok_or_else(|| "a loop has 1 to 8 stages".into())
 }
 
-/// What is said where no target was named.
+/// The error of a stage that needs a target and has none.
 pub fn no_target() -> Box<Diagnostic> {
-    Diagnostic::usage("OPT002", format!("no target: give --gpu-name=TARGET; the targets are {}", Target::names()))
+    Diagnostic::usage("OPT002", format!("no target: pass --gpu-name=TARGET; the targets are {}", Target::names()))
 }
 
 fn parse_target(name: &str) -> Result<Target, String> {
@@ -178,7 +181,7 @@ impl GpuName {
     pub fn record(&self, envelope: &mut Envelope) -> Result<()> {
         match (envelope.target, self.gpu_name) {
             (Some(earlier), Some(now)) if earlier != now => {
-                let message = format!("--gpu-name is {now} here, but {earlier} in the file, where an earlier stage recorded it");
+                let message = format!("--gpu-name is {now}, but an earlier stage recorded {earlier} in the file");
                 Err(Diagnostic::usage("OPT001", message))
             }
             (earlier, now) => {
@@ -187,7 +190,7 @@ impl GpuName {
             }
         }
     }
-    /// The target, for the first stage that needs it.
+    /// Records the target and returns it, for the first stage that needs one.
     pub fn record_needed(&self, envelope: &mut Envelope) -> Result<Target> {
         self.record(envelope)?;
         envelope.target.ok_or_else(no_target)
@@ -206,19 +209,19 @@ impl Lowering {
     pub fn record(&self, envelope: &mut Envelope) -> Result<()> {
         self.given().into_iter().try_for_each(|(name, value)| envelope.options.set(name, &value))
     }
-    /// The to_args of a command line that says the same.
+    /// The equivalent command-line arguments.
     pub fn to_args(&self) -> Vec<String> {
         self.given().into_iter().map(|(name, value)| format!("--{name}={value}")).collect()
     }
-    /// `--warps` of a file.
+    /// The `--warps` value recorded in a file.
     pub fn warps(envelope: &Envelope) -> Result<Option<u32>> {
         read(envelope, "warps", parse_warps)
     }
-    /// `--occupancy` of a file.
+    /// The `--occupancy` value recorded in a file.
     pub fn occupancy(envelope: &Envelope) -> Result<Option<u32>> {
         read(envelope, "occupancy", parse_occupancy)
     }
-    /// `--cluster` of a file.
+    /// The `--cluster` value recorded in a file.
     pub fn cluster(envelope: &Envelope) -> Result<Option<u32>> {
         read(envelope, "cluster", parse_cluster)
     }
@@ -226,12 +229,8 @@ impl Lowering {
 
 impl Scheduling {
     fn given(&self) -> Vec<(&'static str, String)> {
-        let to_args = [
-            ("roles", &self.roles),
-            ("overlap", &self.overlap),
-            ("multicast", &self.multicast),
-            ("cta-cta_pairs", &self.cta_pairs),
-        ];
+        let to_args =
+            [("roles", &self.roles), ("overlap", &self.overlap), ("multicast", &self.multicast), ("cta-pairs", &self.cta_pairs)];
         let to_args = to_args.map(|(name, value)| (name, value.clone()));
         let all = [("stages", self.stages.map(|stages| stages.to_string()))].into_iter().chain(to_args);
         all.filter_map(|(name, value)| Some((name, value?))).collect()
@@ -239,11 +238,11 @@ impl Scheduling {
     pub fn record(&self, envelope: &mut Envelope) -> Result<()> {
         self.given().into_iter().try_for_each(|(name, value)| envelope.options.set(name, &value))
     }
-    /// The to_args of a command line that says the same.
+    /// The equivalent command-line arguments.
     pub fn to_args(&self) -> Vec<String> {
         self.given().into_iter().map(|(name, value)| format!("--{name}={value}")).collect()
     }
-    /// `--stages` of a file.
+    /// The `--stages` value recorded in a file.
     pub fn stages(envelope: &Envelope) -> Result<Option<u32>> {
         read(envelope, "stages", parse_stages)
     }
@@ -254,7 +253,7 @@ impl Debug {
         set(envelope, "lineinfo", self.lineinfo.then_some("true"))?;
         set(envelope, "device-debug", self.device_debug.then_some("true"))?;
         if envelope.options.flag("device-debug") && envelope.options.opt_level() != 0 {
-            return Err(Diagnostic::usage("OPT003", "full debug information needs -O0"));
+            return Err(Diagnostic::usage("OPT003", "full debug information requires -O0"));
         }
         Ok(())
     }
@@ -273,8 +272,8 @@ fn set(envelope: &mut Envelope, name: &str, value: Option<&str>) -> Result<()> {
     value.map_or(Ok(()), |value| envelope.options.set(name, value))
 }
 
-/// A number that was recorded, by this program or by who edited the file.
+/// Parses a recorded number. The check is needed because a user may have edited the file.
 fn read(envelope: &Envelope, name: &str, parse: fn(&str) -> Result<u32, String>) -> Result<Option<u32>> {
-    let wrong = |why| Diagnostic::invalid("OPT004", format!("option '{name}' of the file: {why}"));
+    let wrong = |why| Diagnostic::invalid("OPT004", format!("invalid option '{name}' in the file: {why}"));
     envelope.options.get(name).map(|text| parse(text).map_err(wrong)).transpose()
 }

@@ -1,17 +1,18 @@
-//! The pass runner: order, timing, `--print-after`, `--stop-after`, and the name of the running pass for bug reports.
+//! The pass manager: order, timing, `--print-after`, `--print-changed`, `--stop-after`, and the name of the running pass for bug
+//! reports. In debug builds it verifies the state after every pass.
 
 use crate::difference::{Colour, difference};
 use crate::session::Session;
 use base::diag::Result;
 use base::{File, Payload};
 
-/// One step of a tool over a state `S`, usually the `File` it will write.
+/// One pass of a tool over a state `S`, usually the `File` that the tool writes.
 pub struct Pass<S> {
     pub name: &'static str,
     pub run: fn(&mut S) -> Result<()>,
 }
 
-/// The names of some passes, for [`crate::About`]: those that run before the table, those of the table, and those after it.
+/// Concatenates pass names for [`crate::About`]: the passes before the table, the passes of the table, and the passes after it.
 pub const fn pass_names<S, const N: usize>(
     before: &[&'static str],
     table: &[Pass<S>],
@@ -33,7 +34,7 @@ pub const fn pass_names<S, const N: usize>(
     names
 }
 
-/// What `--print-after` prints, and what is checked between passes in debug builds.
+/// A state that passes transform: its text for `--print-after`, and its verifier for debug builds.
 pub trait Show {
     fn show(&self) -> String;
     fn check(&self) -> Result<()>;
@@ -49,7 +50,7 @@ impl<P: Payload> Show for File<P> {
 }
 
 impl Session {
-    /// Runs the passes in order, up to the one that `--stop-after` names.
+    /// Runs the passes in order, up to the pass that `--stop-after` names.
     pub fn run<S: Show>(&mut self, passes: &[Pass<S>], state: &mut S) -> Result<()> {
         if self.prints_changed() && self.before.is_none() {
             self.before = Some(state.show());
@@ -67,7 +68,7 @@ impl Session {
         Ok(())
     }
 
-    /// Runs a step that makes the state, such as the conversion from one format to the next, as the pass `name`.
+    /// Runs a step that creates the state, such as the conversion from one format to the next, as the pass `name`.
     pub fn step<S: Show>(&mut self, name: &'static str, step: impl FnOnce() -> Result<S>) -> Result<S> {
         let state = self.timed(name, |_| step())?;
         self.after(name, &state);
@@ -81,16 +82,16 @@ impl Session {
     fn show_change(&self, name: &str, result: &str) {
         let tool = self.about.name;
         let change = match &self.before {
-            None => format!("// {tool} starts with {} lines after {name}\n", result.lines().count()),
+            None => format!("// {tool}: {} lines after {name}\n", result.lines().count()),
             Some(before) => match difference(before, result, Colour::of_stderr()) {
-                changes if changes.is_empty() => format!("// {tool} {name} changes nothing\n"),
-                changes => format!("// {tool} {name} changes\n{changes}"),
+                changes if changes.is_empty() => format!("// {tool}: no changes in {name}\n"),
+                changes => format!("// {tool}: changes in {name}\n{changes}"),
             },
         };
         crate::report::write_stderr(&change);
     }
 
-    /// Notes that a pass is done: prints its result when asked, and stops when that was the last.
+    /// Records the end of a pass: prints its result if requested, and stops if `--stop-after` names the pass.
     pub fn passed(&mut self, name: &'static str, result: impl Fn() -> String) {
         debug_assert!(self.about.passes.contains(&name), "pass '{name}' is not in the tool's About");
         if self.prints_after(name) {

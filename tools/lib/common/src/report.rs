@@ -1,15 +1,15 @@
-//! Diagnostics on standard error, in the form that `--error-format` asks for.
+//! Writes diagnostics to standard error in the format that `--error-format` selects.
 
 use base::diag::{Diagnostic, Style};
 use std::io::Write;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum ErrorFormat {
-    /// For people
+    /// Human-readable
     Human,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
-    /// As NVIDIA's tileiras writes them
+    /// The format of NVIDIA's tileiras
     Reference,
 }
 
@@ -27,7 +27,7 @@ impl Reporter {
     }
 }
 
-/// Writes to standard error; that nobody reads it is no reason to fail.
+/// Writes to standard error. A closed reader is not an error.
 pub fn write_stderr(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }

@@ -1,4 +1,4 @@
-//! One run of a tool: its standard arguments, its input and output, its clock.
+//! One run of a tool: its standard arguments, input, output and timing.
 
 use crate::files::{Input, read_file, write_file};
 use crate::limits::Limits;
@@ -13,55 +13,55 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// What every tool takes.
+/// The options of every tool.
 #[derive(clap::Args, Debug, Clone)]
 pub(crate) struct Basics {
-    /// File to read; standard input when absent or `-`
+    /// Input file; standard input if absent or `-`
     #[arg(value_name = "INPUT")]
     pub(crate) input: Option<PathBuf>,
-    /// Read and check the input, write nothing
+    /// Read and verify the input without writing output
     #[arg(long)]
     pub(crate) verify_only: bool,
-    /// How diagnostics are written
+    /// Format of diagnostics
     #[arg(long, value_name = "FORM", value_enum, default_value_t = ErrorFormat::Human)]
     pub(crate) error_format: ErrorFormat,
-    /// Say what is done
+    /// Use verbose output
     #[arg(short, long)]
     pub(crate) verbose: bool,
-    /// Print the time each step took
+    /// Print the time of each step
     #[arg(long)]
     pub(crate) time: bool,
     #[command(flatten)]
     pub(crate) limits: Limits,
-    /// Say what an error code means, or list all with `list`
+    /// Explain an error code, or list all codes with `list`
     #[arg(long, value_name = "CODE")]
     pub(crate) explain: Option<String>,
-    /// Name of the input in messages, for one that comes from standard input
+    /// Name of the input in messages if it comes from standard input
     #[arg(long, value_name = "NAME")]
     pub(crate) input_name: Option<String>,
 }
 
-/// What a tool takes that writes one file.
+/// The options of tools that write one file.
 #[derive(clap::Args, Debug, Clone)]
 pub(crate) struct Output {
-    /// File to write; standard output when absent or `-`
+    /// Output file; standard output if absent or `-`
     #[arg(short, long, value_name = "OUTPUT")]
     pub(crate) output: Option<PathBuf>,
-    /// Form of the file: binary, RON to edit, or text to read (all forms are read everywhere)
+    /// Output format: binary, RON (editable) or text (readable); all tools read all formats
     #[arg(long, value_name = "FORM", value_enum)]
     pub(crate) format: Option<Format>,
-    /// Stop after this pass and write the file as it then is
+    /// Stop after this pass and write its result
     #[arg(long, value_name = "PASS")]
     pub(crate) stop_after: Option<String>,
-    /// Print the file after this pass, or after each with `all`, to standard error
+    /// Print the IR after this pass, or after every pass with `all`, to standard error
     #[arg(long, value_name = "PASS")]
     pub(crate) print_after: Vec<String>,
-    /// Print what each pass changed, to standard error
+    /// Print the changes of each pass to standard error
     #[arg(long)]
     pub(crate) print_changed: bool,
 }
 
-/// The form a file is written in.
+/// The format of an output file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     Bin,
@@ -86,15 +86,15 @@ pub struct Session {
     times: Vec<(&'static str, Duration)>,
     stopped: bool,
     log_printed: usize,
-    /// With `--print-changed`, the file as it was after the pass before.
+    /// With `--print-changed`, the IR after the previous pass.
     pub(crate) before: Option<String>,
 }
 
-/// What is running, for the report when it panics.
+/// The running step, for the report of a panic.
 #[derive(Clone, Debug)]
 pub(crate) struct Running {
     pub(crate) step: Option<&'static str>,
-    /// The last pass that succeeded.
+    /// The last successful pass.
     pub(crate) before: Option<&'static str>,
     pub(crate) input: Option<Input>,
 }
@@ -105,7 +105,7 @@ fn running() -> MutexGuard<'static, Running> {
     RUNNING.lock().unwrap_or_else(|error| error.into_inner())
 }
 
-/// The step that is at work.
+/// The running step.
 pub(crate) fn running_step() -> Option<&'static str> {
     running().step
 }
@@ -122,38 +122,38 @@ impl Session {
     pub fn verbose(&self) -> bool {
         self.basics.verbose
     }
-    /// What the tool, and what it starts, may take.
+    /// The limits of the tool and its child processes.
     pub fn limits(&self) -> Limits {
         self.basics.limits
     }
-    /// The tool should check its input and write nothing.
+    /// `--verify-only`: verify the input without writing output.
     pub fn verify_only(&self) -> bool {
         self.basics.verify_only
     }
-    /// `--stop-after` was reached: what remains is to write the file.
+    /// The pass of `--stop-after` has run; only the output remains.
     pub fn stopped(&self) -> bool {
         self.stopped
     }
-    /// The form `--format` asks for, if it was given.
+    /// The value of `--format`.
     pub fn format(&self) -> Option<Format> {
         self.output.as_ref().and_then(|output| output.format)
     }
-    /// The file that `-o` names; `None` is standard output.
+    /// The output file of `-o`; `None` is standard output.
     pub fn output_path(&self) -> Option<&PathBuf> {
         self.output.as_ref().and_then(|output| output.output.as_ref()).filter(|path| path.as_os_str() != "-")
     }
-    /// Reports something that does not end the run.
+    /// Reports a diagnostic that does not end the run.
     pub fn report(&self, diagnostic: &Diagnostic) {
         Reporter(self.basics.error_format).report(diagnostic);
     }
-    /// Says something with `-v`.
+    /// Prints a message with `-v`.
     pub fn write_stderr(&self, text: &str) {
         if self.basics.verbose {
             write_stderr(&format!("{}: {text}\n", self.about.name));
         }
     }
 
-    /// The bytes of the input.
+    /// Reads the input.
     pub fn input(&mut self) -> Result<Input> {
         let path = self.basics.input.clone().filter(|path| path.as_os_str() != "-");
         let mut input = self.timed("read", |_| read_file(path.as_deref()))?;
@@ -169,14 +169,14 @@ impl Session {
         Ok(input)
     }
 
-    /// The input as a stage file, in whichever form, verified.
+    /// Reads and verifies the input as a stage file in any format.
     pub fn read<P: Payload>(&mut self) -> Result<File<P>> {
         let input = self.input()?;
         self.decode(&input)
     }
 
-    /// Bytes already read as a stage file, verified. An empty or cut file from a pipe ends the run in silence: an earlier stage
-    /// failed and has said why.
+    /// Decodes and verifies a stage file. An empty or truncated file from a pipe ends the run silently: an earlier stage failed and
+    /// has reported the reason.
     pub fn decode<P: Payload>(&mut self, input: &Input) -> Result<File<P>> {
         input.refuse_cut()?;
         let file = self.timed("decode", |_| File::<P>::read(&input.bytes, &input.name))?;
@@ -184,7 +184,7 @@ impl Session {
         Ok(file)
     }
 
-    /// Verifies and writes a stage file in the form asked for, binary by default.
+    /// Verifies and writes a stage file in the requested format, binary by default.
     pub fn write<P: Payload>(&mut self, file: &File<P>) -> Result<()> {
         let form = self.format().map_or(Form::Binary, Form::from);
         let bytes = self.timed("encode", |_| file.write(form))?;
@@ -199,7 +199,7 @@ impl Session {
         self.write_bytes(&bytes, form == Form::Binary)
     }
 
-    /// Writes the artefact, unless only the input was to be checked.
+    /// Writes the output, except with `--verify-only`.
     pub fn write_bytes(&mut self, bytes: &[u8], binary: bool) -> Result<()> {
         if self.basics.verify_only {
             return Ok(());
@@ -211,7 +211,7 @@ impl Session {
         self.timed("write", |_| write_file(path.as_deref(), bytes))
     }
 
-    /// Runs a step under the clock and under its name.
+    /// Runs a step, records its time, and names it in reports of panics.
     pub fn timed<T>(&mut self, name: &'static str, step: impl FnOnce(&mut Session) -> T) -> T {
         let around = running().step.replace(name);
         crate::bug::fail_if_requested(self.about, name);
@@ -239,18 +239,18 @@ impl Session {
         self.output.as_ref().is_some_and(|output| output.print_changed)
     }
 
-    /// That the tool has a use for the options, and that the passes named on the command line are its own.
+    /// Checks that the options have an effect on this tool, and that the named passes exist.
     pub(crate) fn check_options(&self) -> Result<()> {
         let Some(output) = &self.output else { return Ok(()) };
         let (forms, passes) = (self.about.forms, !self.about.passes.is_empty());
         let given = [
-            ("--format", output.format.is_some(), forms, "writes no stage file, so its output has one form"),
+            ("--format", output.format.is_some(), forms, "does not write stage files, so its output has a single format"),
             ("--stop-after", output.stop_after.is_some(), passes, "has no passes"),
             ("--print-after", !output.print_after.is_empty(), passes, "has no passes"),
             ("--print-changed", output.print_changed, passes, "has no passes"),
         ];
         if let Some((option, .., why)) = given.iter().find(|(_, given, useful, _)| *given && !useful) {
-            return Err(Diagnostic::usage("CLI009", format!("{option} does nothing here: {} {why}", self.about.name)));
+            return Err(Diagnostic::usage("CLI009", format!("{option} has no effect: {} {why}", self.about.name)));
         }
         let printed = output.print_after.iter().filter(|name| *name != "all");
         for name in printed.chain(&output.stop_after) {
@@ -264,7 +264,7 @@ impl Session {
         Ok(())
     }
 
-    /// The table of `--time`, as a JSON line for the driver.
+    /// Prints the table of `--time`; the JSON form is one line for the driver.
     pub(crate) fn print_times(&self) {
         if !self.basics.time {
             return;
@@ -283,7 +283,7 @@ impl Session {
 }
 
 impl Input {
-    /// Ends the run in silence when a pipe delivered nothing, or less than the file says it has.
+    /// Ends the run silently if a pipe delivered nothing, or less than the length in the header.
     pub fn refuse_cut(&self) -> Result<()> {
         if self.piped && envelope::is_cut(&self.bytes) {
             return Err(silent());
@@ -292,7 +292,7 @@ impl Input {
     }
 }
 
-/// The code of the diagnostic that is not printed.
+/// The code of the silent diagnostic.
 const SILENT: &str = "CLI000";
 
 fn silent() -> Box<Diagnostic> {

@@ -1,4 +1,4 @@
-//! From the command line to the exit code: parsing, the stack, panics.
+//! Start-up of a tool, from the command line to the exit code: argument parsing, the stack, panics.
 
 use crate::bug::{self, PANIC};
 use crate::limits::Limits;
@@ -10,19 +10,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Bytes of the stack that a tool works on.
+/// Stack size of the worker thread, in bytes.
 const STACK: usize = 256 << 20;
 
-/// What a tool says about itself.
+/// The description of a tool for its help text.
 #[derive(Debug)]
 pub struct About {
     pub name: &'static str,
     pub summary: &'static str,
-    /// Command and what it does.
+    /// Commands with descriptions.
     pub examples: &'static [(&'static str, &'static str)],
-    /// The passes that `--stop-after` and `--print-after` can name, in order.
+    /// The passes that `--stop-after` and `--print-after` accept, in order.
     pub passes: &'static [&'static str],
-    /// Whether it writes stage files, which have several forms.
+    /// Whether the tool writes stage files, so that `--format` applies.
     pub forms: bool,
 }
 
@@ -49,12 +49,12 @@ pub fn filter<E: Args + Send + 'static>(about: &'static About, run: fn(&mut Sess
     start(about, |line: FilterLine<E>| (Session::new(about, line.basics, Some(line.output)), line.extra), run)
 }
 
-/// Runs a tool that reads one file and has outputs of its own.
+/// Runs a tool that reads one file and writes its outputs itself.
 pub fn runner<E: Args + Send + 'static>(about: &'static About, run: fn(&mut Session, &E) -> diag::Result<()>) -> ExitCode {
     start(about, |line: RunnerLine<E>| (Session::new(about, line.basics, None), line.extra), run)
 }
 
-/// A runner that waits for people, and takes as long as they do unless it is told otherwise.
+/// Runs an interactive tool, which has no time limit by default.
 pub fn interactive<E: Args + Send + 'static>(about: &'static About, run: fn(&mut Session, &E) -> diag::Result<()>) -> ExitCode {
     let split = |mut line: RunnerLine<E>| {
         line.basics.limits.max_time.get_or_insert(0);
@@ -86,7 +86,7 @@ fn start<L: Parser, E: Send + 'static>(
     }))
 }
 
-/// The command line, with options hidden that this tool has no use for; [`Session::check_options`] refuses them.
+/// The command line. Options without effect on this tool are hidden, and [`Session::check_options`] rejects them.
 fn command<L: Parser>(about: &About) -> clap::Command {
     let command =
         L::command().name(about.name).version(env!("CARGO_PKG_VERSION")).about(about.summary).after_help(after_help(about));
@@ -98,7 +98,7 @@ fn command<L: Parser>(about: &About) -> clap::Command {
     })
 }
 
-/// Says what is wrong with a command line in the form that it asks for itself, or gives the help that it asks for.
+/// Reports a usage error in the format that the command line itself selects, or prints the requested help.
 fn misused(error: &clap::Error) -> u8 {
     if !error.use_stderr() {
         let _ = error.print();
@@ -122,7 +122,7 @@ fn misused(error: &clap::Error) -> u8 {
 }
 
 fn explain(code: &str, reporter: Reporter) -> u8 {
-    let known = || Diagnostic::usage("CLI010", format!("there is no code '{code}'; --explain list shows all"));
+    let known = || Diagnostic::usage("CLI010", format!("there is no code '{code}'; --explain list lists all codes"));
     let written = crate::explain::explain(code).ok_or_else(known).and_then(|text| crate::write_file(None, text.as_bytes()));
     written.map_or_else(
         |error| {
@@ -133,13 +133,13 @@ fn explain(code: &str, reporter: Reporter) -> u8 {
     )
 }
 
-/// A write beyond the limit of file sizes fails with an error instead of ending the process.
+/// Makes a write beyond the file size limit fail with an error instead of a fatal signal.
 pub fn limit_of_file_sizes_is_an_error() {
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
 }
 
-/// Deeply nested but valid input may recurse; address space is cheap, and only what is used is backed by memory. The thread that
-/// was here before sees to the limits; a work that goes beyond one is left to its fate, which is the end of the process.
+/// Runs the work on a thread with a large stack, because deeply nested valid input recurses. Only the used part of the stack takes
+/// memory. The calling thread enforces the limits; if one is exceeded, the process ends while the work is still running.
 fn on_large_stack(limits: Limits, work: impl FnOnce() -> u8 + Send + 'static) -> Result<u8, String> {
     let (sender, receiver) = std::sync::mpsc::channel();
     let spawned = std::thread::Builder::new().stack_size(STACK).spawn(move || {
@@ -184,6 +184,6 @@ fn after_help(about: &About) -> String {
     let examples: String = about.examples.iter().map(|(command, what)| format!("  {command:width$}  {what}\n")).collect();
     let passes = if about.passes.is_empty() { String::new() } else { format!("\nPasses: {}\n", about.passes.join(", ")) };
     format!(
-        "Examples:\n{examples}{passes}\nExit codes:\n  0 success, 1 invalid input, 2 usage, 3 not supported, 4 input/output or child failure, 101 a bug of the tool"
+        "Examples:\n{examples}{passes}\nExit codes:\n  0 success, 1 invalid input, 2 usage error, 3 not supported, 4 input/output or child failure, 101 internal error"
     )
 }

@@ -1,5 +1,4 @@
-//! What an editor can see of a kernel that stands still: frames, scopes, variables with their elements, expressions, sources; and
-//! where it can stop.
+//! Requests about a stopped kernel: frames, scopes, variables and their elements, expressions, sources, and breakpoint locations.
 
 use super::wire::Request;
 use super::{Editor, Handle};
@@ -81,7 +80,7 @@ impl Editor<'_> {
         let file = number.and_then(|number| self.subject.files.get((number as usize).checked_sub(1)?));
         match file.map(|file| (&file.name, &file.found)) {
             Some((_, Some((_, lines)))) => Ok(json!({"content": lines.join("\n")})),
-            Some((name, None)) => Err(format!("{name} is not there; 'source' of the launch says where it is")),
+            Some((name, None)) => Err(format!("{name} was not found; set 'source' in the launch request")),
             None => Err("there is no such source".into()),
         }
     }
@@ -89,7 +88,7 @@ impl Editor<'_> {
     fn variables(&mut self, request: &Request, scene: &Scene<'_>) -> Result<Value, String> {
         let number = request.arguments["variablesReference"].as_u64().unwrap_or(0) as usize;
         let handle = number.checked_sub(1).and_then(|index| self.handles.get(index));
-        let found: Vec<(String, Datum)> = match handle.ok_or("what was asked about is over")? {
+        let found: Vec<(String, Datum)> = match handle.ok_or("the handle belongs to an earlier stop")? {
             Handle::Variables => {
                 let variables = scene.variables().into_iter();
                 variables.filter_map(|(name, id)| Some((name, expression::of_value(scene.value(id).ok()?)))).collect()

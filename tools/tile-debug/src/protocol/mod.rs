@@ -1,7 +1,7 @@
-//! The debugger for editors: the Debug Adapter Protocol on standard input and output. [`wire`] reads and writes messages, [`look`]
-//! answers what can be seen where the kernel stands still; here is how a session goes, and what sets the kernel going.
+//! The editor front end: the Debug Adapter Protocol on standard input and output. [`wire`] reads and writes messages, and
+//! [`inspect`] answers requests about a stopped kernel. This module implements the session and the requests that resume the kernel.
 //!
-//! A tile block is a thread of the protocol, of which one exists at a time.
+//! A tile block is a thread of the protocol; one exists at a time.
 
 mod inspect;
 mod wire;
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use wire::{Request, Wire};
 
-/// What the protocol's launch and attach requests take; `args` are words as on the command line.
+/// The arguments of the launch and attach requests; `args` are command-line arguments.
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Arguments {
@@ -28,7 +28,7 @@ struct Arguments {
     launch: Option<PathBuf>,
     #[serde(default)]
     args: Vec<String>,
-    /// Where paths begin.
+    /// The base folder of relative paths.
     cwd: Option<PathBuf>,
     block: Option<String>,
     against: Option<PathBuf>,
@@ -63,7 +63,7 @@ impl Arguments {
     }
 }
 
-/// Talks to an editor until it leaves.
+/// Serves an editor until it disconnects.
 pub(crate) fn serve(session: &mut Session) -> Result<()> {
     let (mut wire, inbox) = Wire::open();
     loop {
@@ -78,7 +78,7 @@ pub(crate) fn serve(session: &mut Session) -> Result<()> {
                 wire.answer(&request, json!({}));
                 return Ok(());
             }
-            _ => wire.refuse(&request, "nothing is debugged yet"),
+            _ => wire.refuse(&request, "no program is being debugged yet"),
         }
     }
 }
@@ -86,7 +86,7 @@ pub(crate) fn serve(session: &mut Session) -> Result<()> {
 fn capabilities() -> Value {
     let usual = |word: &str, label: &str| json!({"filter": word, "label": label, "default": true});
     let mut filters: Vec<Value> = FAULTS.iter().map(|(_, word, label)| usual(word, label)).collect();
-    filters.push(usual(DIFFERENCE, "Values that another stage has differently"));
+    filters.push(usual(DIFFERENCE, "Values that differ from another stage"));
     json!({
         "supportsConfigurationDoneRequest": true,
         "supportsConditionalBreakpoints": true,
@@ -105,7 +105,7 @@ fn capabilities() -> Value {
     })
 }
 
-/// One program, from the request to launch it to its end. An error is one of the request.
+/// Debugs one program from its launch request to its end. An error is an error of the request.
 fn debug(session: &mut Session, wire: &mut Wire, inbox: &Receiver<Request>, request: &Request) -> Result<()> {
     let arguments: Arguments = serde_json::from_value(request.arguments.clone())
         .map_err(|error| Diagnostic::usage("DBG005", format!("the arguments of '{}': {error}", request.command)))?;
@@ -135,7 +135,7 @@ fn debug(session: &mut Session, wire: &mut Wire, inbox: &Receiver<Request>, requ
     })
 }
 
-/// What an editor can ask about, by the number of its handle less one.
+/// An object that an editor can inspect; its handle is its index plus one.
 enum Handle {
     Variables,
     Values,
@@ -147,19 +147,19 @@ struct Editor<'a> {
     subject: &'a Subject<'a>,
     wire: &'a mut Wire,
     inbox: &'a Receiver<Request>,
-    /// Those of the present stop.
+    /// The handles of the current stop.
     handles: Vec<Handle>,
-    /// The tile block that the editor knows of.
+    /// The tile block that the editor shows as a thread.
     thread: Option<u64>,
     stops_at_end: bool,
-    /// Whether the first op is a stop for the editor.
+    /// Whether the editor stops at the first op.
     shows_entry: bool,
-    /// It has asked to leave while the kernel was running.
+    /// Whether the editor requested to disconnect while the kernel was running.
     leaves: bool,
 }
 
 impl Editor<'_> {
-    /// Takes breakpoints until everything is configured; false when the editor leaves.
+    /// Accepts breakpoints until the configuration is done; false if the editor disconnects.
     fn configure(&mut self, control: &mut Control) -> bool {
         loop {
             let Ok(request) = self.inbox.recv() else { return false };
@@ -177,7 +177,7 @@ impl Editor<'_> {
         }
     }
 
-    /// Answers a request that does not set the kernel going.
+    /// Answers a request that does not resume the kernel.
     fn settle(&mut self, request: &Request, control: &mut Control, scene: Option<&Scene<'_>>) {
         let answer = match request.command.as_str() {
             "setBreakpoints" => self.set_breakpoints(request, control),
@@ -198,7 +198,7 @@ impl Editor<'_> {
             "source" => self.source(request),
             command => match scene {
                 Some(scene) => self.look(command, request, scene),
-                None => Err(format!("'{command}' is for a kernel that stands still")),
+                None => Err(format!("'{command}' requires a stopped kernel")),
             },
         };
         match answer {
@@ -212,7 +212,7 @@ impl Editor<'_> {
         format!("tile block [{}, {}, {}]", block % x, block / x % y, block / x / y)
     }
 
-    /// Whether the editor knows of the tile block; what it knew is over then.
+    /// Announces the tile block as a thread, and ends the previous one.
     fn show_thread(&mut self, block: u64) {
         if self.thread == Some(block) {
             return;
@@ -223,7 +223,7 @@ impl Editor<'_> {
         self.wire.event("thread", json!({"reason": "started", "threadId": block + 1}));
     }
 
-    /// What a request makes of a kernel that stands still, if it sets it going.
+    /// Executes a request that resumes the kernel.
     fn obey(&mut self, request: &Request, control: &mut Control) -> Option<Resume> {
         let by_ops = request.arguments["granularity"] == "instruction";
         let pace = |motion: Motion| if by_ops { Motion::Op } else { motion };
@@ -250,7 +250,7 @@ impl Editor<'_> {
         Some(resume)
     }
 
-    /// Commands of the console that are no expressions: another tile block, another moment.
+    /// Console commands that are not expressions: select another tile block or another moment.
     fn command(&mut self, request: &Request, control: &mut Control) -> Option<Resume> {
         let text = request.arguments["expression"].as_str().unwrap_or_default().trim();
         let (word, rest) = text.split_once(' ').unwrap_or((text, ""));

@@ -1,4 +1,4 @@
-//! Messages of the protocol: JSON behind a header with its length.
+//! Messages of the protocol: JSON after a header with its length.
 
 use serde_json::{Value, json};
 use std::io::{BufRead, Read, Write};
@@ -23,7 +23,7 @@ pub(super) struct Wire {
 const MOST: usize = 16 << 20;
 
 impl Wire {
-    /// Requests come in by a thread of its own, so that a kernel that runs can be asked to pause.
+    /// Reads requests on a separate thread, so that an editor can pause a running kernel.
     pub(super) fn open() -> (Wire, Receiver<Request>) {
         let (sender, inbox) = channel();
         std::thread::spawn(move || {

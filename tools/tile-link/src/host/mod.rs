@@ -1,10 +1,10 @@
 //! The host object that ptxas embeds in the cubin and the CUDA driver loads with it.
 //!
-//! It holds a table of the module's kernels, each with a function that the driver calls when a kernel's arguments change, so
-//! that it can fill the kernel's hidden tensor-map parameters; and a function called once before loading. Kernels without
-//! tensor maps have a function that does nothing. The layout of the tables is the driver's, observed in the reference's output.
+//! It contains a table of the module's kernels and a pre-load function. The driver calls a kernel's function when its arguments
+//! change, and the function fills the hidden tensor-map parameters. For kernels without tensor maps it does nothing. The layout of
+//! the tables was observed in the output of NVIDIA's tileiras.
 //!
-//! The code is position independent and uses only the relocations that the reference's own objects use.
+//! The code is position independent and uses only relocations that occur in NVIDIA's objects.
 
 mod aarch64;
 #[cfg(test)]
@@ -25,7 +25,7 @@ pub(crate) enum Machine {
     Aarch64,
 }
 
-/// Who passes which argument where; aarch64 has one convention for both systems.
+/// The calling convention. AArch64 has one convention for both systems.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Convention {
     SystemV,
@@ -47,23 +47,23 @@ struct Reference {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Table {
-    /// What this file says: version, kernels, functions.
+    /// The table of this file: version, kernels, functions.
     Callbacks,
-    /// Its copy, which the function before loading hands to the driver.
+    /// The copy that the pre-load function passes to the driver.
     PreLoad,
 }
 
-/// Marks the sections of x86-64's large code model, which may lie anywhere.
+/// The flag of sections of x86-64's large code model.
 const LARGE: elf::SectionFlags = elf::SectionFlags(0x1000_0000);
-/// Bytes of the module's table, of one kernel's entry, and where in an entry its name and function stand.
+/// Size of the module's table and of a kernel's entry, and the offsets of name and function in an entry.
 const TABLE: u64 = 72;
 const ENTRY: u64 = 64;
 const ENTRY_FUNCTION: u64 = 0x28;
-/// The driver's function table has the query for a device attribute at this offset; 16 asks for the number of multiprocessors.
+/// Offset of the device-attribute query in the driver's function table; attribute 16 is the number of SMs.
 const QUERY: u8 = 0x30;
 const MULTIPROCESSOR_COUNT: u8 = 16;
 
-/// Writes the object for kernels of these names, and what their functions fill; a name beyond that list fills nothing.
+/// Writes the object for these kernels and their maps. A kernel without an entry in `maps` fills nothing.
 pub(crate) fn write(machine: Machine, convention: Convention, kernels: &[String], maps: &[Maps]) -> Vec<u8> {
     let mut writer = Writer::new(machine);
     let nothing = Maps::default();
@@ -108,13 +108,13 @@ pub(crate) fn write(machine: Machine, convention: Convention, kernels: &[String]
     writer.finish()
 }
 
-/// The table's words that are no addresses: its version, the size and number of entries, the revision of the functions.
+/// The words of the table that are not addresses: its version, the size and number of entries, the revision of the functions.
 fn table_words(kernels: usize) -> Vec<u8> {
     let words: [u64; 9] = [2, 0, 0, 0, ENTRY, 0, kernels as u64, 2, 0];
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// An object file for the system's linker that holds a fatbin where the host runtime looks for one: ELF, or COFF for Windows.
+/// An object file for the system's linker, with a fatbin in the section that the host runtime expects: ELF, or COFF for Windows.
 pub(crate) fn embed(machine: Machine, convention: Convention, fatbin: &[u8]) -> Vec<u8> {
     let (format, names) = match convention {
         Convention::SystemV => (BinaryFormat::Elf, [".nv_fatbin", ".nvFatBinSegment"]),
@@ -154,8 +154,7 @@ impl Writer {
         Writer { machine, object }
     }
 
-    /// The code section, the sizes of the kernels' functions, which it begins with, and its content: behind them is the function
-    /// called before loading.
+    /// The code section, the sizes of the kernels' functions, and the code: the kernels' functions, then the pre-load function.
     fn code(&mut self, convention: Convention, fills: &[&Maps]) -> (SectionId, Vec<u64>, Code) {
         let flags = elf::SHF_ALLOC | elf::SHF_EXECINSTR;
         let section = match self.machine {
@@ -212,7 +211,7 @@ impl Writer {
         })
     }
 
-    /// Fills the 64-bit word at `offset` with the address of `symbol`.
+    /// Relocates the 64-bit word at `offset` to the address of `symbol`.
     fn address(&mut self, section: SectionId, offset: u64, symbol: SymbolId) {
         let (kind, encoding) = (RelocationKind::Absolute, RelocationEncoding::Generic);
         let flags = RelocationFlags::Generic { kind, encoding, size: 64 };

@@ -1,36 +1,37 @@
-//! What nvdisasm writes with `-c -hex`: an instruction a line with the first half of its encoding, the second half on the next.
+//! Parser of `nvdisasm -c -hex`: one instruction per line with the first half of its encoding, and the second half on the next
+//! line.
 //!
-//! The second half has what the assembler decided about time: in bits 41 to 44 how many cycles the warp waits before its next
-//! instruction, in bits 52 to 57 for which of six counters of asynchronous results this one waits before. The sum of the former
-//! over a loop is what a natural_loop takes a warp that never waits for anything else: no warp is faster.
+//! The second half has the control information of the assembler. Bits 41 to 44 are the stall cycles before the next instruction,
+//! and bits 52 to 57 select which of the six scoreboards the instruction waits for. The stall cycles of a loop add up to the
+//! minimum time of an iteration of one warp.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Loops of fewer cycles are those of waits.
+/// Loops with fewer cycles are spin loops of waits.
 const LEAST_LOOP: u64 = 16;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Listing {
     instructions: u64,
-    /// Clocks that a warp takes to issue all of them once.
+    /// Cycles that a warp takes to issue each instruction once.
     stalls: u64,
-    /// Instructions that move spilled registers.
+    /// Spill instructions.
     spill_loads: u64,
     spill_stores: u64,
     kinds: BTreeMap<&'static str, u64>,
     loops: Vec<Loop>,
 }
 
-/// From the target of a backward branch to that branch, by address.
+/// A loop: from the target of a backward branch to the branch, by address.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 struct Loop {
     first: u64,
     last: u64,
     instructions: u64,
     stalls: u64,
-    /// Instructions that wait for a counter.
+    /// Instructions that wait for a scoreboard.
     waits: u64,
     kinds: BTreeMap<&'static str, u64>,
 }
@@ -62,7 +63,7 @@ pub(crate) fn parse(text: &str) -> Vec<(String, Listing)> {
             continue;
         }
         let (Some((_, instructions, places)), Some((address, body))) = (&mut kernel, located(line)) else { continue };
-        // Its second half follows; the body is before the first.
+        // The second half of the encoding is on the next line.
         let Some(control) = lines.peek().and_then(|next| encoding(next)) else { continue };
         lines.next();
         let code = body.split(';').next().unwrap_or(body);
@@ -84,13 +85,13 @@ pub(crate) fn parse(text: &str) -> Vec<(String, Listing)> {
     found
 }
 
-/// `/*0040*/ IADD3 R5, RZ, -R0, RZ ; /* 0x80000000ff057210 */`: the address, and what follows.
+/// Splits `/*0040*/ IADD3 R5, RZ, -R0, RZ ; /* 0x80000000ff057210 */` into the address and the remainder.
 fn located(line: &str) -> Option<(u64, &str)> {
     let (address, body) = line.strip_prefix("/*")?.split_once("*/")?;
     Some((u64::from_str_radix(address.trim(), 16).ok()?, body.trim()))
 }
 
-/// The number in a line that has nothing else.
+/// The number of a line that contains only an encoding.
 fn encoding(line: &str) -> Option<u64> {
     let number = line.trim().strip_prefix("/*")?.strip_suffix("*/")?.trim();
     u64::from_str_radix(number.strip_prefix("0x")?, 16).ok()
@@ -108,7 +109,7 @@ fn finish((name, instructions, labels): (String, Vec<Instruction>, BTreeMap<Stri
             continue;
         }
         let inside = || instructions.iter().filter(|inside| (first..=instruction.address).contains(&inside.address));
-        // Behind the end of the kernel are tries of waits, which come back to where they were left.
+        // After the end of the kernel are the retry loops of waits, which return to the main code.
         if inside().any(|inside| inside.opcode == "EXIT" && !inside.guarded) {
             continue;
         }
@@ -127,11 +128,11 @@ fn finish((name, instructions, labels): (String, Vec<Instruction>, BTreeMap<Stri
     (name, listing)
 }
 
-/// The unit that an instruction is for, by the beginning of its name; the first that fits.
+/// The kind of an instruction, by prefix of its opcode; the first match counts.
 const KINDS: [(&str, &[&str]); 10] = [
     ("local memory", &["LDL", "STL"]),
     (
-        "mmas",
+        "MMAs",
         &["HMMA", "IMMA", "QMMA", "OMMA", "DMMA", "HGMMA", "IGMMA", "QGMMA", "BGMMA", "UTCHMMA", "UTCIMMA", "UTCQMMA", "UTCOMMA"],
     ),
     ("TMA", &["UTMA", "UBLK"]),
@@ -153,7 +154,7 @@ fn kind(opcode: &str) -> &'static str {
 }
 
 impl Listing {
-    /// Instructions that move spilled registers.
+    /// The number of spill instructions.
     pub(crate) fn spills(&self) -> u32 {
         u32::try_from(self.spill_loads + self.spill_stores).unwrap_or(u32::MAX)
     }
@@ -166,7 +167,7 @@ impl Listing {
         for one in &self.loops {
             writeln!(
                 text,
-                "  loop {:#06x} to {:#06x}: {} instructions, an iteration takes a warp at least {} cycles, {} of them wait for results: {}",
+                "  loop {:#06x} to {:#06x}: {} instructions, an iteration takes a warp at least {} cycles, {} instructions wait for results: {}",
                 one.first,
                 one.last,
                 one.instructions,

@@ -1,4 +1,4 @@
-//! Engines that work by themselves: copies by threads and by the copy engine, mmas of warp groups, tensor memory.
+//! Asynchronous engines: `cp.async` copies, TMA copies, MMAs of warp groups, tensor memory.
 
 use super::memory::MemoryRequest;
 use super::{Engine, Run, SimEvent, Why};
@@ -61,7 +61,7 @@ impl Run<'_> {
         }
     }
 
-    /// A copy of the copy engine, which serves them in order; those of tensor maps take it a time for each row.
+    /// A TMA copy. TMA serves copies in order, and a tensor copy costs a fixed time per row.
     fn bulk(&mut self, index: usize, event: &Event, salt: u64, tensor: bool) {
         let Event::Bulk { to_shared, bytes, rows, lines, bars } = *event else { return };
         let (now, machine) = (self.now, self.setup.machine);
@@ -87,8 +87,8 @@ impl Run<'_> {
             self.span(Engine::Copy, block, start, read, pc);
             return;
         }
-        // One after the other: the engine asks for its rows, memory answers, the way behind brings all of it. What the waiter takes to
-        // wake is in the engine's latency, as it was measured.
+        // The steps are serial: TMA requests its rows, memory responds, the interconnect transfers the data. The measured TMA
+        // latency includes the wake-up of the waiter.
         let extra = passage + copy.tma_latency - machine.sync.wake + memory.slowest(lines);
         let done = memory.request(start, moved, cold.min(moved), extra, MemoryRequest::Box).max(start + passage);
         self.span(Engine::Copy, block, start, done, pc);
@@ -99,7 +99,7 @@ impl Run<'_> {
         }
     }
 
-    /// Mmas that are not waited for, and tensor memory.
+    /// Asynchronous MMAs and tensor memory.
     pub(super) fn tensor(&mut self, index: usize, events: &[Event], op: &Op, ready: f64) -> (f64, Why) {
         let (now, machine) = (self.now, self.setup.machine);
         let block = self.warps[index].block;
@@ -176,7 +176,7 @@ impl Run<'_> {
                 }
             }
             Op::TmemLoad { dst: slots, .. } | Op::TmemStore { src: slots, .. } => {
-                // A register of 32 lanes is a column of them in every shape.
+                // A register of 32 lanes is one TMEM column in every shape.
                 let columns = slots.len() as f64;
                 let port = &mut self.sms[number].smsps[smsp].tensor_memory;
                 let start = port.max(now);

@@ -1,15 +1,15 @@
-//! What waits for others: named barriers, the barrier of a cluster, mbarriers.
+//! Synchronization: named barriers, cluster barriers, mbarriers.
 
 use super::{Run, SimEvent, Why};
 use simulator::Event;
 use simulator::program::Op;
 use std::collections::BTreeMap;
 
-/// Clocks until the launch says which cluster it gives up, or that none is left. Nobody has measured it; blocks ask a tile ahead, so that
-/// it shows only where a tile takes less.
+/// Latency in cycles of a CLC response. Not measured. CTAs request a tile ahead, so the latency is visible only if a tile takes
+/// less.
 const LAUNCH_ANSWERS: f64 = 1000.0;
 
-/// The barriers of a block.
+/// The barriers of a CTA.
 #[derive(Default)]
 pub(super) struct Bars {
     named: BTreeMap<u32, Named>,
@@ -20,9 +20,9 @@ pub(super) struct Bars {
 struct Named {
     arrived: u32,
     threads: u32,
-    /// Rounds that are over.
+    /// Number of completed phases.
     completed_phases: u64,
-    /// Warps, and the awaited_phase whose end they wait for.
+    /// Waiting warps, each with the phase whose completion it awaits.
     waiting: Vec<(usize, u64)>,
 }
 
@@ -32,12 +32,12 @@ struct Mbarrier {
     pending: i64,
     bytes: i64,
     phases: u32,
-    /// Warps, and how many phases they wait for.
+    /// Waiting warps, each with the number of phases that must complete.
     waiting: Vec<(usize, u32)>,
 }
 
 impl Run<'_> {
-    /// An instruction that may have to wait for others: says whether it goes on now.
+    /// Executes an instruction that may wait for other warps. Returns whether the warp continues now.
     pub(super) fn meet(&mut self, index: usize, record: usize, op: &Op) -> bool {
         let warp = &self.warps[index];
         let block = warp.block;
@@ -66,7 +66,7 @@ impl Run<'_> {
                 let state = self.blocks[block].bars.named.entry(id).or_default();
                 state.arrived += came;
                 state.threads = threads;
-                // Threads that came before, without the rest of their warp, may find that it is over.
+                // Threads that arrived earlier, without the rest of their warp, may find the phase completed.
                 let waits = awaited_phase.filter(|&awaited_phase| awaited_phase >= state.completed_phases);
                 if let Some(awaited_phase) = waits {
                     state.waiting.push((index, awaited_phase));
@@ -96,7 +96,7 @@ impl Run<'_> {
         warp.why = why;
         warp.released = false;
     }
-    /// Lets a warp that waited go on.
+    /// Releases a waiting warp.
     fn release(&mut self, index: usize, time: f64, why: Why) {
         self.warps[index].released = true;
         let record = self.record(index);
@@ -136,7 +136,7 @@ impl Run<'_> {
         waiting.into_iter().for_each(|index| self.release(index, time, Why::Barrier));
     }
 
-    /// A warp ended: barriers of a cluster do not wait for it.
+    /// A warp exited: cluster barriers no longer wait for it.
     pub(super) fn warp_left(&mut self, block: usize) {
         let cluster = self.blocks[block].cluster;
         if !self.clusters[cluster].waiting.is_empty() {
@@ -144,7 +144,7 @@ impl Run<'_> {
         }
     }
 
-    /// What an instruction on an mbarrier does.
+    /// Executes an mbarrier instruction.
     pub(super) fn mbarrier(&mut self, index: usize, events: &[Event], op: &Op, ready: f64) -> (f64, Why) {
         let (now, machine) = (self.now, self.setup.machine);
         let block = self.warps[index].block;
@@ -173,7 +173,7 @@ impl Run<'_> {
                     self.push(now + far, SimEvent::Complete { block: target, address: bar.1, bytes });
                 }
                 Event::Wait { .. } => {
-                    // Who was woken has already paid.
+                    // A released warp has already paid the wake-up latency.
                     result = now + if self.warps[index].released { 1.0 } else { machine.sync.ready };
                 }
                 _ => {}

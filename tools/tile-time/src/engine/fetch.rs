@@ -1,16 +1,16 @@
-//! Where instructions come from: a sm keeps some of the code, what is missing comes from the second-level cache in
-//! lines, with those that follow asked for ahead of time. Each smsp's own small cache is taken to be perfect.
+//! Instruction fetch. An SM caches part of the code; missing lines come from L2, with a sequential prefetch. The small L0 caches of
+//! the SM sub-partitions are modelled as perfect.
 
 use crate::code::line_bytes;
 use perf_model::Machine;
 use std::collections::VecDeque;
 
-/// Of code that fits, everything is taken to be there: earlier blocks, and the launch before, have used it.
+/// Code that fits the cache is always present: earlier CTAs, and the previous launch, have used it.
 #[derive(Default)]
 pub(super) struct Fetch {
-    /// When each line is there.
+    /// Arrival time of each line.
     lines: Vec<f64>,
-    /// Lines in the order in which they were asked for.
+    /// Cached lines in the order of their requests.
     kept: VecDeque<u32>,
     capacity: usize,
     ahead: u32,
@@ -33,12 +33,12 @@ impl Fetch {
         }
     }
 
-    /// Whether anything may be missing.
+    /// Whether misses are possible.
     pub(super) fn matters(&self) -> bool {
         !self.lines.is_empty()
     }
 
-    /// When a line is there, for who gets to it now.
+    /// The time at which a line is available, if a warp requests it now.
     pub(super) fn line(&mut self, line: u32, now: f64) -> f64 {
         let last = line.saturating_add(self.ahead).min(self.lines.len() as u32 - 1);
         for requested in line..=last {

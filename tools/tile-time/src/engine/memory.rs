@@ -1,22 +1,22 @@
-//! What is behind an access to global memory: the first-level cache, the channel to the second level, memory.
+//! The memory hierarchy of global accesses: L1, the channel to L2, DRAM.
 //!
-//! The sms of the grid do much the same, so one of them has its share: of the channel from the second-level cache, and of
-//! memory, whose share it may use ahead of time as far as an access takes, since the others do not all use theirs at once.
+//! All SMs of the grid behave alike, so the simulated SM gets an equal share of L2 and DRAM bandwidth. It may borrow its DRAM share
+//! ahead of time, up to the duration of an access, because the SMs do not all use their shares at once.
 
 use super::{Engine, Run, Setup, Why};
 use simulator::Event;
 use simulator::program::{Op, Space};
 use std::collections::BTreeSet;
 
-/// Clocks over which the use of memory is looked at.
+/// Averaging window of DRAM bandwidth, in cycles.
 const WINDOW: f64 = 2000.0;
-/// Clocks that stores may be behind before the next one waits.
+/// Maximum backlog of stores in cycles, before the next store waits.
 const BACKLOG: f64 = 1500.0;
 const CACHE_WAYS: usize = 8;
-/// Lines over which the smsp of those from memory is made even.
+/// Number of lines over which the share of DRAM lines is kept even.
 const EVENED: f64 = 32.0;
 
-/// Bytes that went over each channel.
+/// Bytes transferred over each channel.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Traffic {
     pub(crate) l2: f64,
@@ -24,7 +24,7 @@ pub(crate) struct Traffic {
     pub(crate) l1_hits: f64,
 }
 
-/// Who asks for bytes: threads for themselves, threads that store, the copy engine for a box or for what it stores.
+/// The origin of a request: loads and stores of threads, loads and stores of TMA.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum MemoryRequest {
     Load,
@@ -36,11 +36,11 @@ pub(super) enum MemoryRequest {
 #[derive(Default)]
 pub(super) struct Memory {
     pub(super) tags: f64,
-    /// The channel from the second-level cache, and the one to it.
+    /// The channels from L2 and to L2.
     path: f64,
     out: f64,
     bank: f64,
-    /// Bytes in a clock.
+    /// Bytes per cycle.
     path_rate: f64,
     bank_rate: f64,
     miss: f64,
@@ -49,13 +49,13 @@ pub(super) struct Memory {
     far: f64,
     slice_lines: u64,
     queue: f64,
-    /// Smsp of the spilled registers that the first-level cache has no room for.
+    /// Share of the spilled registers that does not fit L1.
     spilled_beyond: f64,
     used: f64,
     used_at: f64,
     sets: Vec<[u64; CACHE_WAYS]>,
     seen: BTreeSet<u64>,
-    /// Lines that were used for the first time, and those of them that came from memory.
+    /// First uses of lines, and the number of them that came from DRAM.
     first_uses: f64,
     first_misses: f64,
     pub(super) traffic: Traffic,
@@ -85,12 +85,12 @@ impl Memory {
         }
     }
 
-    /// Until when the next access waits because too much is in flight.
+    /// The time until which the next access waits, because too many are in flight.
     pub(super) fn backlog(&self) -> f64 {
         self.path.max(self.out).max(self.bank) - BACKLOG
     }
 
-    /// Whether a line is in the first-level cache; it is afterwards.
+    /// Looks a line up in L1 and inserts it.
     fn cached(&mut self, line: u64) -> bool {
         let index = (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) as usize % self.sets.len();
         let set = &mut self.sets[index];
@@ -99,8 +99,8 @@ impl Memory {
         set[0] = line;
         found.is_some()
     }
-    /// Whether the first use of so many lines comes from memory: a fixed smsp of all does. Which is as good as chance, but of any few
-    /// hundred lines it is that smsp, as programs that read the same lines in another order are compared.
+    /// Returns whether the first use of lines misses L2. A fixed share of lines does. The choice is pseudo-random, but even over a
+    /// few hundred lines, so that programs that read the same lines in another order are comparable.
     fn comes_from_memory(&mut self, line: u64, lines: f64) -> bool {
         let owed = self.miss * self.first_uses - self.first_misses;
         let hash = line.wrapping_mul(0xd134_2543_de82_ef95) >> 40;
@@ -110,7 +110,7 @@ impl Memory {
         chosen
     }
 
-    /// Bytes on one of the ways: when the last one has gone.
+    /// Transfers bytes over a channel; returns when the last byte has left.
     fn travel(&mut self, out: bool, now: f64, bytes: f64) -> f64 {
         self.traffic.l2 += bytes;
         let channel = if out { &mut self.out } else { &mut self.path };
@@ -118,14 +118,14 @@ impl Memory {
         *channel
     }
 
-    /// Lines lie near and far by slices of an address, and who asks for several waits for the slowest: what that takes longer than the
-    /// mean of near and far.
+    /// Extra L2 latency of a request for several lines. Half of the L2 slices are on the far partition, and the request completes
+    /// with its slowest line. Relative to the mean of near and far.
     pub(super) fn slowest(&self, lines: &[u64]) -> f64 {
         let slices = lines.chunk_by(|one, next| one / self.slice_lines == next / self.slice_lines).count();
         self.far * (1.0 - 2.0 * 0.5_f64.powi(slices.clamp(1, 64) as i32))
     }
 
-    /// Moves bytes, some of them from memory, and says when they are there.
+    /// Transfers bytes, some of them from DRAM; returns the arrival time.
     pub(super) fn request(&mut self, now: f64, bytes: f64, from_memory: f64, extra: f64, asking: MemoryRequest) -> f64 {
         self.traffic.memory += from_memory;
         let travelled = self.travel(matches!(asking, MemoryRequest::Store | MemoryRequest::TmaStore), now, bytes);
@@ -133,7 +133,7 @@ impl Memory {
         self.used *= (-(now - self.used_at).max(0.0) / WINDOW).exp();
         self.used_at = self.used_at.max(now);
         self.used += from_memory / self.bank_rate / WINDOW;
-        // What a box takes while all load some is what its rows and its far lines take.
+        // While all SMs load TMA tiles, the rows and far lines of a tile determine its time.
         let waits = from_memory > 0.0 && asking != MemoryRequest::Box;
         let waiting = if waits { self.queue * latency * self.used.min(1.0) } else { 0.0 };
         let mut done = travelled + latency + extra + waiting;
@@ -144,11 +144,11 @@ impl Memory {
         done
     }
 
-    /// Moves spilled registers of a warp: a line each, to and from the second level where the first has no room.
+    /// Spill traffic of a warp: one line per register, to and from L2 for the share that does not fit L1.
     fn spill(&mut self, now: f64, lines: f64) {
         let bytes = 128.0 * lines * self.spilled_beyond;
         self.tags = self.tags.max(now) + lines;
-        // What is spilled is loaded about as often as it is stored.
+        // Spills are reloaded about as often as they are stored.
         self.travel(false, now, bytes / 2.0);
         self.travel(true, now, bytes / 2.0);
     }
@@ -157,7 +157,7 @@ impl Memory {
         let is_cold = |line: &&u64| self.seen.insert(**line ^ salt) && self.comes_from_memory(**line ^ salt, 1.0);
         lines.iter().filter(is_cold).count() as f64
     }
-    /// Blocks share boxes, not lines: all that a box has not read before comes from memory, or nothing.
+    /// CTAs share TMA tiles, not single lines: either all unread lines of a tile come from DRAM, or none.
     pub(super) fn tma_tile_from_memory(&mut self, lines: &[u64], salt: u64) -> f64 {
         let Some(&first) = lines.first() else { return 0.0 };
         let missing = lines.iter().filter(|&&line| self.seen.insert(line ^ salt)).count() as f64;
@@ -166,7 +166,7 @@ impl Memory {
 }
 
 impl Run<'_> {
-    /// What moving spilled registers takes; the assembler loads them ahead, so nothing waits for one.
+    /// The cost of spill traffic. The assembler reloads ahead of use, so no instruction waits for it.
     pub(super) fn spill(&mut self, index: usize, count: f64) {
         let warp = &mut self.warps[index];
         let number = self.blocks[warp.block].sm;
@@ -179,7 +179,7 @@ impl Run<'_> {
         self.statistics.engine(Engine::Port, count);
     }
 
-    /// A load, a store, an atomic operation, a matrix.
+    /// A load, a store, an atomic operation, or a matrix load or store.
     pub(super) fn access(&mut self, index: usize, events: &[Event], op: &Op, mut ready: f64) -> (f64, Why) {
         let (now, machine) = (self.now, self.setup.machine);
         let block = self.warps[index].block;

@@ -1,9 +1,9 @@
-//! The model of time: all blocks that are resident_ctas on the sms of a cluster, instruction by instruction.
+//! The timing model: simulates all resident CTAs on the SMs of a cluster, instruction by instruction.
 //!
-//! What each warp executes is known (`simulator::Recording`); when is computed here. A warp issues in order, when the registers it
-//! names are there, the unit is free and its smsp of the sm has a slot. Work that goes on by itself (copies, mmas of
-//! groups and in tensor memory) is given its end when it is issued, since engines serve in order; arrivals at barriers are events
-//! of their own. `memory` has the servers behind an access, `asynchronous` the engines, `barriers` what waits for others.
+//! The instructions of each warp are known (`simulator::Recording`); the model computes their timing. A warp issues in order, when
+//! its operands are ready, the unit is free and its SM sub-partition (SMSP) has an issue slot. Asynchronous work (copies, `wgmma`,
+//! `tcgen05`) gets its completion time at issue, because engines serve in order. Barrier arrivals are events. `memory` models the
+//! memory hierarchy, `asynchronous` the engines, `barriers` the synchronization.
 
 mod asynchronous;
 mod barriers;
@@ -24,35 +24,35 @@ pub(crate) use statistics::{ENGINES, Engine, Span, Spent, Statistics, WHYS, Why}
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// How many cycles the port of shared memory may be behind before who uses it has to wait.
+/// Maximum backlog of the shared-memory port in cycles, before an access waits.
 const PORT_QUEUE: f64 = 128.0;
 
-/// What is run.
+/// The input of a simulation.
 pub(crate) struct Setup<'a> {
     pub(crate) machine: &'a Machine,
     pub(crate) program: &'a Program,
     pub(crate) code: &'a Code,
     pub(crate) recording: &'a Recording,
-    /// Clusters that are resident_ctas at once, and how many run one after the other in each cta_slot.
+    /// Number of resident clusters, and number of clusters that run one after another in each slot.
     pub(crate) resident_ctas: usize,
     pub(crate) waves_simulated: usize,
-    /// Multiprocessors that share caches and memory.
+    /// SMs that share caches and DRAM.
     pub(crate) active: f64,
-    /// Smsp of the lines that come from memory, not from the second-level cache.
+    /// Share of the lines that come from DRAM instead of L2.
     pub(crate) miss: f64,
-    /// Bytes in a second that memory gives, to all sms.
+    /// DRAM bandwidth of the GPU in bytes per second.
     pub(crate) memory: f64,
-    /// Clocks in a second.
+    /// Clock frequency in Hz.
     pub(crate) frequency: f64,
     pub(crate) timeline: bool,
-    /// As if no access had bank conflicts.
+    /// Assume that no access has bank conflicts.
     pub(crate) perfect_banks: bool,
-    /// Whether spilled registers are moved, and bytes of the stack of a thread.
+    /// Whether to simulate spill traffic, and stack bytes per thread.
     pub(crate) spills: bool,
     pub(crate) stack: f64,
 }
 
-/// A time with what happens then; the earliest comes first, and of equal ones the one that was entered first.
+/// An event with its time. The order is by time, then by insertion.
 struct Entry {
     time: f64,
     number: u64,
@@ -61,7 +61,7 @@ struct Entry {
 
 #[derive(Clone, Copy)]
 enum SimEvent {
-    /// A warp may be able to issue.
+    /// A warp may issue.
     Warp(usize),
     Arrive {
         block: usize,
@@ -92,7 +92,7 @@ impl Ord for Entry {
     }
 }
 
-/// One of the four smsps of a sm.
+/// One of the four sub-partitions of an SM.
 #[derive(Default)]
 struct Smsp {
     issue: f64,
@@ -114,12 +114,12 @@ struct Sm {
 
 struct Block {
     sm: usize,
-    /// The blocks of its cluster.
+    /// The CTAs of its cluster.
     cluster: usize,
     rank: usize,
     bars: Bars,
     warps: usize,
-    /// When the tensor work that was issued is done, and what a commit adds.
+    /// Completion time of the issued tensor work, and the latency that a commit adds.
     tensor_end: f64,
     tensor_commit: f64,
 }
@@ -127,7 +127,7 @@ struct Block {
 struct Cluster {
     first_block: usize,
     cta_slot: usize,
-    /// Blocks that have not ended.
+    /// Running CTAs.
     blocks: usize,
     arrived: usize,
     waiting: Vec<usize>,
@@ -138,20 +138,20 @@ struct Warp<'a> {
     block: usize,
     index: usize,
     stream: &'a Stream,
-    /// The next record, in the order of execution; the executed_block of the stream that is reordered now, from and to; and its records as
-    /// they are issued, none if they are issued as they were executed.
+    /// The next record in execution order, the range of the basic block that is reordered now, and the issue order of its records.
+    /// The order is empty if records are issued in execution order.
     next: usize,
     executed_block: (usize, usize),
     issued: Vec<usize>,
     ready: Vec<f64>,
     producer: Vec<Why>,
-    /// When its last instruction was issued, slots included, why it has not gone on, and until when that is accounted for.
+    /// End of its last issue, the reason of the current stall, and the time up to which stalls are accounted for.
     free: f64,
     why: Why,
     accounted: f64,
-    /// Whether the instruction at `next` waited for others and is released.
+    /// Whether the instruction at `next` waited for other warps and has been released.
     released: bool,
-    /// The line of code that it is in.
+    /// Its current line of the instruction cache.
     line: u32,
     copies: Groups,
     stores: Groups,
@@ -160,11 +160,11 @@ struct Warp<'a> {
     tensor_stores: f64,
 }
 
-/// Groups of asynchronous work: when each is done.
+/// Groups of asynchronous work, with completion times.
 #[derive(Default)]
 struct Groups {
     open: f64,
-    /// The sources of stores may be read before.
+    /// Time at which the sources of stores have been read, before the stores complete.
     open_read: f64,
     done: VecDeque<(f64, f64)>,
 }
@@ -178,7 +178,7 @@ impl Groups {
         self.done.push_back((self.open, self.open_read));
         (self.open, self.open_read) = (0.0, 0.0);
     }
-    /// When all but the last `left` are done; `None` is all and what is open.
+    /// Completion time of all groups except the last `left`; `None` includes the open group.
     fn wait(&self, left: Option<u32>, read: bool) -> f64 {
         let count = self.done.len().saturating_sub(left.unwrap_or(0) as usize);
         let all = self.done.iter().take(count).map(|group| if read { group.1 } else { group.0 }).fold(0.0, f64::max);
@@ -187,7 +187,7 @@ impl Groups {
     fn all(&self) -> f64 {
         self.wait(None, false)
     }
-    /// Forgets what nobody can wait for any more.
+    /// Removes groups for which no warp can wait any more.
     fn forget(&mut self, left: Option<u32>) {
         while self.done.len() > left.unwrap_or(0) as usize {
             self.done.pop_front();
@@ -208,7 +208,7 @@ pub(crate) struct Run<'a> {
     statistics: Statistics,
 }
 
-/// Runs the resident_ctas clusters, and those that follow in their places, to the end.
+/// Simulates the resident clusters, and those that follow in their slots, to the end.
 pub(crate) fn run(setup: &Setup) -> Statistics {
     let ctas = setup.recording.ctas.len();
     let mut run = Run {
@@ -293,7 +293,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Lets a warp issue as long as nothing else comes first.
+    /// Issues instructions of a warp until an earlier event is due.
     fn advance(&mut self, warp: usize) {
         loop {
             if self.warps[warp].next >= self.warps[warp].stream.records.len() {
@@ -322,7 +322,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// An instruction in another line than the one before may have to be waited for.
+    /// Fetches an instruction; a new instruction-cache line may stall the warp.
     fn fetch(&mut self, index: usize, record: usize) {
         let warp = &mut self.warps[index];
         let sm = &mut self.sms[self.blocks[warp.block].sm];
@@ -337,7 +337,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The record to be issued next: block_starts are reordered as the assembler would.
+    /// The record to issue next; basic blocks are reordered as by an assembler.
     fn record(&mut self, warp: usize) -> usize {
         let setup = self.setup;
         let warp = &mut self.warps[warp];
@@ -360,7 +360,7 @@ impl<'a> Run<'a> {
         warp.issued.get(warp.next - warp.executed_block.0).copied().unwrap_or(warp.next)
     }
 
-    /// What the assembler folds away only gives its operands another name.
+    /// A folded instruction only renames its operands.
     fn rename(&mut self, index: usize, record: usize) -> bool {
         let warp = &mut self.warps[index];
         let pc = warp.stream.records[record].pc as usize;
@@ -376,7 +376,7 @@ impl<'a> Run<'a> {
         true
     }
 
-    /// When the instruction can be issued as things stand; `None` when that is for others to say. Notes what it waits for.
+    /// The earliest issue time of an instruction; `None` if it depends on other warps. Records the reason of the stall.
     fn ready_at(&mut self, index: usize, record: usize) -> Option<f64> {
         let setup = self.setup;
         let warp = &self.warps[index];
@@ -434,7 +434,7 @@ impl<'a> Run<'a> {
         Some(time.max(self.now))
     }
 
-    /// Notes what a warp waits for from where it is accounted for to a time.
+    /// Accounts the time of a warp up to `until` to a reason.
     fn account(&mut self, index: usize, pc: u32, why: Why, until: f64) {
         let warp = &mut self.warps[index];
         if until > warp.accounted {
@@ -443,7 +443,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Issues an instruction now; says whether the warp goes on.
+    /// Issues an instruction now. Returns whether the warp continues.
     fn issue(&mut self, index: usize, record: usize) -> bool {
         let setup = self.setup;
         let now = self.now;
@@ -459,7 +459,7 @@ impl<'a> Run<'a> {
         let smsp = &mut sm.smsps[warp.index % 4];
         smsp.issue = smsp.issue.max(now) + cost.slots;
         for &(unit, cycles) in &cost.uses {
-            // A pipe of both halves: whichever is free first, at twice the interval of the two.
+            // The FMA pipe has two halves: use the one that is free first, at twice the interval.
             if unit == Unit::Fma && setup.machine.rate.f32 > 64.0 {
                 let heavy = &mut smsp.units[Unit::Heavy as usize];
                 let half = if smsp.light <= *heavy { &mut smsp.light } else { heavy };
@@ -484,7 +484,7 @@ impl<'a> Run<'a> {
         let warp = &mut self.warps[index];
         let following = warp.stream.records.get(record + 1).map(|next| next.pc);
         if setup.code.if_conversion[pc as usize] {
-            // What is skipped is issued without effect.
+            // Predicated-off instructions are issued without effect.
             let skipped = pc as usize + 1..following.unwrap_or(0) as usize;
             warp.free += setup.code.costs.get(skipped).map_or(0.0, |costs| costs.iter().map(|cost| cost.slots).sum());
         } else if matches!(op, Op::Branch { .. } | Op::BranchIndirect { .. }) && following.is_some_and(|next| next != pc + 1) {
@@ -497,7 +497,7 @@ impl<'a> Run<'a> {
         true
     }
 
-    /// What an instruction does beyond its units; when its result is there, and what kind of wait that is.
+    /// The effects of an instruction beyond its unit. Returns when its result is ready, and the kind of wait for it.
     fn effect(&mut self, index: usize, record: usize, op: &Op, ready: f64) -> (f64, Why) {
         let setup = self.setup;
         let machine = setup.machine;
@@ -608,13 +608,13 @@ impl<'a> Run<'a> {
         self.statistics
     }
 
-    /// Notes a executed_block of an engine's timeline.
+    /// Records a span of an engine's timeline.
     fn span(&mut self, engine: Engine, block: usize, start: f64, end: f64, pc: u32) {
         if self.setup.timeline {
             self.statistics.spans.push(Span { engine: Some(engine), block, warp: 0, why: Why::Slot, start, end, pc });
         }
     }
-    /// The instruction that a warp is at.
+    /// The current instruction of a warp.
     fn pc(&mut self, index: usize) -> u32 {
         let record = self.record(index);
         self.warps[index].stream.records[record].pc
@@ -624,8 +624,8 @@ impl<'a> Run<'a> {
     }
 }
 
-/// How many records execute a executed_block of code that ends before `end` from its beginning, nothing left out but what its if_conversion leave out;
-/// `None` if they leave it on the way.
+/// The number of records that execute a basic block up to `end`, complete except for instructions that converted branches skip.
+/// `None` if execution leaves the block early.
 fn executed(records: &[Record], end: u32, program: &Program, code: &Code) -> Option<usize> {
     for (index, record) in records.iter().enumerate() {
         if record.pc + 1 == end {

@@ -1,13 +1,13 @@
-//! What a run noted: where each warp's time went, how busy each unit was, and, when asked for, a timeline.
+//! The statistics of a simulation: the time of each warp by reason, the utilization of each unit, and an optional timeline.
 
 use super::Setup;
 use super::memory::Traffic;
 use crate::cost::{UNITS, Unit};
 
-/// Why a warp did not issue.
+/// The stall reason of a warp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Why {
-    /// Another warp of its smsp issued.
+    /// Another warp of its sub-partition issued.
     Slot,
     Arithmetic,
     Special,
@@ -42,7 +42,7 @@ pub(crate) const WHYS: [(Why, &str); 21] = [
     (Why::Unit, "an arithmetic pipe"),
     (Why::Port, "the port of shared memory"),
     (Why::TensorUnit, "the tensor unit"),
-    (Why::Memory, "memory that is behind"),
+    (Why::Memory, "a full memory queue"),
     (Why::Mbarrier, "mbarriers"),
     (Why::Barrier, "barriers"),
     (Why::Copies, "cp.async copies"),
@@ -50,9 +50,9 @@ pub(crate) const WHYS: [(Why, &str); 21] = [
     (Why::Mmas, "MMAs of the warp group"),
     (Why::Branch, "branches"),
     (Why::Fence, "fences"),
-    (Why::Start, "the start"),
+    (Why::Start, "the start of the CTA"),
     (Why::Spill, "spilled registers"),
-    (Why::Fetch, "its code"),
+    (Why::Fetch, "instruction fetch"),
 ];
 
 impl Why {
@@ -61,15 +61,15 @@ impl Why {
     }
 }
 
-/// Units that the warps of a sm share.
+/// Units that all warps of an SM share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Engine {
     Port,
     Copy,
-    /// Mmas in tensor memory, or of a warp group.
+    /// `tcgen05` and `wgmma` MMAs.
     Tensor,
     TensorMemory,
-    /// What mmas read of shared memory.
+    /// MMA operand reads from shared memory.
     Operands,
 }
 
@@ -81,10 +81,10 @@ pub(crate) const ENGINES: [(Engine, &str); 5] = [
     (Engine::Operands, "operands from shared memory"),
 ];
 
-/// A piece of a timeline.
+/// A span of a timeline.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
-    /// An engine's, or a warp's.
+    /// The engine of the span; `None` for a warp.
     pub(crate) engine: Option<Engine>,
     pub(crate) block: usize,
     pub(crate) warp: usize,
@@ -94,7 +94,7 @@ pub(crate) struct Span {
     pub(crate) pc: u32,
 }
 
-/// The time of an instruction of a warp: cycles of issue, and of each kind of wait before.
+/// The time of an instruction of a warp: issue cycles, and cycles of each stall reason.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spent {
     pub(crate) count: u64,
@@ -103,9 +103,9 @@ pub(crate) struct Spent {
 }
 
 pub(crate) struct Statistics {
-    /// Start and end of each cluster, in the order in which they ended.
+    /// Start and end of each cluster, ordered by end.
     pub(crate) blocks: Vec<(f64, f64)>,
-    /// By number of the warp in its block, and instruction.
+    /// By warp index in its CTA, and instruction.
     pub(crate) spent: Vec<Vec<Spent>>,
     pub(crate) units: [f64; UNITS.len()],
     pub(crate) engines: [f64; ENGINES.len()],
@@ -113,9 +113,9 @@ pub(crate) struct Statistics {
     pub(crate) end: f64,
     pub(crate) traffic: Vec<Traffic>,
     pub(crate) spans: Vec<Span>,
-    /// Ends of phases: when, of which block, address and number.
+    /// Completed mbarrier phases: time, CTA, address and phase number.
     pub(crate) phases: Vec<(f64, usize, u32, u32)>,
-    /// Lines of warps that never went on: a fault of the model.
+    /// Lines of warps that stalled forever, which is a bug of the model.
     pub(crate) stuck: Vec<u32>,
     timeline: bool,
     code: usize,

@@ -1,4 +1,4 @@
-//! Cubins: what ptxas made of a kernel, with a stand-in for nvdisasm that shows a listing written here.
+//! Statistics of cubins, with a stand-in for nvdisasm that prints the listing below.
 
 use crate::support::Kernel;
 use std::path::Path;
@@ -59,7 +59,7 @@ fn resources_and_cycles_of_loops() {
     let folder = folder(Some("cat listing"));
     let reported = text(&run(folder.path(), &["k.cubin"]));
     for words in [
-        "blocks of 128 threads, limited by",
+        "CTAs of 128 threads, limited by",
         "bytes of stack",
         "spilled registers: 1 loads, 0 stores",
         "an iteration takes a warp at least 21 cycles",

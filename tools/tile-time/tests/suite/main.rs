@@ -1,4 +1,4 @@
-//! `tile-time` as a whole: its model against the facts it is made of, what it says of cubins, its timeline.
+//! End-to-end tests of `tile-time`: its model against measurements, its reports of cubins, its timeline.
 
 mod cubin;
 mod ladder;

@@ -1,10 +1,10 @@
-//! The multi_stage_buffer of one multiprocessor: a thread that fills stages with tma_copies of tensor maps, another that multiplies what is there.
+//! A multi-stage buffer on one SM: one thread fills the stages with TMA copies, another issues the MMAs.
 
 use crate::rates::{near, wait};
 use crate::support::{Kernel, repeat};
 
-/// What is multiplied: bytes of a row of a box, the tma_copies of a slot by their rows, mmas of a slot and their columns, and whether the
-/// operands as a whole are found in the second-level cache.
+/// What is multiplied: bytes of a row of a box, the tma_copies of a slot by their rows, mmas of a slot and their columns, and
+/// whether the operands as a whole are found in the second-level cache.
 struct Form {
     row: usize,
     tma_copies: &'static [usize],
@@ -90,9 +90,9 @@ impl Form {
     }
 }
 
-/// The cycles of a slot are those of a round trip over the number of stages, until the copy engine's rows are what is left. Measured on
-/// one multiprocessor of B200 that goes through 131072 of K, at 1.965 GHz: 32 and 48 MB of 8-bit operands are in the second-level cache
-/// from the launch before, 64 MB and more of bf16 are not.
+/// The cycles of a slot are those of a round trip over the number of stages, until the copy engine's rows are what is left.
+/// Measured on one multiprocessor of B200 that goes through 131072 of K, at 1.965 GHz: 32 and 48 MB of 8-bit operands are in the
+/// second-level cache from the launch before, 64 MB and more of bf16 are not.
 #[test]
 fn multi_stage_tma_buffers() {
     let halves = |tma_copies, mmas, columns| Form { row: 128, tma_copies, mmas, columns, cached: false };

@@ -1,9 +1,9 @@
-//! Mmas of pairs of blocks, `cta_group::2`: cycles by shape, and what a pair is performance_ordering.
+//! CTA-pair MMAs (`cta_group::2`): cycles by shape, and the gain of a pair.
 
 use crate::rates::{each, near};
 use crate::support::Kernel;
 
-/// `count` mmas of a pair; the first block's first thread makes them.
+/// `count` MMAs of a pair, issued by the first thread of the first CTA.
 fn kernel(m: u32, n: u32, count: usize) -> Kernel {
     let descriptor = 1 << 4 | (n >> 3) << 17 | (m >> 4) << 24;
     let before = format!(

@@ -1,5 +1,5 @@
-//! What is publicly known to be performance_ordering something, in kernels that differ in that isolated: pairs of blocks, and an epilogue beside the
-//! mmas of the next tile. What compiled kernels show of it is in `tests/cli/performance_ordering.rs`.
+//! Publicly known performance orderings, on kernels that differ in one feature only: CTA pairs, and an epilogue that overlaps the
+//! MMAs of the next tile. `tests/cli/performance_ordering.rs` checks compiled kernels.
 
 use crate::rates::{commit, each, near, wait};
 use crate::support::{Kernel, repeat};
@@ -13,8 +13,8 @@ fn inits(bars: impl Iterator<Item = usize>, arrivals: u32) -> String {
     bars.map(|bar| format!("mbarrier.init.shared.b64 [%r1+{bar}], {arrivals};\n")).collect()
 }
 
-/// Tiles of 128 rows, or 256 of a pair, by 256 columns, 64 deep, through a multi_stage_buffer in 192 KiB of each block: isolated a block loads all columns of B, in a
-/// pair half of them, so that its stages are smaller and there are more of them.
+/// Tiles of 128 rows, or 256 of a pair, by 256 columns, 64 deep, through a multi_stage_buffer in 192 KiB of each block: isolated a
+/// block loads all columns of B, in a pair half of them, so that its stages are smaller and there are more of them.
 fn multi_stage_buffer(pair: bool, count: usize) -> Kernel {
     let (group, rows, parts, stages) = if pair { (2, 256, 2, 6) } else { (1, 128, 3, 4) };
     let again = |name: &str, tile: usize, bars: usize| wait(&format!("{name}{tile}"), bars + 8 * (tile % stages), tile / stages);

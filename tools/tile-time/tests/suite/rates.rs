@@ -1,5 +1,5 @@
-//! The model against the facts that its numbers come from: chains, streams, conflicts, mmas, copies. Each check runs a small
-//! kernel whose time follows from one or two numbers of the machine; the tolerances are those that each part of the model is held to.
+//! The model against the microbenchmarks behind its parameters: dependent chains, streams, bank conflicts, MMAs, copies. Each test
+//! runs a small kernel whose time follows from one or two machine parameters; the tolerance is that of the part of the model.
 
 use crate::support::{Kernel, repeat};
 
@@ -206,8 +206,8 @@ pub(crate) fn commit(bar: usize) -> String {
     format!("add.s32 %r5, %r1, {bar};\ntcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r5];\n")
 }
 
-/// Code that a multiprocessor cannot keep comes from the second-level cache: a line of eight instructions and eight more ahead in the
-/// time of one access and of one line's issue.
+/// Code that a multiprocessor cannot keep comes from the second-level cache: a line of eight instructions and eight more ahead in
+/// the time of one access and of one line's issue.
 #[test]
 fn code_larger_than_the_instruction_cache() {
     let cycles = each("b200", |n| stream("sm_100", 128, "fma.rn.f32 %f#, %f#, %f#, %f#;", n), (12_000, 20_000));

@@ -75,7 +75,7 @@ fn a_grid_that_fills_half_of_the_gpu_is_advised_to_have_more_ctas() {
 #[test]
 fn a_kernel_at_the_floor_of_dram_is_not_advised_to_read_less() {
     let report = with_advice(&copy(32768));
-    let dram = report["busy"].as_array().expect("a list").iter().find(|busy| busy["unit"] == "memory").expect("it is there");
+    let dram = report["busy"].as_array().expect("a list").iter().find(|busy| busy["unit"] == "DRAM").expect("it is there");
     assert!(dram["part"].as_f64().expect("a number") > 0.7, "{dram}");
     assert!(!advice(&report).iter().any(|(if_, _)| if_.contains("DRAM")), "{:?}", advice(&report));
 }

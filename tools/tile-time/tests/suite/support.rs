@@ -1,4 +1,4 @@
-//! Kernels written in a test, and what `tile-time` makes of them.
+//! Helpers: kernels written in tests, and the reports of `tile-time` on them.
 
 use std::path::Path;
 use std::process::Command;

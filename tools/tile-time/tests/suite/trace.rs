@@ -1,4 +1,5 @@
-//! The timeline, held to the format of Chrome's trace events as Perfetto reads it: what it would drop or mend is a fault here.
+//! Checks the timeline against Chrome's trace event format as Perfetto reads it: events that Perfetto would drop or repair are
+//! errors.
 
 use crate::support::{Kernel, repeat};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Grids that do not fit at once: blocks that are alike come in waves, and the last wave takes as long as a whole one.
+//! Grids that exceed one wave: equal CTAs run in waves, and the last, partial wave takes as long as a full one.
 
 use crate::rates::near;
 use crate::support::{Kernel, repeat};
@@ -26,7 +26,8 @@ fn grids_come_in_waves() {
     }
 }
 
-/// A persistent kernel has one block for each place, which takes tiles one after the other: the longest has one more than the shortest.
+/// A persistent kernel has one block for each place, which takes tiles one after the other: the longest has one more than the
+/// shortest.
 #[test]
 fn tiles_of_persistent_ctas_come_in_waves() {
     let kernel = |tiles: u32| {

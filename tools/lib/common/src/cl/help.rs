@@ -1,4 +1,4 @@
-//! What `--help` and its kin print.
+//! The output of `--help`, `--help-hidden`, `--help-list` and `--help-list-hidden`.
 
 use super::{Section, Spec, Value, dashed};
 use std::fmt::Write as _;
@@ -10,12 +10,12 @@ pub struct Help {
     pub overview: &'static str,
     /// Heading and section, in order.
     pub headings: &'static [(&'static str, Section)],
-    /// What follows the options under their headings.
+    /// The text after the options.
     pub more: &'static str,
 }
 
 impl Help {
-    /// The text for an option that asks for help, `--help` itself for any other.
+    /// The text of a help option; the text of `--help` for any other option.
     pub fn text(&self, option: &str) -> String {
         match option {
             "help-list" => self.list(false),
@@ -25,7 +25,7 @@ impl Help {
         }
     }
 
-    /// Options under headings.
+    /// The options, grouped by heading.
     fn sections(&self, hidden: bool) -> String {
         let mut out = self.overview.to_string();
         for (heading, section) in self.headings {
@@ -36,7 +36,7 @@ impl Help {
         out + self.more
     }
 
-    /// Options in one list.
+    /// The options in one list.
     pub fn list(&self, hidden: bool) -> String {
         let listed = |spec: &&Spec| spec.section != Section::Secret && (hidden || spec.section != Section::Hidden);
         format!("{}{}\n", self.overview, self.rows(listed))
@@ -61,7 +61,7 @@ impl Help {
     }
 }
 
-/// An option as it is listed, with what it takes.
+/// An option with its value placeholder, as listed.
 fn name(spec: &Spec) -> String {
     let value = match spec.value {
         Value::OptionalText => format!("[=<{}>]", spec.placeholder),

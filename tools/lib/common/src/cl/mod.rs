@@ -1,6 +1,6 @@
-//! The command-line grammar of LLVM's `cl` library, which the reference uses and its clients rely on: long names with one dash
-//! or two, values joined by `=` or as the next arg, one-letter options that can be grouped, `-O` joined to its number, response
-//! files, and the suggestions for unknown options.
+//! The command-line grammar of LLVM's `cl` library, which NVIDIA's tileiras uses and its clients rely on: long names with one dash
+//! or two, values joined by `=` or in the next argument, grouped one-letter options, `-O` joined to its number, response files, and
+//! suggestions for unknown options.
 
 mod help;
 mod response;
@@ -13,22 +13,22 @@ pub use spec::{Section, Spec, Value, alias, immediate, option};
 use base::nearest::distance;
 use std::path::Path;
 
-/// What a command line says.
+/// A parsed command line.
 #[derive(Clone, Debug, Default)]
 pub struct Parsed {
-    /// Each option that was given, under its full name, in order.
+    /// The options in order, under their full names.
     pub given: Vec<(&'static str, String)>,
     pub positional: Vec<String>,
-    /// Lines for standard error; a run with any of them fails.
+    /// Error lines for standard error. If there are any, the run fails.
     pub errors: Vec<String>,
-    /// An option that is carried out as soon as it is met, whatever comes after it.
+    /// An immediate option; parsing ends at it.
     pub immediate: Option<&'static str>,
     /// The response files that were read.
     pub response_files: Vec<String>,
 }
 
 impl Parsed {
-    /// The last value given for an option.
+    /// The last value of an option.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.given.iter().rev().find(|(given, _)| *given == name).map(|(_, value)| value.as_str())
     }
@@ -40,8 +40,8 @@ impl Parsed {
     }
 }
 
-/// What the program was called as, and the args after it. Gives the message when one of them is not UTF-8, since names of files go
-/// into depfiles, commands and messages as they are.
+/// The name of the program and its arguments. Fails if an argument is not UTF-8, because depfiles, commands and messages contain
+/// file names unchanged.
 pub fn args() -> Result<(String, Vec<String>), String> {
     let mut args = std::env::args_os();
     let program = args.next().unwrap_or_default().to_string_lossy().into_owned();
@@ -49,7 +49,7 @@ pub fn args() -> Result<(String, Vec<String>), String> {
     Ok((program, args.map(text).collect::<Result<_, _>>()?))
 }
 
-/// Parses the args after the program's name. `program` is what it was called as.
+/// Parses the arguments. `program` is the name of the program as invoked.
 pub fn parse(options: &'static [Spec], program: &str, args: &[String]) -> Parsed {
     let expanded = match response::expand(args) {
         Ok(expanded) => expanded,
@@ -61,7 +61,7 @@ pub fn parse(options: &'static [Spec], program: &str, args: &[String]) -> Parsed
     parser.parsed
 }
 
-/// The name in front of messages.
+/// The prefix of messages.
 pub fn file_name(program: &str) -> String {
     Path::new(program).file_name().map_or_else(|| program.to_string(), |name| name.to_string_lossy().into_owned())
 }
@@ -101,7 +101,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Handles `-O2` and groups such as `-gO0`. What is not an option in it comes back.
+    /// Parses `-O2` and groups such as `-gO0`. Returns the unknown rest on failure.
     fn grouped<'w>(&mut self, argument: &'w str) -> Result<(), &'w str> {
         let mut rest = argument;
         while let Some(letter) = rest.chars().next() {
@@ -125,7 +125,7 @@ impl Parser<'_> {
         Err(rest)
     }
 
-    /// Records an option with the value joined to it, or the next arg when it needs one.
+    /// Records an option with its joined value, or with the next argument if it needs a value.
     fn provide(&mut self, spec: &'static Spec, value: Option<&str>) {
         let target = spec.target(self.options);
         let mut value = match (target.value, value) {
@@ -183,13 +183,13 @@ impl Parser<'_> {
     }
 }
 
-/// What is said of more than one positional argument.
+/// The message for more than one positional argument.
 pub fn too_many(program: &str) -> String {
     let name = file_name(program);
     format!("{name}: Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: {program} --help\n")
 }
 
-/// With one dash for one letter, two otherwise.
+/// Adds one dash to a one-letter name, two dashes otherwise.
 pub fn dashed(name: &str) -> String {
     if name.len() == 1 { format!("-{name}") } else { format!("--{name}") }
 }
@@ -198,7 +198,7 @@ fn find(options: &'static [Spec], name: &str) -> Option<&'static Spec> {
     options.iter().find(|spec| spec.name == name)
 }
 
-/// An option that the argument names in full, and the value after its `=`.
+/// The option with exactly this name, and the value after `=`.
 fn exact<'w>(options: &'static [Spec], argument: &'w str) -> Option<(&'static Spec, Option<&'w str>)> {
     match argument.split_once('=') {
         None => find(options, argument).map(|spec| (spec, None)),
@@ -206,16 +206,15 @@ fn exact<'w>(options: &'static [Spec], argument: &'w str) -> Option<(&'static Sp
     }
 }
 
-/// The option whose name is the fewest edits away, if these are few: the reference suggests one in any case, which may have no
-/// letter in common with what was given. This project's own options are suggested only when they are nearer than all of the
-/// reference's.
+/// The option with the smallest edit distance, if the distance is small. NVIDIA's tileiras always suggests an option, even an
+/// unrelated one. An option of this project is suggested only if it is nearer than all of NVIDIA's options.
 fn nearest(options: &'static [Spec], argument: &str) -> Option<String> {
     let (name, value) = argument.split_once('=').unwrap_or((argument, ""));
     let candidates = options.iter().filter(|spec| !spec.extension).chain(options.iter().filter(|spec| spec.extension));
     let distance =
         |spec: &&'static Spec| distance(spec.name, if spec.target(options).value == Value::None { argument } else { name });
     let best = candidates.min_by_key(distance).expect("the table has options");
-    // More than half of the letters are right.
+    // Require that more than half of the letters match.
     if distance(&best) * 2 >= name.chars().count() {
         return None;
     }
@@ -234,7 +233,7 @@ pub fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// An integer of 32 bits in the base its prefix says.
+/// Parses a 32-bit integer; a prefix selects the base.
 pub fn parse_integer(text: &str) -> Option<i32> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),

@@ -1,32 +1,32 @@
-//! Response files: `@file` stands for the args in a file, as LLVM's `cl` library reads them.
+//! Response files: `@file` expands to the arguments in a file, as in LLVM's `cl` library.
 
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes of one file.
+/// Size limit of one file, in bytes.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// Words without response files, and the files that were read.
+/// The expanded arguments, and the response files that were read.
 pub(super) struct Expanded {
     pub(super) args: Vec<String>,
     pub(super) files: Vec<String>,
 }
 
-/// A arg still to be looked at, or the end of a response file.
+/// An unprocessed argument, or the end of a response file.
 enum Pending {
     Arg(String),
     End,
 }
 
-/// Replaces each `@file` by the args in the file, which may name further files; what does not exist stays a arg. Gives the
-/// message when a file cannot be read or contains itself.
+/// Replaces each `@file` by the arguments in the file, recursively. A name without a file stays an argument. Fails if a file cannot
+/// be read or contains itself.
 pub(super) fn expand(args: &[String]) -> Result<Expanded, String> {
     const MOST: usize = 1 << 20;
     let mut out = Expanded { args: Vec::new(), files: Vec::new() };
     let mut pending: Vec<Pending> = args.iter().rev().map(|arg| Pending::Arg(arg.clone())).collect();
-    // Device and inode of the files that the next arg is in.
+    // Device and inode of the files that contain the next argument.
     let mut open: Vec<(u64, u64)> = Vec::new();
     while let Some(next) = pending.pop() {
         let Pending::Arg(arg) = next else {
@@ -47,7 +47,7 @@ pub(super) fn expand(args: &[String]) -> Result<Expanded, String> {
         let text = decode(&bytes).ok_or_else(|| format!("response file '{}' is neither UTF-8 nor UTF-16", path.display()))?;
         let args = split(&text);
         if bytes.len() as u64 > MOST_BYTES || pending.len() + args.len() + out.args.len() + out.files.len() > MOST {
-            return Err(format!("too much in response files, in '{}'", path.display()));
+            return Err(format!("the response files are too large, in '{}'", path.display()));
         }
         open.push(identity);
         out.files.push(name.to_string());
@@ -57,14 +57,14 @@ pub(super) fn expand(args: &[String]) -> Result<Expanded, String> {
     Ok(out)
 }
 
-/// The bytes of a file, and at least one more than are allowed of one that is too long or never ends.
+/// Reads a file up to one byte past the limit, so that the caller detects files that are too large or endless.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     fs::File::open(path)?.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Seen from the current folder, wherever the file that names it lies.
+/// Resolves a name relative to the current folder, not to the file that contains it.
 fn absolute(name: &str) -> PathBuf {
     match (name, std::env::current_dir()) {
         ("", Ok(here)) => here,
@@ -73,7 +73,7 @@ fn absolute(name: &str) -> PathBuf {
     }
 }
 
-/// UTF-16 with a byte order mark, or UTF-8 with one or without.
+/// Decodes UTF-16 with a byte order mark, or UTF-8 with or without one.
 fn decode(bytes: &[u8]) -> Option<String> {
     let wide = |read: fn([u8; 2]) -> u16| {
         let units: Vec<u16> = bytes[2..].chunks_exact(2).map(|pair| read([pair[0], pair[1]])).collect();
@@ -87,8 +87,8 @@ fn decode(bytes: &[u8]) -> Option<String> {
     }
 }
 
-/// Splits text into args: blanks separate, quotes of both kinds join, a backslash takes the next character as it is, within
-/// quotes too. A arg ends where a C string would.
+/// Splits text into arguments: whitespace separates, both kinds of quotes group, and a backslash escapes the next character, also
+/// within quotes. An argument ends at a NUL character, as in C.
 pub fn split(text: &str) -> Vec<String> {
     let mut args = Vec::new();
     let mut arg: Option<String> = None;

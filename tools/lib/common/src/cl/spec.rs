@@ -1,33 +1,33 @@
-//! What an option of such a command line is.
+//! The specification of an option.
 
-/// What an option takes.
+/// The kind of value that an option takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
     None,
-    /// May be given alone, for true.
+    /// The value is optional; true without a value.
     Bool,
     Integer,
     Text,
-    /// May be given alone; takes a value only joined by `=`.
+    /// The value is optional and must be joined by `=`.
     OptionalText,
     Choice(&'static [(&'static str, &'static str)]),
-    /// A name of a GPU target; listed are those without a suffix. The value is the listed name.
+    /// The name of a GPU target. The list has the names without a suffix, and the value is the listed name.
     Target(&'static [(&'static str, &'static str)]),
-    /// One or more of these names, with commas between.
+    /// A comma-separated list of these names.
     Features(&'static [&'static str]),
 }
 
-/// Where `--help` lists an option.
+/// The section of `--help` that lists an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section {
     Generic,
-    /// Generic, but listed only by the `-hidden` forms of help.
+    /// Generic, but listed by the `-hidden` forms of help only.
     Hidden,
-    /// What the tool itself is about.
+    /// The tool's main options.
     Tool,
     Remarks,
     Extension,
-    /// Listed nowhere.
+    /// Never listed.
     Secret,
 }
 
@@ -39,14 +39,14 @@ pub struct Spec {
     pub placeholder: &'static str,
     pub help: &'static str,
     pub section: Section,
-    /// Carried out as soon as it is met.
+    /// Takes effect during parsing, before later arguments.
     pub immediate: bool,
-    /// Not an option of the reference.
+    /// Not an option of NVIDIA's tileiras.
     pub extension: bool,
 }
 
 impl Spec {
-    /// The option that an alias stands for, else the option itself.
+    /// The target of an alias, else the option itself.
     pub fn target(&'static self, options: &'static [Spec]) -> &'static Spec {
         self.alias_of.and_then(|name| options.iter().find(|spec| spec.name == name)).unwrap_or(self)
     }
@@ -56,24 +56,24 @@ impl Spec {
             Value::Integer | Value::Text | Value::Choice(_) | Value::Target(_) | Value::Features(_)
         )
     }
-    /// Takes its value only joined to it, as `-O2`.
+    /// Whether the value must be joined to the option, as in `-O2`.
     pub(crate) fn joins_value(&self) -> bool {
         self.name == "O"
     }
 }
 
-/// An option; those of [`Section::Extension`] are not the reference's.
+/// An option. Options of [`Section::Extension`] do not exist in NVIDIA's tileiras.
 pub const fn option(name: &'static str, section: Section, value: Value, placeholder: &'static str, help: &'static str) -> Spec {
     let extension = matches!(section, Section::Extension);
     Spec { name, alias_of: None, value, placeholder, help, section, immediate: false, extension }
 }
 
-/// Another name for an option.
+/// An alias of an option.
 pub const fn alias(name: &'static str, alias_of: &'static str, section: Section, help: &'static str) -> Spec {
     Spec { alias_of: Some(alias_of), ..option(name, section, Value::None, "", help) }
 }
 
-/// Makes an option one that is carried out as soon as it is met.
+/// Marks an option as immediate.
 pub const fn immediate(spec: Spec) -> Spec {
     Spec { immediate: true, ..spec }
 }

@@ -1,8 +1,8 @@
-//! Launches from args that a person types.
+//! Launches from command-line arguments.
 //!
-//! Each arg is one parameter: a number, a `.npy` file, or `zeros:f32[4, 8]` (also `ones`, `iota`, `empty`), all of which but the
-//! number are a pointer to an array. `name=arg` names the array, which is otherwise called after its place among the args.
-//! With `--abi=cutile` an array is its pointer, its extents and its strides, as cuTile passes arrays.
+//! Each argument is one parameter: a number, or an array as a `.npy` file or `zeros:f32[4, 8]` (also `ones`, `iota`, `empty`). An
+//! array is passed as a pointer. `name=arg` names the array; its default name is its position. With `--abi=cutile` an array is
+//! passed as pointer, extents and strides, as cuTile does.
 
 use super::params::{Number, bits, listed};
 use super::{ArrayType, Buffer, ByTarget, Contents, Extents, Fill, Launch, MEMORY_LIMIT, Param, ParamType, Plain, npy, plain_name};
@@ -10,7 +10,7 @@ use base::diag::{Diagnostic, Result};
 use numerics::Scalar;
 use std::path::Path;
 
-/// How arrays are passed.
+/// The calling convention of arrays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Abi {
     /// The pointer
@@ -20,7 +20,7 @@ pub(super) enum Abi {
     Cutile,
 }
 
-/// `types` are those of the kernel's parameters.
+/// Parses a launch. `types` are the types of the kernel's parameters.
 pub(super) fn launch(args: &[String], types: &[ParamType], grid: Extents, abi: Abi) -> Result<Launch> {
     let mut builder = Builder { types, abi, remaining: MEMORY_LIMIT, params: Vec::new(), buffers: Vec::new() };
     args.iter().enumerate().try_for_each(|(index, arg)| builder.add(index, arg))?;
@@ -45,7 +45,7 @@ fn usage(message: String) -> Box<Diagnostic> {
 struct Builder<'a> {
     types: &'a [ParamType],
     abi: Abi,
-    /// Bytes that arrays may still take.
+    /// Remaining bytes for arrays.
     remaining: u64,
     params: Vec<Param>,
     buffers: Vec<Buffer>,
@@ -124,12 +124,12 @@ impl Builder<'_> {
 
 const FILLS: [&str; 4] = ["zeros", "ones", "iota", "empty"];
 
-/// The two sides of `zeros:f32[4]`.
+/// Splits `zeros:f32[4]` into fill and type.
 fn filled(arg: &str) -> Option<(&str, &str)> {
     arg.split_once(':').filter(|(fill, _)| FILLS.contains(fill))
 }
 
-/// A arg for a 64-bit number of PTX, which may be an address.
+/// Returns whether an argument is an array. In PTX a 64-bit parameter may be an address.
 fn is_array(arg: &str) -> bool {
     let arg = arg.split_once('=').map_or(arg, |(_, arg)| arg);
     filled(arg).is_some() || arg.ends_with(".npy")

@@ -1,7 +1,7 @@
-//! What a buffer holds: bytes of a file, or a fill of which each page is materialised when it is first touched.
+//! The contents of a buffer: bytes of a file, or a fill whose pages are materialised on first access.
 //!
-//! A buffer of several GB costs the pages that a run touches: zeroed memory of the system takes none, and a fill can generate any
-//! element without the others.
+//! A buffer of several GB costs only the pages that a run touches: zeroed system memory is lazily allocated, and a fill can
+//! generate any element independently.
 
 use super::fill::Fill;
 use base::diag::{Diagnostic, Result};
@@ -10,15 +10,14 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::ops::Range;
 
-/// Bytes that are materialised together; elements of fills do not cross it.
-/// A multiple of every element's size.
+/// Generation granularity in bytes: a multiple of every element size, so no element crosses a boundary.
 const GRANULE: usize = 32;
 const PAGE: usize = 4096;
 
 #[derive(Debug)]
 pub struct Contents {
     bytes: Bytes,
-    /// `None`: all bytes are there.
+    /// `None`: all bytes are materialised.
     pending: Option<Pending>,
 }
 
@@ -28,7 +27,7 @@ enum Bytes {
     Zeroed(MmapMut),
 }
 
-/// What makes the pages, and which of them are materialised, a bit each.
+/// The fill that generates the pages, and a bit per materialised page.
 #[derive(Clone, Debug)]
 struct Pending {
     fill: Fill,
@@ -68,7 +67,7 @@ impl Contents {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Nothing but zeros was ever put there.
+    /// Whether the contents are zeros that no access has materialised.
     pub fn is_zero(&self) -> bool {
         self.pending.as_ref().is_some_and(|pending| pending.fill.is_zero() && pending.materialised.iter().all(|word| *word == 0))
     }
@@ -85,7 +84,7 @@ impl Contents {
         }
     }
 
-    /// The bytes of a range, to be read or written.
+    /// The bytes of a range, for reading or writing.
     #[inline]
     pub fn get(&mut self, range: Range<usize>) -> &mut [u8] {
         if self.pending.is_some() {
@@ -94,7 +93,7 @@ impl Contents {
         &mut self.all_mut()[range]
     }
 
-    /// Copies bytes from a place on, without keeping what had to be materialised for it.
+    /// Copies bytes from `at` on, without materialising pages.
     pub fn read(&self, at: usize, out: &mut [u8]) {
         let all = self.all();
         let Some(pending) = &self.pending else {
@@ -105,7 +104,7 @@ impl Contents {
             if pending.is_materialised(number) {
                 out[part].copy_from_slice(&all[number * PAGE..][within]);
             } else {
-                // Only what is read: programs read a page in many small pieces.
+                // Generate only the bytes that are read: programs read a page in many small accesses.
                 let around = within.start / GRANULE * GRANULE..within.end.next_multiple_of(GRANULE);
                 pending.fill.generate(number * PAGE + around.start, &mut page[around]);
                 out[part].copy_from_slice(&page[within]);
@@ -132,7 +131,7 @@ impl Contents {
         self.pending = Some(pending);
     }
 
-    /// Writes the file of an output. Zeros that nobody touched are left out of it, and read as zeros.
+    /// Writes an output file. Untouched zero pages become holes.
     pub(super) fn write_to(&self, mut file: File, head: &[u8]) -> std::io::Result<()> {
         file.write_all(head)?;
         let Some(pending) = &self.pending else { return file.write_all(self.all()) };
@@ -169,16 +168,16 @@ impl Clone for Contents {
     }
 }
 
-/// Zeros that take no memory before they are touched.
+/// Lazily allocated zeros.
 fn zeroed(bytes: usize) -> Result<Bytes> {
     let map = MmapOptions::new().len(bytes).no_reserve_swap().map_anon();
     let refused = |error: std::io::Error| {
-        Diagnostic::io("LCH006", format!("there is no memory for a buffer of {bytes} bytes: {}", crate::plain(&error)))
+        Diagnostic::io("LCH006", format!("cannot allocate a buffer of {bytes} bytes: {}", crate::plain(&error)))
     };
     map.map(Bytes::Zeroed).map_err(refused)
 }
 
-/// The pages of a range: their numbers, the range within each, and the part of the whole that it is.
+/// The pages of a range: the page number, the range within the page, and the corresponding part of the full range.
 fn pages(range: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>, Range<usize>)> {
     let mut at = range.start;
     std::iter::from_fn(move || {

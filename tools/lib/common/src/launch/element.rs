@@ -1,4 +1,4 @@
-//! Types of elements by the names that launches use, numpy's letters for them, and which array a pointer may be given.
+//! Element types: their names in launches, their numpy codes, and the compatibility of arrays with pointer parameters.
 
 use numerics::Scalar;
 use serde::{Deserialize, Serialize};
@@ -11,8 +11,8 @@ pub struct Element {
     pub unsigned: bool,
 }
 
-/// Names, what they stand for, whether without sign, and the type in numpy's form. numpy has no bfloat16 and no 8-bit floats, so
-/// that files hold them as unsigned integers, or, from the package `ml_dtypes`, as raw bytes (`V2`, `V1`).
+/// Name, scalar type, whether unsigned, and numpy code. numpy has no bfloat16 and no 8-bit floats; files store them as unsigned
+/// integers, or with the package `ml_dtypes` as raw bytes (`V2`, `V1`).
 const TYPES: [(&str, Scalar, bool, &str); 21] = [
     ("f16", Scalar::F16, false, "<f2"),
     ("f32", Scalar::F32, false, "<f4"),
@@ -37,7 +37,7 @@ const TYPES: [(&str, Scalar, bool, &str); 21] = [
     ("e5m2", Scalar::F8E5M2, false, "|u1"),
 ];
 
-/// What a file may also hold for a type.
+/// Alternative numpy codes for a type in a file.
 const ALSO: [(Scalar, &[&str]); 8] = [
     (Scalar::BF16, &["<V2", "|V2"]),
     (Scalar::TF32, &["<f4"]),

@@ -1,4 +1,4 @@
-//! Grids and blocks: one to three extents, and what may be said for each target.
+//! Grids and block indices: one to three extents, optionally per target.
 
 use base::Target;
 use base::diag::{Diagnostic, Result};
@@ -6,21 +6,21 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The most blocks along a dimension.
+/// The maximum number of blocks along a dimension.
 pub(super) const MOST: u32 = 0xff_ffff;
 
-/// Three numbers, of which the last ones may be left out; a single one stands for itself.
+/// Up to three numbers; missing trailing numbers have a default, and a list of one may be a plain number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Extents(pub [u32; 3]);
 
-/// One value, or one for each target.
+/// One value, or one per target.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ByTarget<T> {
     All(T),
     Each(BTreeMap<Target, T>),
 }
 
-/// How a value is read from JSON; the place in the file is added by who reads.
+/// Parses a value from JSON; the caller adds the location in the file.
 pub(super) trait FromJson: Sized {
     fn from_json(value: &Value) -> std::result::Result<Self, String>;
 }
@@ -34,19 +34,19 @@ fn numbers(value: &Value, missing: u32) -> Option<[u32; 3]> {
     Some(std::array::from_fn(|axis| list.get(axis).copied().unwrap_or(missing)))
 }
 
-/// A grid: no extent is zero.
+/// A grid; its extents are at least one.
 impl FromJson for Extents {
     fn from_json(value: &Value) -> std::result::Result<Extents, String> {
         let grid = numbers(value, 1).filter(|grid| grid.iter().all(|extent| *extent > 0));
-        grid.map(Extents).ok_or_else(|| format!("{value} is no grid, which has one to three extents from 1 to {MOST}"))
+        grid.map(Extents).ok_or_else(|| format!("{value} is not a grid: expected one to three extents from 1 to {MOST}"))
     }
 }
 
-/// A list of blocks: numbers from zero.
+/// A list of block indices, starting at zero.
 impl FromJson for Vec<Extents> {
     fn from_json(value: &Value) -> std::result::Result<Vec<Extents>, String> {
-        let list = value.as_array().ok_or_else(|| format!("{value} is no list of blocks"))?;
-        let block = |value: &Value| numbers(value, 0).map(Extents).ok_or_else(|| format!("{value} is no block"));
+        let list = value.as_array().ok_or_else(|| format!("{value} is not a list of blocks"))?;
+        let block = |value: &Value| numbers(value, 0).map(Extents).ok_or_else(|| format!("{value} is not a block"));
         list.iter().map(block).collect()
     }
 }
@@ -57,7 +57,7 @@ impl<'de, T: FromJson> Deserialize<'de> for ByTarget<T> {
         let read = || match &value {
             Value::Object(each) => {
                 let each = each.iter().map(|(name, value)| {
-                    let target = Target::parse(name).ok_or_else(|| format!("'{name}' is no target"))?;
+                    let target = Target::parse(name).ok_or_else(|| format!("'{name}' is not a target"))?;
                     Ok((target, T::from_json(value)?))
                 });
                 each.collect::<std::result::Result<_, String>>().map(ByTarget::Each)
@@ -97,12 +97,12 @@ impl Extents {
 }
 
 impl<T> ByTarget<T> {
-    /// What is said for a target: for itself, or for the one before it of its generation.
+    /// The value for a target, or for the nearest earlier target of its generation.
     pub fn of(&self, target: Option<Target>, what: &str) -> Result<&T> {
         let wrong = |message: String| Diagnostic::invalid("LCH005", message);
         match (self, target) {
             (ByTarget::All(value), _) => Ok(value),
-            (ByTarget::Each(_), None) => Err(wrong(format!("the {what} depends on the target: say which with --gpu-name"))),
+            (ByTarget::Each(_), None) => Err(wrong(format!("the {what} depends on the target: select one with --gpu-name"))),
             (ByTarget::Each(each), Some(target)) => {
                 let near = target.and_before().find_map(|known| each.get(&known));
                 near.ok_or_else(|| wrong(format!("the launch has no {what} for {target}")))

@@ -1,4 +1,4 @@
-//! Fills of buffers: a rule that gives any element without the others.
+//! Fills of buffers: rules that generate any element independently.
 
 use super::element::Element;
 use numerics::Scalar;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 )]
 pub enum Fill {
     Plain(Plain),
-    /// Numbers spread evenly, by `splitmix64`.
+    /// Uniformly distributed numbers, from `splitmix64`.
     Random {
         random: Element,
         seed: u64,
@@ -23,7 +23,7 @@ pub enum Fill {
         #[serde(default)]
         offset: f64,
     },
-    /// The element's number.
+    /// The index of the element.
     Iota {
         iota: Element,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -42,7 +42,7 @@ pub enum Fill {
 #[serde(rename_all = "lowercase")]
 pub enum Plain {
     Zero,
-    /// Zeros that nothing may read before it wrote them: `--check` says so.
+    /// Uninitialized memory, which reads as zeros; `--check` reports reads of it.
     Empty,
 }
 
@@ -62,7 +62,7 @@ impl Fill {
         *self == Fill::Plain(Plain::Empty)
     }
 
-    /// The bytes from a place on that is a multiple of an element's size.
+    /// Generates the bytes from `at` on, which is a multiple of the element size.
     pub(super) fn generate(&self, at: usize, out: &mut [u8]) {
         let Some(element) = self.element() else { return out.fill(0) };
         let item = element.bytes();
@@ -72,7 +72,7 @@ impl Fill {
         }
     }
 
-    /// The element of a number.
+    /// The element at an index.
     fn bits(&self, index: u64) -> u64 {
         match *self {
             Fill::Random { random, seed, scale, offset } => {
@@ -107,7 +107,7 @@ fn of_number(element: Element, value: f64) -> u64 {
     }
 }
 
-/// Steele, Lea and Flood: "Fast splittable pseudorandom number generators", the function of the state that is next.
+/// The output function of Steele, Lea and Flood, "Fast splittable pseudorandom number generators", for a state.
 fn splitmix64(state: u64) -> u64 {
     let mut z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,11 +1,11 @@
-//! Launches: which kernel to run, on which grid, with which memory and arguments. `tile-run`, `tile-sim`, `tile-time` and
-//! `tile-launch` share what is read from `launch.json` or from words on the command line, what is refused, and what is written.
+//! Launches: the kernel, its grid, memory and arguments. `tile-run`, `tile-sim`, `tile-time` and `tile-launch` share the parsing of
+//! `launch.json` and command-line arguments, the checks, and the writing of outputs.
 //!
-//! [`Launch`] is the description; [`Launch::call`] fits it to a kernel and a target, which gives a [`Call`]. Numbers that their
-//! parameter cannot hold, arrays of another type than the kernel's pointer, and grids that are no grid are refused there.
+//! [`Launch`] is the description. [`Launch::call`] checks it against a kernel and a target and returns a [`Call`]. It rejects
+//! numbers that do not fit their parameter, arrays of another type than the kernel's pointer, and invalid grids.
 //!
-//! The description is not trusted: file names are plain names that stay beside `launch.json` (and outputs inside the output
-//! folder), sizes are checked, every pointer names a buffer of the file and no two buffers overlap.
+//! The description is untrusted. File names are plain names in the folder of `launch.json`, and outputs stay in the output folder.
+//! Sizes are checked, every pointer names a buffer of the description, and no two buffers overlap.
 
 mod command_line;
 mod contents;
@@ -32,15 +32,15 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
 
-/// Memory that one launch may ask for in all its buffers.
+/// Limit of the total buffer size of one launch, in bytes.
 const MEMORY_LIMIT: u64 = 16 << 30;
-/// Where buffers without a fixed address are put.
+/// The first address for buffers without a fixed address.
 const FIRST_ADDRESS: u64 = 0x10_0000_0000;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Launch {
-    /// The kernel's symbol; may be absent when the program has only one.
+    /// The kernel's symbol; optional if the program has a single kernel.
     #[serde(default)]
     pub entry: Option<String>,
     /// Tile blocks per dimension.
@@ -50,13 +50,13 @@ pub struct Launch {
     pub buffers: Vec<Buffer>,
     /// Flattened kernel parameters, in entry order.
     pub params: Vec<Param>,
-    /// Buffers to write back, whole; all when it is not said.
+    /// Buffers to write back completely; default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outputs: Option<Vec<String>>,
-    /// What the launch is for, in numbers.
+    /// The amount of work of the launch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<Work>,
-    /// Tile blocks that stand for the whole grid, the most typical first.
+    /// Tile blocks that represent the full grid, the most typical first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample_blocks: Option<ByTarget<Vec<Extents>>>,
 }
@@ -65,10 +65,10 @@ pub struct Launch {
 #[serde(deny_unknown_fields)]
 pub struct Buffer {
     pub name: String,
-    /// Raw bytes or a `.npy` array beside the description.
+    /// A file with raw bytes, or a `.npy` file, in the folder of the description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// The size, or the type, of what is filled instead.
+    /// The size, or the type, of a filled buffer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
@@ -77,17 +77,17 @@ pub struct Buffer {
     pub fill: Option<Fill>,
     #[serde(default = "default_align")]
     pub align: u64,
-    /// The virtual address the simulated memory gives the buffer; chosen by `read` when the file does not say.
+    /// The virtual address of the buffer in simulated memory; `read` chooses one if the file does not state it.
     #[serde(default)]
     pub address: u64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pointers: Vec<Pointer>,
-    /// The bytes, with the pointers filled in.
+    /// The bytes, including the resolved pointers.
     #[serde(skip)]
     pub contents: Contents,
 }
 
-/// An eight-byte slot of a buffer that holds the address of another one.
+/// An eight-byte location in a buffer that holds the address of another buffer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pointer {
@@ -95,13 +95,13 @@ pub struct Pointer {
     pub to: String,
 }
 
-/// What a launch does, whatever the code that does it.
+/// The algorithmic work of a launch, independent of the generated code.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Work {
-    /// Useful operations of the whole grid.
+    /// Useful operations of the full grid.
     pub flops: f64,
-    /// Traffic of global memory that cannot be less: each input read once, each output written once.
+    /// Compulsory traffic of global memory: each input read once, each output written once.
     pub bytes: f64,
     #[serde(default)]
     pub shape: String,
@@ -109,12 +109,12 @@ pub struct Work {
     pub note: String,
 }
 
-/// A launch of one kernel: everything is known, and fits.
+/// A launch of one kernel, completely resolved and checked.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// Tile blocks per dimension.
     pub grid: [u32; 3],
-    /// The blocks to run, when it is not the whole grid.
+    /// The blocks to run; `None` is the full grid.
     pub blocks: Option<Vec<[u32; 3]>>,
     /// The parameters: numbers sign-extended, floats as their bits, pointers as addresses.
     pub values: Vec<i64>,
@@ -122,7 +122,7 @@ pub struct Call {
     pub launch: Launch,
 }
 
-/// A description that does not parse, with the line.
+/// The error for a description that does not parse.
 fn malformed(text: &str, name: &str, error: &serde_json::Error) -> Box<Diagnostic> {
     let (line, column) = (error.line(), error.column());
     let message = error.to_string();
@@ -135,7 +135,7 @@ fn malformed(text: &str, name: &str, error: &serde_json::Error) -> Box<Diagnosti
     error.note("docs/launch-files.md lists the fields")
 }
 
-/// Bytes of a description.
+/// Size limit of a description, in bytes.
 const DESCRIPTION_LIMIT: u64 = 64 << 20;
 
 fn default_align() -> u64 {
@@ -143,7 +143,7 @@ fn default_align() -> u64 {
 }
 
 impl Launch {
-    /// Reads the description and the buffers beside it.
+    /// Reads the description and the files of its buffers.
     pub fn read(path: &Path) -> Result<Launch> {
         let file = std::fs::File::open(path).map_err(|error| io(path, &error))?;
         let bytes = crate::read_at_most(file, &path.display().to_string(), DESCRIPTION_LIMIT)?;
@@ -152,7 +152,7 @@ impl Launch {
         Launch::parse(&text, &path.display().to_string(), path.parent().unwrap_or(Path::new(".")))
     }
 
-    /// A description whose files are in a folder; the name is for messages.
+    /// Parses a description whose files are in `folder`; `name` is for messages.
     pub fn parse(text: &str, name: &str, folder: &Path) -> Result<Launch> {
         let mut launch: Launch = serde_json::from_str(text).map_err(|error| malformed(text, name, &error))?;
         launch.check_names()?;
@@ -162,14 +162,14 @@ impl Launch {
         Ok(launch)
     }
 
-    /// Fits the launch to a kernel. Without a target a grid that depends on it is refused.
+    /// Checks the launch against a kernel. Without a target, a target-dependent grid is an error.
     pub fn call(self, kernel: &str, types: &[ParamType], target: Option<Target>) -> Result<Call> {
         let values = params::values(&self, kernel, types)?;
         let grid = self.grid.of(target, "grid")?.0;
         Ok(Call { grid, blocks: None, values, types: types.to_vec(), launch: self })
     }
 
-    /// Puts the buffers at other addresses, and these into the pointers.
+    /// Moves the buffers to other addresses and updates the pointers.
     pub fn move_buffers(&mut self, addresses: &[u64]) -> Result<()> {
         for (buffer, address) in self.buffers.iter_mut().zip(addresses) {
             buffer.address = *address;
@@ -184,7 +184,7 @@ impl Launch {
             .ok_or_else(|| Diagnostic::invalid("LCH002", format!("no buffer is called '{name}'")))
     }
 
-    /// The address that a pointer parameter stands for.
+    /// The address of a pointer parameter.
     pub fn address(&self, name: &str) -> Result<u64> {
         Ok(self.buffer(name)?.address)
     }
@@ -205,7 +205,7 @@ impl Launch {
                 return Err(Diagnostic::invalid("LCH003", format!("two buffers are called '{}'", buffer.name)));
             }
             if !buffer.align.is_power_of_two() || buffer.address % buffer.align != 0 {
-                return Err(Diagnostic::invalid("LCH004", format!("buffer '{}' has a wrong alignment", buffer.name)));
+                return Err(Diagnostic::invalid("LCH004", format!("buffer '{}' has an invalid alignment", buffer.name)));
             }
         }
         let pointed = self.params.iter().filter_map(|param| match param {
@@ -229,7 +229,7 @@ impl Launch {
         Ok(())
     }
 
-    /// Gives addresses to buffers without one, and sees that no two overlap.
+    /// Assigns addresses to buffers without one, and checks that no two overlap.
     fn place(&mut self) -> Result<()> {
         let mut next = self.buffers.iter().map(|b| b.address.saturating_add(b.contents.len() as u64)).fold(FIRST_ADDRESS, u64::max);
         for buffer in &mut self.buffers {
@@ -266,7 +266,7 @@ impl Launch {
 }
 
 impl Buffer {
-    /// A buffer that holds what a file beside the description has.
+    /// A buffer with the contents of a file.
     pub fn of_file(name: &str, file: &str) -> Buffer {
         Buffer { name: name.into(), file: Some(file.into()), align: default_align(), ..Buffer::default() }
     }
@@ -275,7 +275,7 @@ impl Buffer {
         Buffer { name: name.into(), array: Some(array), fill: Some(fill), align: default_align(), ..Buffer::default() }
     }
 
-    /// Nothing was written to it before the kernel runs.
+    /// Whether the buffer is uninitialized before the kernel runs.
     pub fn is_empty(&self) -> bool {
         self.fill.as_ref().is_some_and(Fill::is_empty)
     }
@@ -286,7 +286,7 @@ impl Buffer {
             (Some(file), None) => Some(file),
             (None, Some(Fill::File { file })) => Some(file),
             (None, Some(_)) => None,
-            _ => return Err(wrong("give either its file, or its size (bytes or type) and a fill")),
+            _ => return Err(wrong("specify either its file, or its size (bytes or type) and a fill")),
         };
         if let Some(file) = file {
             plain_name(file)?;
@@ -302,7 +302,7 @@ impl Buffer {
                 if self.array.as_ref().is_some_and(|stated| (&stated.descr, &stated.shape) != (&array.descr, &array.shape)) {
                     return Err(wrong(&format!("the file holds {array}")));
                 }
-                // What is stated may say more: numpy has no bfloat16.
+                // The stated type can be more precise: numpy has no bfloat16.
                 self.array.get_or_insert(array);
                 self.contents = data.into();
             } else {
@@ -315,7 +315,7 @@ impl Buffer {
                 _ => Ok(()),
             };
         }
-        let size = self.expected_bytes()?.ok_or_else(|| wrong("a fill needs a size: give bytes or type"))?;
+        let size = self.expected_bytes()?.ok_or_else(|| wrong("a fill needs a size: specify bytes or type"))?;
         if size > remaining {
             return Err(too_large());
         }
@@ -324,7 +324,7 @@ impl Buffer {
         Ok(())
     }
 
-    /// The size that is stated.
+    /// The stated size.
     fn expected_bytes(&self) -> Result<Option<u64>> {
         let of_type = match &self.array {
             Some(array) => Some(array.bytes().ok_or_else(too_large)? as u64),
@@ -343,7 +343,7 @@ fn too_large() -> Box<Diagnostic> {
     Diagnostic::invalid("LCH006", "the buffers are larger than the memory limit of 16 GiB")
 }
 
-/// Refuses every name that could lead out of the folder it is joined to.
+/// Rejects every name that could leave the folder to which it is joined.
 fn plain_name(name: &str) -> Result<()> {
     let mut parts = Path::new(name).components();
     match (parts.next(), parts.next()) {

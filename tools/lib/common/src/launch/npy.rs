@@ -1,16 +1,16 @@
-//! Arrays: their types as people write them, and numpy's `.npy` files.
+//! Array types and numpy's `.npy` files.
 
 use super::element::{self, Element};
 use base::diag::{Diagnostic, Result};
 use serde::{Deserialize, Serialize};
 
-/// The type of an array in memory, row by row.
+/// The type of a row-major array in memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ArrayType {
-    /// The elements, where more is known of them than a file of numpy says.
+    /// The element type, if it is known more precisely than a numpy file can state.
     pub element: Option<Element>,
-    /// The elements as numpy writes them, `<f4`.
+    /// The numpy code of the elements, such as `<f4`.
     pub descr: String,
     pub shape: Vec<usize>,
 }
@@ -28,7 +28,7 @@ impl std::fmt::Display for ArrayType {
 impl TryFrom<String> for ArrayType {
     type Error = String;
     fn try_from(text: String) -> std::result::Result<ArrayType, String> {
-        ArrayType::parse(&text).ok_or_else(|| format!("'{text}' is no type of an array, such as f32[4, 8]"))
+        ArrayType::parse(&text).ok_or_else(|| format!("'{text}' is not an array type such as f32[4, 8]"))
     }
 }
 
@@ -39,7 +39,7 @@ impl From<ArrayType> for String {
 }
 
 impl ArrayType {
-    /// `f32[4, 8]`.
+    /// Parses `f32[4, 8]`.
     pub fn parse(text: &str) -> Option<ArrayType> {
         let (name, shape) = text.trim().strip_suffix(']')?.split_once('[')?;
         let element = Element::parse(name.trim())?;
@@ -56,17 +56,17 @@ impl ArrayType {
         self.descr.get(2..).and_then(|size| size.parse().ok()).unwrap_or(1)
     }
 
-    /// What the elements are printed as.
+    /// The type with which elements are printed.
     pub(super) fn printed(&self) -> Option<Element> {
         self.element.or_else(|| element::plain(&self.descr))
     }
 
-    /// What stands before the elements in a file.
+    /// The header of a file.
     pub fn header(&self) -> Vec<u8> {
         let dims: String = self.shape.iter().map(|dim| format!("{dim}, ")).collect();
         let shape = if self.shape.len() == 1 { dims.trim_end().to_string() } else { dims.trim_end_matches(", ").to_string() };
         let mut header = format!("{{'descr': '{}', 'fortran_order': False, 'shape': ({shape}), }}", self.descr);
-        // The data starts at a multiple of 64.
+        // The format aligns the data to 64 bytes.
         let padding = 64 - (MAGIC.len() + 4 + header.len() + 1) % 64;
         header.push_str(&" ".repeat(padding % 64));
         header.push('\n');
@@ -75,7 +75,7 @@ impl ArrayType {
     }
 }
 
-/// The type and the elements of a file.
+/// Parses a file into type and elements.
 pub(super) fn parse(mut bytes: Vec<u8>, name: &str) -> Result<(ArrayType, Vec<u8>)> {
     let bad = |what: &str| Diagnostic::invalid("LCH014", format!("{name}: {what}"));
     let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| bad("not a .npy file"))?;
@@ -84,7 +84,7 @@ pub(super) fn parse(mut bytes: Vec<u8>, name: &str) -> Result<(ArrayType, Vec<u8
         [2 | 3, _, a, b, c, d, ..] => (6, u32::from_le_bytes([*a, *b, *c, *d]) as usize),
         _ => return Err(bad("an unknown version of the .npy format")),
     };
-    let header = rest.get(start..start + length).ok_or_else(|| bad("the file is cut"))?;
+    let header = rest.get(start..start + length).ok_or_else(|| bad("the file is truncated"))?;
     let header = std::str::from_utf8(header).map_err(|_| bad("a header that is not text"))?;
     let field = |key: &str| header.split_once(&format!("'{key}':")).map(|(_, rest)| rest.trim_start());
     if field("fortran_order").is_none_or(|value| !value.starts_with("False")) {
@@ -97,10 +97,10 @@ pub(super) fn parse(mut bytes: Vec<u8>, name: &str) -> Result<(ArrayType, Vec<u8
     let shape = field("shape").and_then(|value| value.strip_prefix('(')?.split_once(')')).ok_or_else(|| bad("no shape"))?.0;
     let shape: std::result::Result<Vec<usize>, _> =
         shape.split(',').map(str::trim).filter(|dim| !dim.is_empty()).map(str::parse).collect();
-    let array = ArrayType { element: None, descr: descr.into(), shape: shape.map_err(|_| bad("a wrong shape"))? };
+    let array = ArrayType { element: None, descr: descr.into(), shape: shape.map_err(|_| bad("an invalid shape"))? };
     let head = MAGIC.len() + start + length;
     if array.bytes() != Some(bytes.len() - head) {
-        return Err(bad("the length does not fit the shape"));
+        return Err(bad("the length does not match the shape"));
     }
     bytes.drain(..head);
     Ok((array, bytes))

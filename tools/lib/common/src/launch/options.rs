@@ -1,4 +1,4 @@
-//! The command line of a launch, the same for all tools that execute kernels on the CPU.
+//! The command-line options of a launch, shared by all tools that execute kernels on the CPU.
 
 use super::command_line::{self, Abi};
 use super::{Call, Extents, Launch, ParamType, extents};
@@ -6,49 +6,49 @@ use base::Target;
 use base::diag::{Diagnostic, Result};
 use std::path::PathBuf;
 
-/// Work that a CPU takes minutes for; more is asked about.
+/// Work that takes minutes on a CPU; larger launches require an explicit option.
 const MUCH_FLOPS: f64 = 2e10;
 const MUCH_BYTES: f64 = 1e9;
 
 #[derive(clap::Args, Clone, Debug)]
 pub struct LaunchOptions {
-    /// Arguments, one for each parameter: a number, a .npy file, or `FILL:TYPE[SHAPE]` with FILL one of zeros, ones, iota, empty
+    /// Arguments, one per parameter: a number, a .npy file, or `FILL:TYPE[SHAPE]` with FILL one of zeros, ones, iota, empty
     #[arg(value_name = "ARG", allow_negative_numbers = true)]
     args: Vec<String>,
-    /// Description of grid, buffers and arguments
+    /// Launch description: grid, buffers and arguments
     #[arg(long, value_name = "FILE", conflicts_with_all = ["args", "grid"])]
     launch: Option<PathBuf>,
     /// Tile blocks along each dimension [default: 1]
     #[arg(long, value_name = "X[,Y[,Z]]", value_parser = parse_grid)]
     grid: Option<Extents>,
-    /// Run these tile blocks only; those that the launch names as samples when none is given
+    /// Run only these tile blocks [default: the representative blocks of the launch description]
     #[arg(long, value_name = "X:Y:Z,..", num_args = 0..=1, require_equals = true, value_delimiter = ',', value_parser = parse_block)]
     sample_blocks: Option<Vec<Extents>>,
-    /// Run the whole grid although the launch states more work than a CPU does in minutes
+    /// Run the full grid even if the launch declares more work than a CPU does in minutes
     #[arg(long, conflicts_with = "sample_blocks")]
     full_grid: bool,
-    /// Kernel to run, where the file has several
+    /// Kernel to run, if the file has several
     #[arg(long, value_name = "NAME")]
     entry: Option<String>,
     /// Folder for the outputs
     #[arg(long, value_name = "DIR")]
     pub(super) out_dir: Option<PathBuf>,
-    /// How an array is passed
+    /// Calling convention of arrays
     #[arg(long, value_name = "ABI", value_enum, default_value_t = Abi::Pointer)]
     abi: Abi,
-    /// Print the outputs, shortened
+    /// Print the outputs, abbreviated
     #[arg(long)]
     pub(super) print_outputs: bool,
 }
 
-/// The command line with `launch.json` read, when there is one: it may name the kernel.
+/// The command line with its `launch.json`, which may name the kernel.
 pub struct Opened<'a> {
     options: &'a LaunchOptions,
     launch: Option<Launch>,
 }
 
 impl LaunchOptions {
-    /// Whether the command line has a launch, which a check of the file alone does not need.
+    /// Whether the command line describes a launch. Verification of the file alone needs none.
     pub fn is_given(&self) -> bool {
         self.launch.is_some() || self.grid.is_some() || !self.args.is_empty()
     }
@@ -60,12 +60,12 @@ impl LaunchOptions {
 }
 
 impl Opened<'_> {
-    /// The kernel that is asked for.
+    /// The requested kernel.
     pub fn entry(&self) -> Option<&str> {
         self.options.entry.as_deref().or(self.launch.as_ref().and_then(|launch| launch.entry.as_deref()))
     }
 
-    /// The launch, fitted to the kernel.
+    /// The launch, checked against the kernel.
     pub fn call(self, kernel: &str, types: &[ParamType], target: Option<Target>) -> Result<Call> {
         let options = self.options;
         let launch = match self.launch {
@@ -83,13 +83,13 @@ impl Opened<'_> {
 }
 
 impl Call {
-    /// The blocks that are named, or those of the launch; all within the grid.
+    /// The named blocks, or the representative blocks of the launch; all are inside the grid.
     pub fn sample_blocks(&self, named: &[Extents], target: Option<Target>) -> Result<Vec<[u32; 3]>> {
         let of_launch = match (&self.launch.sample_blocks, named) {
             (_, [_, ..]) => named,
             (Some(blocks), []) => blocks.of(target, "list of sample blocks")?,
             (None, []) => {
-                let message = "the launch names no sample blocks; give some, as --sample-blocks=0:0:0,1:0:0";
+                let message = "the launch names no sample blocks; list them as in --sample-blocks=0:0:0,1:0:0";
                 return Err(Diagnostic::usage("LCH016", message));
             }
         };

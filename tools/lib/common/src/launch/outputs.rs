@@ -1,4 +1,4 @@
-//! What a launch leaves: files for programs, and lines for people.
+//! The outputs of a launch, as files and as text.
 
 use super::{Buffer, Call, Contents, Element, LaunchOptions, Param, ParamType, io};
 use base::diag::{Diagnostic, Result};
@@ -6,11 +6,11 @@ use numerics::{Scalar, float};
 use std::io::Write as _;
 use std::path::Path;
 
-/// Elements of a dimension that are printed.
+/// The number of printed elements per dimension.
 const SHOWN: usize = 6;
 
 impl LaunchOptions {
-    /// Writes and prints the outputs, from what `memory` says that a buffer holds now.
+    /// Writes and prints the outputs. `memory` returns the current contents of a buffer.
     pub fn finish<'a>(&self, call: &Call, memory: impl Fn(&Buffer) -> Option<&'a Contents>) -> Result<()> {
         if let Some(folder) = &self.out_dir {
             call.write_outputs(folder, &memory)?;
@@ -28,7 +28,7 @@ impl LaunchOptions {
 }
 
 impl Call {
-    /// Writes the outputs: arrays whose type is known as `<folder>/<name>.npy`, others as `<name>.bin`.
+    /// Writes the outputs: arrays of a known type as `<folder>/<name>.npy`, others as `<name>.bin`.
     pub fn write_outputs<'a>(&self, folder: &Path, memory: impl Fn(&Buffer) -> Option<&'a Contents>) -> Result<()> {
         std::fs::create_dir_all(folder).map_err(|error| io(folder, &error))?;
         for name in self.launch.output_names() {
@@ -46,7 +46,7 @@ impl Call {
         Ok(())
     }
 
-    /// A buffer as an array of what is known of it: its own type, what the kernel's pointer or its fill say, or bytes.
+    /// A buffer as an array. Its element type comes from the kernel's pointer, the buffer or its fill; otherwise it is bytes.
     fn shown(&self, buffer: &Buffer, contents: &Contents) -> String {
         let parameter = self.launch.params.iter().position(|param| *param == Param::Ptr(buffer.name.clone()));
         let pointee = match parameter.and_then(|index| self.types.get(index)) {
@@ -55,7 +55,7 @@ impl Call {
         };
         let known = buffer.array.as_ref().and_then(|array| array.printed());
         let of_fill = || buffer.fill.as_ref().and_then(|fill| fill.element());
-        // What the kernel says is finer than what a file of numpy does.
+        // The kernel's pointee type is more precise than a numpy type.
         let element = pointee.or(known).or_else(of_fill).unwrap_or(Element { scalar: Scalar::I8, unsigned: true });
         let item = element.scalar.bytes() as usize;
         let count = contents.len() / item;
@@ -82,7 +82,7 @@ fn shown(Element { scalar, unsigned }: Element, bits: u64) -> String {
     }
 }
 
-/// The elements of an array as nested lists, of each dimension at most `most`: the first and the last ones.
+/// The elements of an array as nested lists. Long dimensions show the first and last elements, at most `most`.
 pub fn listed(shape: &[usize], most: usize, element: &dyn Fn(usize) -> String) -> String {
     fn part(shape: &[usize], start: usize, most: usize, element: &dyn Fn(usize) -> String) -> String {
         let Some((extent, inner)) = shape.split_first() else { return element(start) };

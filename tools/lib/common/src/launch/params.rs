@@ -1,4 +1,4 @@
-//! The numbers and addresses that a kernel gets, held to the types of its parameters.
+//! The arguments of a kernel, checked against the types of its parameters.
 
 use super::{Launch, element};
 use base::diag::{Diagnostic, Result};
@@ -7,7 +7,7 @@ use numerics::arith::Rounding;
 use numerics::float::{Overflow, encode};
 use serde::{Deserialize, Serialize};
 
-/// A parameter as a launch gives it.
+/// An argument of a launch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Param {
@@ -24,13 +24,13 @@ pub enum Param {
     F64(#[serde(with = "real")] f64),
 }
 
-/// A parameter as a kernel declares it.
+/// The declared type of a kernel parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParamType {
-    /// An address; in PTX nothing says what is there.
+    /// An address. PTX does not declare pointee types.
     Pointer(Option<Scalar>),
     Scalar(Scalar),
-    /// A number of so many bits, of which PTX says no more.
+    /// A PTX `.bN` parameter: only its width is known.
     Bits(u32),
 }
 
@@ -48,7 +48,7 @@ impl std::fmt::Display for ParamType {
 impl ParamType {
     fn takes(self, scalar: Scalar) -> bool {
         match self {
-            // A number is taken for an address, since whoever writes it has chosen the addresses too.
+            // A number is accepted as an address, because a launch can also fix the addresses of its buffers.
             ParamType::Pointer(_) => scalar == Scalar::I64,
             ParamType::Scalar(expected_values) => expected_values == scalar,
             ParamType::Bits(bits) => bits == 8 * scalar.bytes(),
@@ -115,7 +115,7 @@ pub(super) enum Number {
     Real(f64),
 }
 
-/// A number of a type, for a parameter: sign-extended, or the bits of a float.
+/// The value of a number for a parameter: sign-extended, or the bits of a float.
 fn number(number: Number, scalar: Scalar, ty: ParamType) -> std::result::Result<i64, String> {
     if !ty.takes(scalar) {
         return Err(format!("it is {ty}, the launch gives {scalar}"));
@@ -126,7 +126,7 @@ fn number(number: Number, scalar: Scalar, ty: ParamType) -> std::result::Result<
     })
 }
 
-/// The bits of a number, when the type has it: an integer with or without a sign, a float that does not become infinite.
+/// The bits of a number if the type can represent it: a signed or unsigned integer, or a float that does not overflow.
 pub(super) fn bits(number: Number, scalar: Scalar) -> Option<i64> {
     match number {
         Number::Integer(value) => {
@@ -141,7 +141,7 @@ pub(super) fn bits(number: Number, scalar: Scalar) -> Option<i64> {
     }
 }
 
-/// JSON has no words for infinities and NaN; launches write them as text.
+/// JSON cannot express infinities and NaN; launches write them as strings.
 mod real {
     use serde::de::{Deserialize, Deserializer, Error};
     use serde::ser::Serializer;
@@ -180,7 +180,7 @@ mod real {
 }
 
 impl super::ArrayType {
-    /// Whether a pointer to `pointee` may be given the array.
+    /// Returns whether the array can be passed as a pointer to `pointee`.
     fn fits(&self, pointee: Scalar) -> bool {
         match self.element {
             Some(element) => element.scalar == pointee || (element.scalar, pointee) == (Scalar::I1, Scalar::I8),
