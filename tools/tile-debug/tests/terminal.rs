@@ -240,7 +240,7 @@ fn ops_are_the_source_where_there_is_none() {
 fn wrong_commands_are_reported() {
     let reported = debug(&[], &["contniue", "goto x", "back sideways", "help", "ignore nan", "continue", "print w", "next"]);
     assert!(answer(&reported, "contniue").contains("did you mean 'continue'"), "{reported}");
-    assert!(answer(&reported, "goto x").contains("goto or g N: to moment N"), "{reported}");
+    assert!(answer(&reported, "goto x").contains("goto or g N: go to moment N"), "{reported}");
     assert!(
         answer(&reported, "ignore nan").contains("nan does not stop")
             && answer(&reported, "print w").contains("its values are gone"),

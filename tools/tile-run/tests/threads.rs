@@ -116,7 +116,7 @@ fn exchange_between_warps_needs_a_barrier() {
     assert_eq!(outcome("sched 7 alloc", &attrs(1024), &exchange("")).unwrap(), INCREASING);
     assert_eq!(outcome("sched 7 materialize", &attrs(1024), &exchange(barrier)).unwrap(), INCREASING);
     let race = outcome("sched 7 materialize", &attrs(1024), &exchange("")).unwrap_err();
-    let complaint = "slot 0 of buffer0 is read before a barrier after it was written";
+    let complaint = "stage 0 of buffer0 is read before a barrier after it was written";
     assert!(race.contains("k.py:2:4") && race.contains(complaint), "{race}");
 }
 
@@ -163,5 +163,5 @@ fn a_reduction_combines_the_registers_of_a_thread() {
     };
     let body = |result: u32| load(2, 0) + &reduce(result) + &store("%y", 0);
     assert_eq!(program(&body(3)).unwrap(), "[128, 130, 132, ..., 378, 380, 382]");
-    refused(program(&body(4)), "not in the layout of what is left");
+    refused(program(&body(4)), "does not have the layout of the reduced operand");
 }

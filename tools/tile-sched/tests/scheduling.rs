@@ -151,7 +151,7 @@ fn overlapping_or_shallow_buffers_are_refused_at_phase_alloc() {
         let places = &mut module.functions[0].attrs.placements;
         places[tileas::Buffer(1)].offset = places[tileas::Buffer(0)].offset;
     });
-    assert!(message.contains("its memory is used for something else meanwhile"), "{message}");
+    assert!(message.contains("another buffer uses its memory meanwhile"), "{message}");
     let message = edited(|module| module.functions[0].attrs.placements[tileas::Buffer(0)].depth -= 1);
     assert!(message.contains("buffer0 has 3 stages, but is filled 3 iterations ahead and needs 4"), "{message}");
 }

@@ -48,8 +48,8 @@ fn recipes_of_the_file() {
     };
     refused(&copy(""), "the PTX has no recipe for it");
     refused(&copy(&format!("{HEAD}{}", RECIPE.replace("k_param_1", "k_param_2"))), "the PTX has no recipe for it");
-    refused(&copy(&format!("{HEAD}{}", RECIPE.replace("const(64)", "const(60)"))), "a stride of 60 bytes");
-    refused(&copy(&format!("{HEAD}{}", RECIPE.replace("dims:[", "dims:("))), "does not parse");
+    refused(&copy(&format!("{HEAD}{}", RECIPE.replace("const(64)", "const(60)"))), "a stride is 60 bytes");
+    refused(&copy(&format!("{HEAD}{}", RECIPE.replace("dims:[", "dims:("))), "cannot parse");
 }
 
 /// A callback like those that compilers generate, but in C. It reads the address at 0 and writes the map at 48, which is 64-byte

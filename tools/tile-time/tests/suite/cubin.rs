@@ -105,7 +105,7 @@ fn ptx_that_a_container_carries_is_timed() {
 
 #[test]
 fn without_nvdisasm_registers_are_reported() {
-    for (script, why) in [(None, "no nvdisasm"), (Some("echo broken >&2; exit 1"), "nvdisasm refuses the file: broken")] {
+    for (script, why) in [(None, "no nvdisasm"), (Some("echo broken >&2; exit 1"), "nvdisasm rejects the file: broken")] {
         let reported = text(&run(folder(script).path(), &["k.cubin"]));
         assert!(reported.contains("registers") && reported.contains(why), "{reported}");
     }

@@ -153,7 +153,7 @@ impl Rung {
             )
         };
         let body = format!(
-            "{first}mov.b32 %i9, 0;\nROUND:\n{iteration}setp.lt.s32 %p2, %i9, {iterations};\n@%p2 bra LOOP;\n{}",
+            "{first}mov.b32 %i9, 0;\nLOOP:\n{iteration}setp.lt.s32 %p2, %i9, {iterations};\n@%p2 bra LOOP;\n{}",
             repeat(8 * parts, store)
         );
         Kernel::new("sm_80", 128)
