@@ -103,7 +103,12 @@ const FAULTS: &[(&str, &str, &str, &str)] = &[
     ("sched.order", "a barrier stands where a token orders accesses of different threads", "order", "sm_80"),
     ("sched.prologue", "the first copies are for the first iterations", "matmul_f16", "sm_80"),
     ("sched.release", "what has been read may be filled again", "groups_e4m3", "sm_100"),
-    ("sched.iterations", "what a token orders after an earlier round of a loop waits for other threads", "stores_in_order", "sm_80"),
+    (
+        "sched.iterations",
+        "what a token orders after an earlier round of a loop waits for other threads",
+        "stores_in_order",
+        "sm_80",
+    ),
     ("sched.wait", "a copy is waited for before it is read", "matmul_f16", "sm_80"),
 ];
 

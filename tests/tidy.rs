@@ -42,12 +42,13 @@ const FORMATS: &[(&str, &[&str])] = &[
 #[test]
 fn dependencies_point_from_tools_to_formats_to_core() {
     let tools: BTreeSet<String> = tool_names().into_iter().collect();
-    for folder in folders(&root().join("tools")) {
-        let wrong: Vec<String> = dependencies(&manifest(&folder)).intersection(&tools).cloned().collect();
+    let libraries = folders(&root().join("tools/lib"));
+    for folder in tool_folders().iter().chain(&libraries) {
+        let wrong: Vec<String> = dependencies(&manifest(folder)).intersection(&tools).cloned().collect();
         assert!(wrong.is_empty(), "{} depends on the tools {wrong:?}", folder.display());
     }
-    let folders = folders(&root().join("formats"));
-    let formats = names(&folders);
+    let libraries = names(&libraries);
+    let formats = names(&folders(&root().join("formats")));
     let known: BTreeSet<String> = FORMATS.iter().map(|(name, _)| name.to_string()).collect();
     assert_eq!(formats, known, "the table of arrows has every format");
     for (name, allowed) in FORMATS {
@@ -57,7 +58,7 @@ fn dependencies_point_from_tools_to_formats_to_core() {
             .iter()
             .filter(|need| {
                 tools.contains(*need)
-                    || *need == "common"
+                    || libraries.contains(*need)
                     || *need == "round-trip"
                     || formats.contains(*need) && !allowed.contains(&need.as_str())
             })
@@ -66,12 +67,17 @@ fn dependencies_point_from_tools_to_formats_to_core() {
     }
 }
 
+/// The folders of the executables.
+fn tool_folders() -> Vec<std::path::PathBuf> {
+    folders(&root().join("tools")).into_iter().filter(|folder| folder.join("Cargo.toml").is_file()).collect()
+}
+
 /// The dependencies of an executable.
 fn listed_in(manifest: &toml::Table) -> BTreeSet<String> {
     listed(manifest, &["dependencies"])
 }
 
-/// The package installs every tool, with its manual page and completions, and the README lists it.
+/// The package installs every tool, with its manual page and completions, and docs/tools.md lists it.
 #[test]
 fn every_list_has_every_tool() {
     let text = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();
@@ -89,9 +95,9 @@ fn every_list_has_every_tool() {
     assert_eq!(words_of("scripts/wheel", "tools=(", ")"), and_alias.difference(&apart).cloned().collect(), "scripts/wheel");
     // Only the executable of `tile-ptx` links static archives; they crash at start in executables with the usual linking.
     assert_eq!(package["dependencies"]["tile-ptx"]["default-features"].as_bool(), Some(false), "packages/tileworks");
-    let readme = text("README.md");
+    let readme = text("docs/tools.md");
     let missing: Vec<&String> = tools.iter().filter(|tool| !readme.contains(&format!("\n| `{tool}` |"))).collect();
-    assert!(missing.is_empty(), "the README's table lacks {missing:?}");
+    assert!(missing.is_empty(), "the table of docs/tools.md lacks {missing:?}");
     let needed = tools.iter().flat_map(|tool| {
         let folder = root().join("tools").join(tool);
         let library = folder.join("src/lib.rs").is_file().then(|| tool.clone());
@@ -116,15 +122,19 @@ fn dependencies_are_used_and_explained() {
     let external = workspace["workspace"]["dependencies"].as_table().unwrap().iter();
     let external: BTreeSet<String> =
         external.filter(|(_, value)| value.get("path").is_none()).map(|(name, _)| name.clone()).collect();
-    let crates = folders(&root().join("formats")).into_iter().chain(folders(&root().join("tools"))).chain([root().join("tests")]);
+    let crates = folders(&root().join("formats"))
+        .into_iter()
+        .chain(tool_folders())
+        .chain(folders(&root().join("tools/lib")))
+        .chain([root().join("tests")]);
     let used: BTreeSet<String> = crates.flat_map(|folder| dependencies(&manifest(&folder))).collect();
     let unused: Vec<&String> = external.difference(&used).collect();
     assert!(unused.is_empty(), "nothing uses {unused:?}");
-    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let text = std::fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
     let (_, table) = text.split_once("## Dependencies").unwrap();
     let rows = table.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" |")).map(|(crates, _)| crates).skip(1);
     let explained: BTreeSet<String> = rows.flat_map(|crates| crates.split(", ")).map(str::to_string).collect();
-    assert_eq!(explained, external, "ARCHITECTURE.md has a row for each dependency");
+    assert_eq!(explained, external, "CONTRIBUTING.md has a row for each dependency");
 }
 
 /// LLVM costs 40 MB and milliseconds at start; only the tool that prints PTX links it.
