@@ -127,8 +127,8 @@ fn stolen_blocks_are_requested_per_iteration() {
   %one = constant(1) : i32
   %all = clc_block_count : i32
   for(lower: %zero, upper: %all, step: %one) {
-    (%round: i32)
-    %x = clc_block_id(iteration: %round, axis: 0) : i32
+    (%iteration: i32)
+    %x = clc_block_id(iteration: %iteration, axis: 0) : i32
     continue
   }
   return
@@ -145,10 +145,10 @@ fn stolen_blocks_are_requested_per_iteration() {
     refused("lower: %zero", "lower: %one", "a CLC loop counts from 0 in steps of 1");
     refused("step: %one", "step: %all", "a CLC loop counts from 0 in steps of 1");
     refused("upper: %all", "upper: %one", "belongs to no iteration of the CLC loop");
-    refused("iteration: %round", "iteration: %one", "belongs to no iteration of the CLC loop");
+    refused("iteration: %iteration", "iteration: %one", "belongs to no iteration of the CLC loop");
     refused("axis: 0", "axis: 3", "the grid has three axes");
     refused("  return\n", again, "there are two CLC loops");
-    refused("    (%round: i32)\n", nested, "the CLC block count may only be the end of the CLC loop");
+    refused("    (%iteration: i32)\n", nested, "the CLC block count may only be the end of the CLC loop");
     refused(
         "    continue\n",
         "    %more = binary(kind: xor, lhs: %all, rhs: %one) : i32\n    continue\n",

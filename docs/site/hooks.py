@@ -113,11 +113,11 @@ def on_post_page(output, page, config):
 
 
 def measured() -> str:
-    """The numbers and the chart of the first page, from the table of docs/measured.md."""
-    rows = re.findall(r"^\| (\S[^|]*) \| [\d.]+ \| [\d.]+ \| ([\d.]+) \| [\d.]+ \|$", (DOCS / "measured.md").read_text(), re.M)
+    """The numbers and the chart of the first page, from the table of docs/benchmarks.md."""
+    rows = re.findall(r"^\| (\S[^|]*) \| [\d.]+ \| [\d.]+ \| ([\d.]+) \| [\d.]+ \|$", (DOCS / "benchmarks.md").read_text(), re.M)
     ratios = sorted((float(ratio), name) for name, ratio in rows)
     if len(ratios) < 20:
-        raise PluginError("docs/measured.md has no table of measured times")
+        raise PluginError("docs/benchmarks.md has no table of measured times")
     values = [ratio for ratio, _ in ratios]
     mean = math.exp(statistics.fmean(map(math.log, values)))
     numbers = [(f"{mean:.2f}", "of the time of NVIDIA's compiler, geometric mean"), (f"{statistics.median(values):.2f}", "of the time, median"),

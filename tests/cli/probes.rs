@@ -74,7 +74,7 @@ fn check(probe: &Probe) -> Result<(), String> {
     let ran = shell(folder.path(), &format!("tileiras {}", probe.args));
     let files: Vec<String> = OUTPUTS.iter().filter(|name| folder.path().join(name).exists()).map(|name| name.to_string()).collect();
     // Additions of this driver: its targets, and the input's name.
-    let added = ["note: no target: give --gpu-name=", "note: in "];
+    let added = ["note: no target: pass --gpu-name=", "note: in "];
     let reported: String = ran
         .stderr
         .lines()

@@ -45,7 +45,7 @@ const ROWS: &[Row] = &[
         "... but another folder without ptxas is a mistake",
         "unset CUDA_ROOT; CUDA_HOME=$PWD tileiras k.bc --gpu-name=sm_90 -o o",
         5,
-        &["where CUDA_HOME says"],
+        &["that CUDA_HOME names"],
         &[],
     ),
     row("--explain describes the wrong tool", "tileiras --explain CHK001", 0, &["tile-run --check"], &["tile-sched"]),
@@ -105,7 +105,7 @@ const ROWS: &[Row] = &[
         "the message for a missing target does not show sm_0",
         "tileiras k.bc -o o --error-format=human",
         2,
-        &["no target: give --gpu-name"],
+        &["no target: pass --gpu-name"],
         &["sm_0"],
     ),
     row(
@@ -227,7 +227,7 @@ const ROWS: &[Row] = &[
     row("options that do nothing are listed", "tile-write --help", 0, &[], &["--format", "--stop-after", "--print-after"]),
     row("--verify-only wants a launch", "tile-run --verify-only k.sched", 0, &[], &["error"]),
     row("--verify-only wants a launch", "tile-sim --verify-only k.ptx", 0, &[], &["error"]),
-    row("the help of -O shows the wrong default", "tile-ptx --help", 0, &["the one in the file"], &[]),
+    row("the help of -O shows the wrong default", "tile-ptx --help", 0, &["the level recorded in the file"], &[]),
     row(
         "--trace=op= with a name that does not exist",
         "tile-run --trace=op=mmma k.tile --launch launch.json",

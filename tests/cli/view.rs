@@ -353,7 +353,7 @@ fn a_large_attention_kernel_renders_quickly() {
         let expected: &[&str] = match target {
             "sm_80" => &["bytes of shared memory"],
             "sm_90" => &["bytes of shared memory", "all warps", "load"],
-            _ => &["bytes of shared memory", "columns of tensor memory", "all warps", "load", "mma"],
+            _ => &["bytes of shared memory", "TMEM columns", "all warps", "load", "mma"],
         };
         expected.iter().for_each(|word| assert!(memory.contains(word), "{target}: no {word}: {memory}"));
         assert!(
