@@ -392,7 +392,8 @@ impl Generator {
             let pointer = self.output(kind.scalar, kind.count() * self.grid, 0.0);
             let name = format!("value{number:03}.{op}");
             // `output` gave the buffer another name.
-            for pattern in [&mut self.outputs.last_mut().expect("just added").name, &mut self.data.last_mut().expect("just added").0]
+            for pattern in
+                [&mut self.outputs.last_mut().expect("just added").name, &mut self.data.last_mut().expect("just added").0]
             {
                 pattern.clone_from(&name);
             }

@@ -71,7 +71,8 @@ pub(super) fn on_pre_load(bytes: Vec<u8>, convention: Convention) -> Code {
     code
 }
 
-/// `operations->query(handle, MULTIPROCESSOR_COUNT, &unused)`, with stack space for what the callee may store above its return address.
+/// `operations->query(handle, MULTIPROCESSOR_COUNT, &unused)`, with stack space for values that the callee stores above its
+/// return address.
 fn query(convention: Convention) -> Vec<u8> {
     let mut bytes = vec![0x48, 0x83, 0xec, 0x30]; // sub rsp, 0x30
     bytes.extend(match convention {

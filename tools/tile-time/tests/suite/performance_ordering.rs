@@ -47,7 +47,8 @@ fn multi_stage_buffer(pair: bool, count: usize) -> Kernel {
         again("THERE", tile, FULL) + &format!("mbarrier.arrive.shared::cluster.b64 _, [%r7+{bar}];\n")
     };
     let last = |name: &str| again(name, count - 1, FREE);
-    let second = if pair { format!("SIGNAL:\n{}{}bra.uni DONE;\n", repeat(count, signal), last("SIGNALED")) } else { String::new() };
+    let second =
+        if pair { format!("SIGNAL:\n{}{}bra.uni DONE;\n", repeat(count, signal), last("SIGNALED")) } else { String::new() };
     let body = format!(
         "@%p4 bra FILL;\n{}{}{}bra.uni DONE;\n{second}FILL:\n{}DONE:\nbar.warp.sync -1;\nbarrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n\
          @%p5 bra END;\ntcgen05.dealloc.cta_group::{group}.sync.aligned.b32 %r20, 256;\nEND:\n",

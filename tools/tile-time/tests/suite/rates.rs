@@ -1,5 +1,5 @@
-//! The model against the microbenchmarks that give its parameters: dependent chains, streams, bank conflicts, MMAs, copies. Each test
-//! runs a small kernel whose time follows from one or two machine parameters; the tolerance is that of the part of the model.
+//! The model against the microbenchmarks that give its parameters: dependent chains, streams, bank conflicts, MMAs, copies. Each
+//! test runs a small kernel whose time follows from one or two machine parameters; the tolerance is that of the part of the model.
 
 use crate::support::{Kernel, repeat};
 
