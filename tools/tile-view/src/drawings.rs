@@ -139,7 +139,8 @@ fn product(op: &tileas::Op) -> Option<String> {
     }
 }
 
-/// The schedules of a file whose loops are still there, by function, with the unit occupancy that `tile-sched --schedule-trace` reports.
+/// The schedules of a file whose loops are still there, by function, with the unit occupancy that `tile-sched --schedule-trace`
+/// reports.
 pub(crate) fn loops(file: &File<Module>, trace: &[u8], source_positions: &mut SourceTable) -> Vec<(String, LoopView)> {
     let occupied = occupied(trace);
     let views = file.payload.schedules.iter().enumerate().filter_map(|(process, schedule)| {

@@ -1,6 +1,7 @@
 //! Happens-before analysis of shared-memory accesses. It finds a missing barrier even if the schedule hides the race.
 //!
-//! Each warp of a cluster has a vector clock. Arriving at a barrier publishes it, and waiting merges all published ones. A read must be ordered after the last write of the word. A write must be ordered after all earlier reads. A write that changes the
+//! Each warp of a cluster has a vector clock. Arriving at a barrier publishes it, and waiting merges all published ones. A read
+//! must be ordered after the last write of the word. A write must be ordered after all earlier reads. A write that changes the
 //! value must also be ordered after the last write; rewriting an equal value is common and harmless.
 //!
 //! Time is counted in accesses. Shadow words have four bytes. If warps write parts of one word without order, the word is no longer

@@ -206,8 +206,8 @@ pub(crate) fn commit(bar: usize) -> String {
     format!("add.s32 %r5, %r1, {bar};\ntcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r5];\n")
 }
 
-/// Code that exceeds the instruction cache of an SM comes from the second-level cache: a line of eight instructions and eight more ahead in
-/// the time of one access and of one line's issue.
+/// Code that exceeds the instruction cache of an SM comes from the second-level cache: a line of eight instructions and eight more
+/// ahead in the time of one access and of one line's issue.
 #[test]
 fn code_larger_than_the_instruction_cache() {
     let cycles = each("b200", |n| stream("sm_100", 128, "fma.rn.f32 %f#, %f#, %f#, %f#;", n), (12_000, 20_000));
