@@ -6,7 +6,7 @@ use base::Value;
 use executor::Listing;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The lines of the calls that lead into a function, by which its variables are told from those of others.
+/// The lines of the calls that lead into a function, which distinguish its variables from those of other calls.
 type Calls = Vec<(usize, u32)>;
 
 /// A variable that a value is.
@@ -86,7 +86,7 @@ impl Names {
         }
     }
 
-    /// The number of an iteration has the name behind `for`.
+    /// The number of an iteration has the name after `for`.
     fn counted(&mut self, listing: &Listing, frames: &[Vec<Frame>], files: &[SourceFile]) {
         for row in &listing.rows {
             let Some((owner, number)) = row.owner.zip(row.arguments.first()) else { continue };

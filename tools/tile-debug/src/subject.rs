@@ -81,7 +81,7 @@ impl<'a> Subject<'a> {
         Subject { kernel, call, listing, frames, begins_line, files, names, arrays }
     }
 
-    /// Whether a file of the program is the one that somebody names: by its whole path, or by the end of it.
+    /// Whether a file of the program is the requested one, by its full path or a suffix of the path.
     pub(crate) fn is_file(&self, file: usize, requested: &str) -> bool {
         let SourceFile { name, found } = &self.files[file];
         let same = |known: &Path| known.ends_with(requested) || known.file_name() == Path::new(requested).file_name();
@@ -166,7 +166,7 @@ fn chain(debug: &DebugInfo, loc: Loc, kernel: &str, names: &mut Vec<String>) -> 
                 }
             }
             Some(LocData::CallSite { callee, caller }) => left.extend([*caller, *callee]),
-            // What was made of several is taken for the first of them that is known.
+            // A fused location stands for its first part with a known position.
             Some(LocData::Fused(parts)) => left.extend(parts.iter().copied().find(|part| debug.position(*part).is_some())),
         }
     }

@@ -197,7 +197,7 @@ impl<'a> Terminal<'a> {
             ("breakpoints", _) => {
                 for breakpoint in &control.breakpoints {
                     let condition = breakpoint.condition.as_ref().map_or(String::new(), |condition| format!(" if {condition}"));
-                    let message = breakpoint.message.as_ref().map_or(String::new(), |message| format!(" says {message}"));
+                    let message = breakpoint.message.as_ref().map_or(String::new(), |message| format!(" prints {message}"));
                     self.print(&format!("  {} {}:{}{condition}{message}", breakpoint.id, breakpoint.file, breakpoint.line));
                 }
                 for watched in &control.watches {

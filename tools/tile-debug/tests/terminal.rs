@@ -183,8 +183,8 @@ fn fault(body: &str, args: &[&str], wanted: &str) {
     let reported = debug_in(folder.path(), "%0: ptr<f32>", body, args, &["continue", "back", "continue", "continue"]);
     let stopped = answer(&reported, "continue");
     assert!(stopped.starts_with(wanted) && stopped.contains("\nk.py:6, block ["), "{reported}");
-    assert_eq!(reported.matches(wanted).count(), 2, "it is come to again: {reported}");
-    // Nobody asks where all is well.
+    assert_eq!(reported.matches(wanted).count(), 2, "the debugger stops at it again: {reported}");
+    // The debugger does not stop at an ignored fault.
     let kind = wanted.split(['(', ')']).nth(1);
     if let (Some(kind), true) = (kind, wanted.starts_with("fault")) {
         let args = [args, &["--ignore", kind]].concat();

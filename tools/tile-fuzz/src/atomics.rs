@@ -79,7 +79,7 @@ impl Generator {
         self.build.op(op, ty);
     }
 
-    /// Twice on elements that nobody else has; what was there is used.
+    /// Two atomics on elements that no other tile block accesses; later ops use the old values.
     pub(crate) fn own_atomic(&mut self) {
         let scalar = self.random.pick(&[Scalar::I32, Scalar::I64, Scalar::F32]);
         let kind = Kind::new(scalar, &self.shape());
@@ -91,7 +91,7 @@ impl Generator {
             let (pointers, arg) = (self.pointers(pointer, scalar, offset, &kind.shape), self.amount(&kind));
             let mask = self.random.one_in(2).then(|| self.some(&kind.of(Scalar::I1)));
             let results = self.read_modify_write(mode, pointers, arg, &kind, mask, token);
-            // What a masked-off element had is not said.
+            // Tile IR leaves the result of a masked-off element undefined.
             if mask.is_none() {
                 self.add(results[0], kind.clone());
             }

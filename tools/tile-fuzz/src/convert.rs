@@ -50,7 +50,7 @@ impl Generator {
         self.build.emit(kind, Op::MinF { propagate_nan, flush_to_zero, lhs: above, rhs: high })
     }
 
-    /// Through a float type that only conversions and products know, and back.
+    /// Converts through a float type that only conversions and MMAs support, and back.
     pub(crate) fn narrow(&mut self) {
         let (x, kind) = self.any();
         let from = if self.random.one_in(2) { Scalar::F32 } else { self.random.pick(&FLOATS) };

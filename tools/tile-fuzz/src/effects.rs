@@ -119,7 +119,7 @@ impl Generator {
         self.add(value, kind);
     }
 
-    /// Wishes about warps, occupancy and clusters, for every target.
+    /// Optimisation hints for warps, occupancy and clusters, for every target.
     pub(crate) fn hints(&mut self) {
         let number = self.build.ty(tileir::Type::Scalar(Scalar::I32));
         let mut targets = Vec::new();

@@ -27,7 +27,7 @@ pub(crate) struct Moving {
     pub(crate) by: i64,
 }
 
-/// How the elements of a tile of memory are told.
+/// How an access addresses the elements of a tile in memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Elements {
     /// By pointers, in the tile's shape.

@@ -10,7 +10,7 @@ use numerics::Scalar;
 use numerics::arith::{Predicate, Rounding, Signedness};
 use tileir::Op;
 
-/// Element types of a product, and the largest number that operands are made of.
+/// Element types of an MMA, and the largest number in its operands.
 #[derive(Clone, Copy)]
 struct Types {
     operand: Scalar,
@@ -186,7 +186,7 @@ impl Generator {
         tile
     }
 
-    /// How often a loop of products is run: often not at all, and often less than its pipeline is deep.
+    /// Trip count of an MMA loop: often zero, and often less than the depth of its pipeline.
     fn trip_count(&mut self) -> TripCount {
         let most = self.random.pick(&[0, 1, 2, 3, 4, 5, 6, 9]);
         let [zero, one] = [0, 1].map(|n| self.index_constant(n));
@@ -201,7 +201,7 @@ impl Generator {
         TripCount { bounds: [zero, upper, one], most: most.max(1) }
     }
 
-    /// A loop over the depth of one or two products of tiles from memory.
+    /// A loop over K of one or two MMAs of tiles from memory.
     pub(crate) fn mma_loop(&mut self) {
         let types = self.random.pick(&TYPES);
         let [m, n, k] = self.extents();
@@ -343,7 +343,7 @@ impl Generator {
         self.build.ops(op, &types)
     }
 
-    /// Two products in a row, as attention has them: what the first gives is made small, and is the left operand of the second.
+    /// Two chained MMAs, as in attention: the scaled-down result of the first is the left operand of the second.
     pub(crate) fn attention(&mut self) {
         let types = self.random.pick(&[TYPES[0], TYPES[2], types(Scalar::F16, Scalar::F32, 2)]);
         let [m, n, k] = self.extents();
@@ -417,7 +417,7 @@ impl Generator {
         self.add(value, result);
     }
 
-    /// A loop over the depth of a scaled product of tiles from memory: of 8-bit floats, or of bytes that are pairs of 4-bit ones.
+    /// A loop over K of a scaled MMA of tiles from memory: of 8-bit floats, or of bytes that hold pairs of 4-bit floats.
     pub(crate) fn scaled_loop(&mut self) {
         let m = self.random.pick(&[64, 128, 128, 128, 256]);
         let (n, k) = (self.random.pick(&[16, 32, 64, 64, 128]), self.random.pick(&[64, 128, 128, 256]));

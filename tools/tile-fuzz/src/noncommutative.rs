@@ -61,7 +61,7 @@ fn lines(shape: &[i64], dim: usize) -> Vec<Vec<usize>> {
     (0..outer).flat_map(|outer| (0..inner).map(move |inside| line(outer, inside))).collect()
 }
 
-/// The numbers that a tile of each operand becomes. Numbers are cut to the width by who stores them.
+/// The expected result tile of each operand. The store truncates numbers to the element's width.
 fn computed(body: Ordered, traversal: Traversal, tiles: &[Vec<u64>], shape: &[i64], dim: usize, mask: u64) -> Vec<Vec<u64>> {
     let at = |index_value: usize| tiles.iter().map(|tile| tile[index_value]).collect::<Vec<u64>>();
     let cut = |numbers: Vec<u64>| numbers.into_iter().map(|number| number & mask).collect::<Vec<u64>>();
@@ -189,7 +189,7 @@ impl Generator {
             let pointer = self.output(kept.scalar, stored.count() * self.grid, 0.0);
             let bytes = kept.scalar.bytes() as usize;
             let words = blocks.iter().flat_map(|tiles| &tiles[i]).flat_map(|number| number.to_le_bytes()[..bytes].to_vec());
-            self.outputs.last_mut().expect("it was just made").expected = Some(words.collect());
+            self.outputs.last_mut().expect("the output was just added").expected = Some(words.collect());
             let tile = self.reshape(value, &kept, &stored.shape);
             let (view, index) = (self.own_view(pointer, &stored), self.own_index(&stored));
             self.store_view(view, &index, tile, None);

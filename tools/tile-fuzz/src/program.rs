@@ -16,7 +16,7 @@ use numerics::Scalar;
 use std::path::Path;
 use tileir::{Attribute, Module, Op};
 
-/// What a tile of the pool can be made of.
+/// Element types of tiles in the pool.
 pub(crate) const INTS: [Scalar; 4] = [Scalar::I8, Scalar::I16, Scalar::I32, Scalar::I64];
 pub(crate) const FLOATS: [Scalar; 4] = [Scalar::F16, Scalar::BF16, Scalar::F32, Scalar::F64];
 
@@ -43,9 +43,9 @@ impl Program {
         for (name, data) in &self.data {
             std::fs::write(folder.join(format!("{name}.in")), data).map_err(failed)?;
         }
-        let launch = serde_json::to_string_pretty(&self.launch).expect("a launch is made of plain values");
+        let launch = serde_json::to_string_pretty(&self.launch).expect("a launch has plain values");
         std::fs::write(folder.join("launch.json"), launch).map_err(failed)?;
-        // For who compares with something else than the stages.
+        // Tools that do not run the stages compare with these files.
         let of = |output: &Output| {
             let Output { name, scalar, tolerance, expected } = output;
             let expected = expected.as_ref().map(|_| format!("{name}.expect"));
@@ -144,7 +144,7 @@ const ONCE: &[Step] = &[
     (1, Generator::print),
     (1, Generator::early_store),
 ];
-/// What is made at most a few times, for it is large.
+/// Large constructs, of which a program gets only a few.
 const LARGE: &[Step] = &[
     (1, Generator::leave_early),
     (3, Generator::mma_loop),
@@ -391,12 +391,13 @@ impl Generator {
             let value = self.reshape(value, &kind, &stored.shape);
             let pointer = self.output(kind.scalar, kind.count() * self.grid, 0.0);
             let name = format!("value{number:03}.{op}");
-            // The buffer was made under another name.
-            for pattern in [&mut self.outputs.last_mut().expect("just made").name, &mut self.data.last_mut().expect("just made").0]
+            // `output` gave the buffer another name.
+            for pattern in
+                [&mut self.outputs.last_mut().expect("just added").name, &mut self.data.last_mut().expect("just added").0]
             {
                 pattern.clone_from(&name);
             }
-            *self.params.last_mut().expect("just made") = Param::Ptr(name);
+            *self.params.last_mut().expect("just added") = Param::Ptr(name);
             let (view, index) = (self.own_view(pointer, &stored), self.own_index(&stored));
             self.store_view(view, &index, value, None);
         }

@@ -48,7 +48,7 @@ impl Generator {
         self.add(value, result);
     }
 
-    /// Along dimensions in which the tile is made to have one element, or along new ones.
+    /// Broadcasts along dimensions that are first reduced to one element, or along new ones.
     fn broadcast(&mut self, x: Value, kind: &Kind) {
         let count = kind.count();
         let fits = |shape: &&Vec<i64>| !shape.is_empty() && shape.iter().product::<i64>() >= count;

@@ -17,7 +17,7 @@ pub(crate) fn shrink(mut program: Program, message: &str, bench: &Bench, folder:
     let start = case_reducer::Program { module: program.module.clone(), debug: DebugInfo::default() };
     let small = case_reducer::reduce(start, &mut |candidate| {
         program.module = candidate.module.clone();
-        // One that asks for other memory than there is goes wrong in another way.
+        // A candidate that needs other buffers than the launch has fails in another way.
         let outcome = program.compare(bench, folder);
         matches!(outcome, Ok(Outcome::Wrong(message) | Outcome::Unfinished(message)) if kind(&message) == wanted)
     });

@@ -92,7 +92,7 @@ impl Generator {
         }
     }
 
-    /// Wishes about an access, for some targets.
+    /// Optimisation hints for an access, for some targets.
     pub(crate) fn access_hints(&mut self) -> Option<Box<Dictionary>> {
         if !self.random.one_in(6) {
             return None;

@@ -537,7 +537,7 @@ impl CopyPlanner<'_> {
     }
 
     /// Whether loads of a loop should be TMA copies. By default they are if tensor cores read them, even as fragments, because
-    /// those warps have no issue slots to spare for copies.
+    /// those warps have no issue cycles to spare for copies.
     fn wants_tma(&self, block: Block) -> bool {
         match self.tma_copies {
             TmaChoice::Never => false,

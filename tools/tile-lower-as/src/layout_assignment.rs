@@ -376,7 +376,7 @@ fn pieces(layout: &Layout, bits: u32) -> Layout {
     narrow
 }
 
-/// The layout of wide elements made of these pieces, if each thread holds all pieces of an element in order.
+/// The layout of wide elements that consist of these pieces, if each thread holds all pieces of an element in order.
 fn whole(layout: &Layout, bits: u32) -> Option<Layout> {
     let in_order = (0..bits).all(|bit| layout.register.get(bit as usize) == Some(&(1 << bit)));
     let mut wide = layout.clone();

@@ -135,7 +135,7 @@ impl LoweringPlan {
                 break;
             }
         }
-        let (blocks, mmas) = all.expect("the wish is tried first");
+        let (blocks, mmas) = all.expect("the loop tries the hint first");
         self.attrs.occupancy = Some(blocks);
         self.mmas = mmas;
     }

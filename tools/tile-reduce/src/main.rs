@@ -14,7 +14,7 @@ const ABOUT: About = About {
     summary: "Reduces a Tile IR program while a command keeps failing on it in the same way",
     examples: &[
         ("tile-reduce k.tileirbc -o small.tileirbc -- tileiras {} --gpu-name=sm_90 -o /dev/null", "a failure of the driver"),
-        ("tile-reduce k.tile --says PX900 -o small.tile -- ./compile.sh", "a failure with a given message"),
+        ("tile-reduce k.tile --prints PX900 -o small.tile -- ./compile.sh", "a failure with a given message"),
         ("tile-reduce k.mlir -- sh -c 'tile-read $0 | tile-lower-aa -o /dev/null' {}", "a failure of several tools"),
     ],
     passes: &[],
@@ -28,7 +28,7 @@ struct Options {
     command: Vec<OsString>,
     /// Text that the command must print, to standard output or standard error
     #[arg(long, value_name = "TEXT")]
-    says: Option<String>,
+    prints: Option<String>,
     /// Time limit of the command in seconds; a timeout counts as one way to fail
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     patience: u32,
@@ -52,10 +52,10 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
         ended(options, &path)
     };
     let expected = test(&start)?;
-    if options.says.is_some() && !expected.said {
+    if options.prints.is_some() && !expected.said {
         return Err(Diagnostic::usage("RED002", "the command does not print the text for the original program"));
     }
-    if options.says.is_none() && expected.code == Some(0) {
+    if options.prints.is_none() && expected.code == Some(0) {
         return Err(Diagnostic::usage("RED002", "the command succeeds on the original program, so there is nothing to reduce"));
     }
     let (before, mut tries) = (start.size(), 0);
@@ -122,6 +122,6 @@ fn ended(options: &Options, program: &Path) -> Result<Ended> {
         Diagnostic::io("RED001", format!("cannot run {}: {}", name.display(), common::plain(&error)))
     })?;
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    let said = options.says.as_ref().is_some_and(|expected| text.contains(expected.as_str()));
-    Ok(Ended { code: output.status.code().filter(|_| options.says.is_none()), said })
+    let said = options.prints.as_ref().is_some_and(|expected| text.contains(expected.as_str()));
+    Ok(Ended { code: output.status.code().filter(|_| options.prints.is_none()), said })
 }

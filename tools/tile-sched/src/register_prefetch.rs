@@ -2,7 +2,7 @@
 //! of asynchronous copies to shared memory, for tiles that are not copied.
 //! Requires: undecided loops.
 //! Establishes: each such load stands before its loop, for the first iteration, and in it, for the next iteration if there is
-//! one. The rest of the loop uses the carried value.
+//! one. Other ops of the loop use the carried value.
 //! Preserves: the values of all other ops. The added registers stay within a quarter of a thread's budget ([`PART`]).
 //! See also: CUTLASS SM70 mainloops, which prefetch global memory fragments into registers.
 //!

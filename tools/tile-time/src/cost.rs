@@ -27,11 +27,11 @@ pub(crate) const UNITS: [Unit; 7] =
 impl Unit {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Unit::Fma => "float pipe",
-            Unit::Heavy => "heavy float and multiply pipe",
-            Unit::Integer => "integer pipe",
+            Unit::Fma => "float unit",
+            Unit::Heavy => "heavy float and multiply unit",
+            Unit::Integer => "integer unit",
             Unit::Special => "special functions",
-            Unit::Double => "double pipe",
+            Unit::Double => "double unit",
             Unit::Tensor => "tensor units",
             Unit::Memory => "memory issue",
         }

@@ -76,10 +76,10 @@ impl Roofline {
     fn new(sample: &Sample, machine: &Machine, prediction: &Prediction, busy: &[Busy], seconds: f64) -> Roofline {
         // The engines and units that compute. The others move data, issue or synchronize.
         const COMPUTE: [&str; 6] = [
-            "float pipe",
-            "heavy float and multiply pipe",
+            "float unit",
+            "heavy float and multiply unit",
             "special functions",
-            "double pipe",
+            "double unit",
             "tensor units",
             "tensor memory MMAs",
         ];

@@ -111,8 +111,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Each view with the parameter that it is made of; sizes and strides that are computed count as unknown, and the view is left
-    /// out.
+    /// Each view with the pointer parameter that it is based on; sizes and strides that are computed count as unknown, and the view
+    /// is left out.
     fn views(&self, ops: &[OpId]) -> Vec<(usize, View)> {
         let body = &self.function.body;
         let mut found: BTreeMap<Value, (usize, View)> = BTreeMap::new();

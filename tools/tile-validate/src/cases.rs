@@ -183,7 +183,7 @@ fn special(element: Scalar, which: u64) -> u64 {
     encode(element, value, Rounding::PositiveInf, Overflow::Ieee)
 }
 
-/// What rounding alone may make of sums in another order, for numbers of some size; on the way they may be rounded in larger steps.
+/// The error bound of reordered accumulation by rounding alone. Intermediate values may be rounded in larger steps.
 fn loss(element: Scalar, step: f64) -> f64 {
     const MOST: f64 = 0.3;
     /// Steps that results are off where what they are summed from is rounded the other way.

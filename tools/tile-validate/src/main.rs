@@ -47,7 +47,7 @@ struct Options {
     /// Kernel to validate [default: all kernels of the file]
     #[arg(long, value_name = "NAME")]
     entry: Option<String>,
-    /// Tolerance for floats, as a multiple of the error bound of reordered accumulation; for kernels that round to a coarser type
+    /// Tolerance for floats, as a multiple of the error bound of reordered accumulation; for kernels that convert to a coarser type
     /// and compute further, the bound is eight steps of this type, at most 0.3
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     tolerance: f64,

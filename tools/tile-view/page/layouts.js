@@ -37,12 +37,12 @@ class LayoutDrawing {
     if (this.elements > MOST_CELLS) return this.right.replaceChildren("The tile is too large to be drawn.");
     this.owners = owners(layout, this.elements);
     this.size = Math.max(3, Math.min(44, Math.floor((window.innerWidth - 480) / this.columns)));
-    this.says = element("div", { class: "says", id: "layout-says" });
+    this.status = element("div", { class: "status", id: "layout-status" });
     this.canvas = element("canvas", {
       id: "layout-canvas", width: this.columns * this.size + 1, height: this.rows * this.size + 1,
       mousemove: (event) => this.point(event, false), click: (event) => this.point(event, true),
     });
-    this.right.replaceChildren(this.controls(), this.bases(), this.says, this.canvas);
+    this.right.replaceChildren(this.controls(), this.bases(), this.status, this.canvas);
     this.paint();
   }
 
@@ -95,7 +95,7 @@ class LayoutDrawing {
     if (!owner) return;
     const copies = 2 ** [...this.layout.lane, ...this.layout.warp].filter((basis) => basis === 0).length;
     const more = copies > 1 ? `, and ${copies - 1} more hold copies` : "";
-    this.says.textContent = `(${coordinates(number, this.shape).join(", ")}): warp ${owner.warp}, lane ${owner.lane}, register ${owner.register}${more}`;
+    this.status.textContent = `(${coordinates(number, this.shape).join(", ")}): warp ${owner.warp}, lane ${owner.lane}, register ${owner.register}${more}`;
     if (click) {
       const same = this.thread?.warp === owner.warp && this.thread?.lane === owner.lane;
       this.thread = same ? undefined : owner;

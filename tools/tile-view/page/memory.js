@@ -5,10 +5,10 @@ class MemoryDrawing {
   show(into) {
     const of = model.functions[this.function], buffers = of?.buffers ?? [];
     if (!buffers.length) return into.append(model.functions.length ? "The kernel uses no shared memory." : "There are no buffers before .as.");
-    this.says = element("div", { class: "says", id: "memory-says" });
+    this.status = element("div", { class: "status", id: "memory-status" });
     into.append(functionChooser(this), this.map("shared", of.shared_bytes, "bytes of shared memory"));
     if (buffers.some((buffer) => buffer.space === "tensor")) into.append(this.map("tensor", of.tmem_columns, "TMEM columns"));
-    into.append(this.says, this.details(buffers[this.chosen]));
+    into.append(this.status, this.details(buffers[this.chosen]));
   }
 
   choose(index) {
@@ -22,24 +22,24 @@ class MemoryDrawing {
     const [left, width, top] = [70, Math.max(400, window.innerWidth - 140), of.warp_roles.length ? 18 : 0], height = 150 + top;
     const all = Math.max(1, size, ...of.buffers.filter((buffer) => buffer.space === space).map((buffer) => buffer.offset + buffer.size * buffer.depth));
     const x = (op) => left + (op / Math.max(1, of.ops)) * (width - left - 10), y = (at) => top + 4 + (at / all) * (height - top - 22);
-    const stageBoxes = (buffer, index, live_range) => Array.from({ length: buffer.depth }, (_, stage) => {
+    const stageRects = (buffer, index, live_range) => Array.from({ length: buffer.depth }, (_, stage) => {
       const [from, to] = [x(live_range[0]), x(live_range[1] + 1)], at = buffer.offset + stage * buffer.size;
       const [upper, tall] = [y(at), Math.max(2, y(at + buffer.size) - y(at))];
-      const says = `${buffer.name}${buffer.depth > 1 ? `, stage ${stage} of ${buffer.depth}` : ""}: ${buffer.shape.join("x")}x${buffer.elem}, ${at} to ${at + buffer.size}`;
-      const box = element("rect", {
+      const status = `${buffer.name}${buffer.depth > 1 ? `, stage ${stage} of ${buffer.depth}` : ""}: ${buffer.shape.join("x")}x${buffer.elem}, ${at} to ${at + buffer.size}`;
+      const rect = element("rect", {
         class: index === this.chosen ? "box chosen" : "box", x: from, y: upper, width: Math.max(3, to - from), height: tall, fill: colour(index),
-        mouseenter: () => { this.says.textContent = says; }, click: () => { goToOp(of, live_range[0]); this.choose(index); },
-      }, element("title", {}, says));
+        mouseenter: () => { this.status.textContent = status; }, click: () => { goToOp(of, live_range[0]); this.choose(index); },
+      }, element("title", {}, status));
       const label = element("text", { x: from + 4, y: upper + 11, style: "fill: #111; pointer-events: none" }, stage ? `stage ${stage}` : buffer.name);
-      return element("g", {}, box, tall > 12 && to - from > 60 ? label : undefined);
+      return element("g", {}, rect, tall > 12 && to - from > 60 ? label : undefined);
     });
-    const boxes = of.buffers.flatMap((buffer, index) => (buffer.space === space ? buffer.live_ranges.flatMap((live_range) => stageBoxes(buffer, index, live_range)) : []));
+    const rects = of.buffers.flatMap((buffer, index) => (buffer.space === space ? buffer.live_ranges.flatMap((live_range) => stageRects(buffer, index, live_range)) : []));
     const warp_roles = of.parts.filter((part) => of.warp_roles.length && (part.warp_role === null || part.ops[1] > part.ops[0])).map((part) => element("g", {},
       element("line", { x1: x(part.ops[0]), x2: x(part.ops[0]), y1: 0, y2: height - 16, class: "rule" }),
       this.named(part.warp_role === null ? "all warps" : of.warp_roles[part.warp_role].name, x(part.ops[0]) + 4, x(part.ops[1] + 1))));
     const labels = [0, all].map((at, last) => element("text", { class: "faint", x: left - 6, y: last ? height - 18 : top + 12, "text-anchor": "end" }, String(at)));
     const axis = element("text", { class: "faint", x: left, y: height - 2 }, `first op to last of ${of.ops}${of.warp_roles.length ? "; warp roles run at the same time" : ""}; ${size} ${unit}`);
-    return element("svg", { id: `${space}-map`, width, height }, warp_roles, boxes, labels, axis);
+    return element("svg", { id: `${space}-map`, width, height }, warp_roles, rects, labels, axis);
   }
 
   /** A label, if it fits. */
@@ -70,14 +70,14 @@ class MemoryDrawing {
       const nothing = buffer.offsets.some((basis, bit) => basis === 0 && (offset >> bit) & 1);
       return nothing ? undefined : coordinates(apply(buffer.offsets, offset), buffer.shape);
     };
-    const says = element("div", { class: "says" }, "lanes downwards, columns to the right, coloured by row");
+    const status = element("div", { class: "status" }, "lanes downwards, columns to the right, coloured by row");
     const canvas = element("canvas", {
       id: "lane-canvas", width: buffer.size * size, height: 128 * size,
       mousemove: (event) => {
         const box = canvas.getBoundingClientRect();
         const [column, lane] = [event.clientX - box.left, event.clientY - box.top].map((at) => Math.floor(at / size));
         const found = at(lane, column);
-        says.textContent = `lane ${lane}, column ${column}: ${found ? `(${found.join(", ")})${parts ? ` and ${2 ** parts - 1} more` : ""}` : "nothing"}`;
+        status.textContent = `lane ${lane}, column ${column}: ${found ? `(${found.join(", ")})${parts ? ` and ${2 ** parts - 1} more` : ""}` : "nothing"}`;
       },
     });
     const context = canvas.getContext("2d");
@@ -87,7 +87,7 @@ class MemoryDrawing {
       context.fillStyle = colour(found.at(-2) ?? 0, 50 + (found.at(-1) % 32));
       context.fillRect(column * size, lane * size, size, size);
     }
-    return element("div", {}, says, canvas);
+    return element("div", {}, status, canvas);
   }
 
   /** The first bank of each element. */
@@ -99,7 +99,7 @@ class MemoryDrawing {
     const offsets = new Array(elements);
     for (let offset = 0; offset < elements; offset++) offsets[apply(buffer.offsets, offset)] = offset;
     const bank = (element) => Math.floor((offsets[element] * buffer.elem_bytes) / 4) % 32;
-    const says = element("div", { class: "says" }, "first bank of each element");
+    const status = element("div", { class: "status" }, "first bank of each element");
     const canvas = element("canvas", {
       id: "bank-canvas", width: columns * size, height: Math.ceil(elements / columns) * size,
       mousemove: (event) => {
@@ -107,7 +107,7 @@ class MemoryDrawing {
         const [column, row] = [event.clientX - box.left, event.clientY - box.top].map((at) => Math.floor(at / size));
         const number = row * columns + column;
         if (column < columns && number < elements) {
-          says.textContent = `(${coordinates(number, buffer.shape).join(", ")}): byte ${offsets[number] * buffer.elem_bytes}, bank ${bank(number)}`;
+          status.textContent = `(${coordinates(number, buffer.shape).join(", ")}): byte ${offsets[number] * buffer.elem_bytes}, bank ${bank(number)}`;
         }
       },
     });
@@ -121,7 +121,7 @@ class MemoryDrawing {
         context.fillText(String(bank(number)), (number % columns) * size + 3, Math.floor(number / columns) * size + 13);
       }
     }
-    return element("div", {}, says, canvas);
+    return element("div", {}, status, canvas);
   }
 }
 

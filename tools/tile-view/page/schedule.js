@@ -5,13 +5,13 @@ class ScheduleDrawing {
   show(into) {
     const of = model.functions[this.function];
     if (!of?.loops.length) return into.append(functionChooser(this), "No loop of the kernel is pipelined; the decisions give the reason.");
-    this.says = element("div", { class: "says", id: "schedule-says" });
+    this.status = element("div", { class: "status", id: "schedule-status" });
     const chooser = of.loops.map((loop, index) =>
       element("button", { "aria-pressed": String(index === this.chosen), click: () => { this.chosen = index; tell("draw"); } }, `loop ${loop.index}`));
     const loop = of.loops[this.chosen] ?? of.loops[0];
     const stages = Math.max(...loop.ops.map((op) => op.stage)) + 1;
     const head = `an iteration every ${loop.interval} cycles in ${counted(stages, "stage")}; at least ${loop.resource_bound} by resources and ${loop.recurrence_bound} by recurrences`;
-    into.append(functionChooser(this), element("div", {}, chooser, " ", head, loop.in_flight ? "; MMAs in flight" : ""), this.timeline(loop, stages), this.says, this.list(loop));
+    into.append(functionChooser(this), element("div", {}, chooser, " ", head, loop.in_flight ? "; MMAs in flight" : ""), this.timeline(loop, stages), this.status, this.list(loop));
   }
 
   timeline(loop, stages) {
@@ -26,16 +26,16 @@ class ScheduleDrawing {
       x(loop.interval) - x(0) > 34 ? element("text", { class: "faint", x: x(index * loop.interval) + 3, y: height - 4 }, String(index * loop.interval)) : undefined,
     ]).flat();
     const names = units.map((unit, index) => element("text", { x: left - 8, y: index * row + 17, "text-anchor": "end" }, unit));
-    const boxes = [];
+    const rects = [];
     for (let iteration = 0; iteration < iterations; iteration++) for (const one of loop.occupied) {
       const op = loop.ops[one.op], start = one.start + iteration * loop.interval;
-      const says = `iteration ${iteration}, ${op.text}: ${one.unit} from cycle ${start} for ${one.cycles}; stage ${op.stage}, cycle ${op.cycle}`;
-      boxes.push(element("rect", {
+      const status = `iteration ${iteration}, ${op.text}: ${one.unit} from cycle ${start} for ${one.cycles}; stage ${op.stage}, cycle ${op.cycle}`;
+      rects.push(element("rect", {
         class: "box", x: x(start), y: units.indexOf(one.unit) * row + 3, width: Math.max(2, x(start + one.cycles) - x(start)), height: row - 6, fill: colour(iteration),
-        mouseenter: () => { this.says.textContent = says; }, click: () => selectSource(op.source_position),
-      }, element("title", {}, says)));
+        mouseenter: () => { this.status.textContent = status; }, click: () => selectSource(op.source_position),
+      }, element("title", {}, status)));
     }
-    return element("svg", { id: "schedule-timeline", width, height }, rules, names, boxes);
+    return element("svg", { id: "schedule-timeline", width, height }, rules, names, rects);
   }
 
   list(loop) {

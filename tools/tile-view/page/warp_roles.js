@@ -23,11 +23,11 @@ const rolesDrawing = {
   picture(of, warp_roles) {
     const all = warp_roles.reduce((sum, warp_role) => sum + warp_role.warps, 0), room = Math.min(900, window.innerWidth - 60);
     const label = (warp_role) => `${warp_role.name} (${counted(warp_role.warps, "warp")})`;
-    const middles = [], boxes = [];
+    const middles = [], rects = [];
     let at = 2;
     for (const [index, warp_role] of warp_roles.entries()) {
       const wide = Math.max(7 * label(warp_role).length + 12, (warp_role.warps / all) * room);
-      boxes.push(element("g", {},
+      rects.push(element("g", {},
         element("rect", { class: "box", x: at, y: 2, width: wide - 4, height: 24, fill: colour(index) }),
         element("text", { x: at + 5, y: 18, style: "fill: #111" }, label(warp_role))));
       middles.push(at + wide / 2);
@@ -40,6 +40,6 @@ const rolesDrawing = {
       const what = pipeline.buffers.length ? `: ${pipeline.buffers.map((buffer) => `buffer ${buffer}`).join(", ")}` : "";
       return element("g", { class: "pipeline" }, start, ends.map(arrow), element("text", { x: Math.max(from, ...ends) + 10, y: y + 4 }, `${pipeline.name}${what}, ${counted(pipeline.depth, "stage")}`));
     });
-    return element("svg", { width: Math.max(at, room) + 260, height: 38 + of.pipelines.length * 22 }, boxes, pipelines);
+    return element("svg", { width: Math.max(at, room) + 260, height: 38 + of.pipelines.length * 22 }, rects, pipelines);
   },
 };

@@ -106,7 +106,7 @@ fn access(module: &Module, function: &Function, number: usize, op: base::ir::Op,
         proxy: match access.proxy {
             Proxy::Generic => "threads",
             Proxy::Copies => "cp.async",
-            Proxy::Mma => "products",
+            Proxy::Mma => "MMA",
             Proxy::Tma => "TMA",
         },
         atom: moves.map(|(_, atom)| to_text(&atom)).or_else(|| product(node.kind.program()?)).unwrap_or_default(),
@@ -139,7 +139,8 @@ fn product(op: &tileas::Op) -> Option<String> {
     }
 }
 
-/// The schedules of a file whose loops are still there, by function, with what `tile-sched --schedule-trace` says of the units.
+/// The schedules of a file whose loops are still there, by function, with the unit occupancy that `tile-sched --schedule-trace`
+/// reports.
 pub(crate) fn loops(file: &File<Module>, trace: &[u8], source_positions: &mut SourceTable) -> Vec<(String, LoopView)> {
     let occupied = occupied(trace);
     let views = file.payload.schedules.iter().enumerate().filter_map(|(process, schedule)| {

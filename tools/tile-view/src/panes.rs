@@ -66,15 +66,15 @@ pub(crate) fn tile(file: &File<tileir::Module>, source_positions: &mut SourceTab
     pane
 }
 
-/// What stands behind the program: the definitions of short names for locations.
+/// The text after the program: the definitions of short names for locations.
 fn aliases(text: &str) -> BTreeMap<&str, &str> {
     text.lines().filter(|line| line.starts_with('#')).filter_map(|line| line.split_once(" = ")).collect()
 }
 
-/// The innermost source_position of a short name, through what it is made of.
+/// The innermost source_position of a short name, through the locations that it refers to.
 fn resolve<'a>(definitions: &BTreeMap<&'a str, &'a str>, alias: &str) -> Option<(&'a str, u32, u32)> {
     let mut definition = *definitions.get(alias)?;
-    // Definitions refer to others before or behind them; a file chooses how often.
+    // Definitions refer to others before or after them; a file chooses how often.
     for _ in 0..64 {
         if let Some(source_position) = definition.strip_prefix("loc(\"").and_then(|rest| rest.strip_suffix(')')) {
             let mut parts = source_position.rsplitn(3, ':');
@@ -181,12 +181,12 @@ pub(crate) fn sass(bytes: &[u8], source_positions: &mut SourceTable) -> Pane {
     let mut source_position = NOWHERE;
     for (number, line) in String::from_utf8_lossy(bytes).lines().enumerate() {
         let code = line.trim();
-        if let Some(told) = code.strip_prefix("//## File \"") {
-            let mut parts = told.split('"');
+        if let Some(position) = code.strip_prefix("//## File \"") {
+            let mut parts = position.split('"');
             let (name, rest) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
             let line = rest.strip_prefix(", line ").and_then(|rest| rest.split_whitespace().next()?.parse().ok());
             // What it was inlined into follows on further lines.
-            if !told.contains("inlined at") || source_position == NOWHERE {
+            if !position.contains("inlined at") || source_position == NOWHERE {
                 source_position = line.map_or(NOWHERE, |line| source_positions.source_position(name, line, 0));
             }
             continue;
@@ -254,7 +254,7 @@ mod tests {
             assert_eq!(resolve(&definitions, alias), Some(("/d/k.py", 12, 3)), "{alias}");
         }
         assert_eq!(resolve(&definitions, "#loc1"), None);
-        assert_eq!(resolve(&definitions, "#loc4"), None, "a name that is made of itself");
+        assert_eq!(resolve(&definitions, "#loc4"), None, "a name that refers to itself");
     }
 
     #[test]

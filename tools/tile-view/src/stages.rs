@@ -71,12 +71,12 @@ impl Bench {
         if output.status.success() {
             return Ok(output.stdout);
         }
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        let told = said.lines().filter_map(|line| serde_json::from_str::<Diagnostic>(line).ok());
-        match told.into_iter().find(|told| told.severity == base::Severity::Error) {
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        let mut diagnostics = stderr.lines().filter_map(|line| serde_json::from_str::<Diagnostic>(line).ok());
+        match diagnostics.find(|diagnostic| diagnostic.severity == base::Severity::Error) {
             Some(error) => Err(Box::new(error)),
             None => {
-                let first = said.lines().next().unwrap_or_default();
+                let first = stderr.lines().next().unwrap_or_default();
                 let ended = common::child::describe(output.status);
                 Err(Diagnostic::io("VIW002", format!("{name} ends with {ended}: {first}")))
             }

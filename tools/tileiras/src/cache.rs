@@ -187,7 +187,7 @@ mod tests {
     }
 
     fn entry(size: usize) -> Compiled {
-        Compiled { output: vec![7; size], text: "said\nwarning: x\n".into(), warnings: "warning: x\n".into() }
+        Compiled { output: vec![7; size], text: "printed\nwarning: x\n".into(), warnings: "warning: x\n".into() }
     }
 
     #[test]

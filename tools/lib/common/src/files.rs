@@ -14,7 +14,7 @@ pub struct Input {
     /// The file's name for messages; `<stdin>` for standard input.
     pub name: String,
     pub bytes: Arc<Vec<u8>>,
-    /// Whether the bytes come from a pipe, where an earlier stage may have failed.
+    /// Whether the bytes come from a Unix pipe, where an earlier stage may have failed.
     pub piped: bool,
 }
 
@@ -133,7 +133,7 @@ fn follow(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// A temporary file in the folder of its target. If the file system supports it, the file is unnamed until it is complete, so a
-/// killed process leaves nothing behind.
+/// killed process leaves no file.
 struct Temporary {
     file: File,
     /// Its temporary name, if it has one.

@@ -283,7 +283,7 @@ impl Session {
 }
 
 impl Input {
-    /// Ends the run silently if a pipe delivered nothing, or less than the length in the header.
+    /// Ends the run silently if a Unix pipe delivered nothing, or less than the length in the header.
     pub fn refuse_cut(&self) -> Result<()> {
         if self.piped && envelope::is_cut(&self.bytes) {
             return Err(silent());

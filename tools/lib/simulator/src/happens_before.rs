@@ -1,7 +1,7 @@
 //! Happens-before analysis of shared-memory accesses. It finds a missing barrier even if the schedule hides the race.
 //!
-//! Each warp of a cluster has a vector clock. Arriving at a barrier publishes the clock, and waiting merges the published clocks. A
-//! read must be ordered after the last write of the word. A write must be ordered after all earlier reads. A write that changes the
+//! Each warp of a cluster has a vector clock. Arriving at a barrier publishes it, and waiting merges all published ones. A read
+//! must be ordered after the last write of the word. A write must be ordered after all earlier reads. A write that changes the
 //! value must also be ordered after the last write; rewriting an equal value is common and harmless.
 //!
 //! Time is counted in accesses. Shadow words have four bytes. If warps write parts of one word without order, the word is no longer
@@ -125,7 +125,7 @@ impl HappensBefore {
         }
         merge(to, self.advance_clock(actor));
     }
-    /// Merges published clocks into the warp's clock.
+    /// Merges published vector clocks into the warp's own.
     pub(crate) fn acquire_from(&mut self, actor: Actor, from: &[u32]) {
         merge(self.advance_clock(actor), from);
         if self.lenient {
@@ -294,7 +294,7 @@ impl HappensBefore {
             self.memory[cta].writers[word].mixed = true;
         }
     }
-    /// Orders warps by atomic operations: each publishes its clock and merges the clocks published before.
+    /// Orders warps by atomic operations: each publishes its vector clock and merges those published before.
     pub(crate) fn synchronise(&mut self, actor: Actor) {
         let mut atomics = std::mem::take(&mut self.atomics);
         self.publish(actor, &mut atomics);

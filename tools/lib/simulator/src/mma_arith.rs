@@ -1,6 +1,6 @@
 //! MMA arithmetic of the tensor cores.
 //!
-//! Float MMAs accumulate all products and the addend in `f64` and round once. Hardware keeps fewer bits of intermediate sums, so
+//! Float MMAs compute each accumulator element in `f64` and round once. Hardware keeps fewer bits of partial sums, so
 //! its results may differ in the last bits.
 
 use numerics::Scalar;
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn exact_products_are_accumulated() {
+    fn accumulation_rounds_once() {
         let mut accumulator = [1.0, 0.0];
         multiply_accumulate(&mut accumulator, &[2.0, 3.0], &[1.0, 10.0, 5.0, 100.0], 2, 2);
         assert_eq!(accumulator, [18.0, 320.0]);

@@ -12,7 +12,7 @@ const SEEDS: &[&str] = &[
     include_str!("../tests/seeds/many_instructions.ptx"),
     include_str!("../tests/seeds/warp_group.ptx"),
     include_str!("../tests/seeds/tensor_memory.ptx"),
-    include_str!("../tests/seeds/launch_control.ptx"),
+    include_str!("../tests/seeds/cluster_launch_control.ptx"),
     include_str!("../tests/seeds/matmul_f16_sm_80.ptx"),
     include_str!("../tests/seeds/softmax_sm_120.ptx"),
 ];

@@ -112,7 +112,7 @@ fn run(object: &Path, entry: &str, memory: &[u8]) -> Result<Vec<u8>> {
         .stderr(Stdio::null())
         .spawn()
         .map_err(io)?;
-    // The data fits into the pipe buffers, so writing before reading cannot block.
+    // The data fits into the Unix pipe's buffer, so writing before reading cannot block.
     child.stdin.take().map(|mut pipe| pipe.write_all(memory));
     let end = Instant::now() + Duration::from_secs(2 * TIME);
     let status = loop {

@@ -24,7 +24,7 @@ pub(crate) struct TmemHappensBefore {
     /// For each warp: its fence count, its commit count, and the vector clock at its last fence.
     fences: Vec<u32>,
     commits: Vec<u32>,
-    fenced_clocks: Vec<Vec<u32>>,
+    fence_snapshots: Vec<Vec<u32>>,
     /// The commits of other warps that were complete at the warp's last fence.
     complete: Vec<Vec<u32>>,
     /// Loads of each warp that no `tcgen05.wait::ld` has covered.
@@ -63,7 +63,7 @@ impl TmemHappensBefore {
             cells: vec![Vec::new(); ctas],
             fences: vec![0; count],
             commits: vec![0; count],
-            fenced_clocks: vec![vec![0; count]; count],
+            fence_snapshots: vec![vec![0; count]; count],
             complete: vec![vec![0; count]; count],
             loads: vec![Vec::new(); count],
         }
@@ -91,7 +91,7 @@ impl HappensBefore {
             self.vector_clocks[row.start + self.count + id] = self.tensor.fences[id];
         } else {
             let visible = &self.vector_clocks[row.start + self.count..row.start + 2 * self.count];
-            self.tensor.fenced_clocks[id].copy_from_slice(visible);
+            self.tensor.fence_snapshots[id].copy_from_slice(visible);
             let committed = &self.vector_clocks[row.start + 2 * self.count..row.start + 3 * self.count];
             self.tensor.complete[id].copy_from_slice(committed);
         }
@@ -131,7 +131,7 @@ impl HappensBefore {
         if access.commits > 0 && !pipelined {
             return committed();
         }
-        access.warp == id || self.tensor.fenced_clocks[id][access.warp] >= access.fences || committed()
+        access.warp == id || self.tensor.fence_snapshots[id][access.warp] >= access.fences || committed()
     }
 
     /// Checks an access by a warp, or by an MMA that it issued, to columns of some lane groups.

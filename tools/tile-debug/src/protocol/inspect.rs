@@ -124,7 +124,7 @@ impl Editor<'_> {
         Ok(json!({"variables": variables}))
     }
 
-    /// A variable of the protocol; one with elements can be asked about.
+    /// A variable of the protocol. A client can expand one with elements.
     fn variable(&mut self, name: &str, datum: Datum, scene: &Scene<'_>) -> Value {
         let (ty, shown) = match &datum {
             Datum::Tile(tile) => values::typed(tile, scene),

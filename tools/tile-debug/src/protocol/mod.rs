@@ -212,7 +212,7 @@ impl Editor<'_> {
         format!("tile block [{}, {}, {}]", block % x, block / x % y, block / x / y)
     }
 
-    /// Announces the tile block as a thread, and ends the previous one.
+    /// Reports the tile block to the client as a thread, and ends the previous one.
     fn show_thread(&mut self, block: u64) {
         if self.thread == Some(block) {
             return;

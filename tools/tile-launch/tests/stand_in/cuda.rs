@@ -1,6 +1,7 @@
 //! A stand-in for the CUDA driver's library: a device in host memory, on which a launch adds two arrays.
 //!
-//! It holds a program to the interface: what is used must have been made and not given back, copies stay within what was allocated,
+//! It holds a program to the interface: a program creates each object before its use and does not use it after release, copies
+//! stay within their allocations,
 //! a launch has the grid, the block and the parameters of the kernel that the test expects. Each call is a line of the file that
 //! `STAND_IN_LOG` names; a wrong one has `WRONG` in its line and fails with an error. `STAND_IN_FAIL` names a call that fails anyway.
 

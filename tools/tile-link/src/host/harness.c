@@ -1,4 +1,4 @@
-/* Plays the driver: links the host object, calls its functions, and looks at what they leave. */
+/* Simulates the driver: links the host object, calls its functions, and looks at what they leave. */
 #include <stdint.h>
 #include <string.h>
 extern uint64_t __CUDA_TILEIR_CALLBACKS[9];

@@ -52,7 +52,7 @@ fn a_fatbin_lies_where_each_system_looks_for_it() {
     }
 }
 
-/// Links the object into a C program that plays the driver. Only this machine's architecture can be run.
+/// Links the object into a C program that simulates the driver. Only this machine's architecture can be run.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn the_driver_can_call_it() {
@@ -121,7 +121,7 @@ impl Numbers {
         }
     }
 
-    /// A kernel with some parameters of each size and two maps behind them.
+    /// A kernel with some parameters of each size and two maps after them.
     fn kernel(&mut self) -> Maps {
         let mut params = vec![Param { at: 0, bytes: 8 }];
         let mut end = 8;
@@ -136,7 +136,7 @@ impl Numbers {
         Maps { params, maps }
     }
 
-    /// Arguments of which every map can be made, where that is known: small or at the ends of what is allowed.
+    /// Arguments from which every map can probably be encoded: small, or at the limits of the allowed range.
     fn arguments(&mut self, maps: &Maps) -> Vec<i64> {
         let number = |numbers: &mut Numbers, param: &Param| {
             let value = match numbers.below(4) {
@@ -165,7 +165,7 @@ fn bank(maps: &Maps, arguments: &[i64]) -> Vec<u8> {
     bytes
 }
 
-/// What it must have after: the first half of each map, and nothing else changed. Nothing where a map cannot be made.
+/// The expected bytes: the first half of each map is written and no other byte changes. `None` if a map cannot be encoded.
 fn filled(maps: &Maps, arguments: &[i64]) -> Option<Vec<u8>> {
     let mut bytes = bank(maps, arguments);
     for (at, map) in &maps.maps {
@@ -175,7 +175,7 @@ fn filled(maps: &Maps, arguments: &[i64]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// As many sets of arguments as were asked for, of which all maps can be made, for many kernels.
+/// 10,000 argument sets for many kernels, from each of which all maps can be encoded.
 fn cases() -> (Vec<Maps>, Vec<(usize, Vec<i64>)>) {
     let mut numbers = Numbers(0x1234_5678_9abc_def1);
     let kernels: Vec<Maps> = (0..250).map(|_| numbers.kernel()).collect();

@@ -27,7 +27,7 @@ pub(super) fn fill(maps: &Maps, convention: Convention) -> Vec<u8> {
 }
 
 /// Appends `int on_pre_load(operations, handle, version, out)`: 1 for version 0; else copies the table, clears its word 2 and
-/// hands out the copy. Version 1 is also asked for the number of multiprocessors, as the reference does.
+/// returns the copy. It also queries version 1 for the number of SMs, as the reference does.
 pub(super) fn on_pre_load(bytes: Vec<u8>, convention: Convention) -> Code {
     let mut code = Code { bytes, references: Vec::new() };
     code.push(&[0x53]); // push rbx
@@ -71,7 +71,8 @@ pub(super) fn on_pre_load(bytes: Vec<u8>, convention: Convention) -> Code {
     code
 }
 
-/// `operations->query(handle, MULTIPROCESSOR_COUNT, &unused)`, with room for what the callee may store above its return address.
+/// `operations->query(handle, MULTIPROCESSOR_COUNT, &unused)`, with stack space for values that the callee stores above its
+/// return address.
 fn query(convention: Convention) -> Vec<u8> {
     let mut bytes = vec![0x48, 0x83, 0xec, 0x30]; // sub rsp, 0x30
     bytes.extend(match convention {

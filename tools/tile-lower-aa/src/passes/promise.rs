@@ -43,7 +43,7 @@ fn promised(facts: &Facts<'_>, kind: Binary, elem: Elem, lhs: Value, rhs: Value)
         Binary::SubI { overflow } if overflow == none => {
             (l.0.checked_sub(r.1).zip(l.1.checked_sub(r.0)), |overflow| Binary::SubI { overflow })
         }
-        Binary::MulI { overflow } if overflow == none => (products(l, r), |overflow| Binary::MulI { overflow }),
+        Binary::MulI { overflow } if overflow == none => (mul_range(l, r), |overflow| Binary::MulI { overflow }),
         _ => return None,
     };
     let (low, high) = exact?;
@@ -61,7 +61,7 @@ fn shares_no_bit(facts: &Facts<'_>, aligned: Value, small: Value) -> bool {
     low >= 0 && (high as u64) < facts.divisor(aligned)
 }
 
-fn products(l: (i64, i64), r: (i64, i64)) -> Option<(i64, i64)> {
+fn mul_range(l: (i64, i64), r: (i64, i64)) -> Option<(i64, i64)> {
     let all = [l.0.checked_mul(r.0)?, l.0.checked_mul(r.1)?, l.1.checked_mul(r.0)?, l.1.checked_mul(r.1)?];
     Some((all.into_iter().min()?, all.into_iter().max()?))
 }

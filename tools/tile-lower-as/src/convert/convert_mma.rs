@@ -120,7 +120,7 @@ impl Converter<'_> {
     /// Registers then need no explicit zeros (`scale-d = 0`).
     fn begins_with_zero(&mut self, acc: Value, loc: Loc) -> Result<Option<Value>> {
         if self.is_zero(acc) {
-            return Ok(Some(self.truth(true, loc)));
+            return Ok(Some(self.predicate_constant(true, loc)));
         }
         let Some((counter, lower)) = self.zero_at_first(acc) else { return Ok(None) };
         let [lhs, rhs] = [self.plain(counter)?, self.plain(lower)?];

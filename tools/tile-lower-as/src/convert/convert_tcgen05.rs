@@ -61,7 +61,7 @@ impl Converter<'_> {
         };
         self.emit(new, [], loc);
         let result = self.from.body.result(op);
-        let added = self.truth(false, loc);
+        let added = self.predicate_constant(false, loc);
         self.remember(result, None, added);
         self.take_up(result);
         Ok(())
@@ -96,7 +96,7 @@ impl Converter<'_> {
             tcgen05_selection::rows(info, self.attrs.warps.trailing_zeros() as usize).expect("the plan checks the chain's layout");
         let by = self.tile(factors, &rows)?;
         self.emit(Op::TmemScale { by, buffer, stage: None, zero_init, atom: LaneMove(atom) }, [], loc);
-        Ok(self.truth(false, loc))
+        Ok(self.predicate_constant(false, loc))
     }
 
     /// A left operand that threads store to tensor memory.
@@ -155,11 +155,11 @@ impl Converter<'_> {
     pub(super) fn is_zero_init(&mut self, accumulators: Value) -> Value {
         match self.mmas.is_accumulator(accumulators).then(|| self.recall(accumulators, None)).flatten() {
             Some(zero_init) => zero_init,
-            None => self.truth(true, self.loc_of(accumulators)),
+            None => self.predicate_constant(true, self.loc_of(accumulators)),
         }
     }
 
-    pub(super) fn truth(&mut self, value: bool, loc: Loc) -> Value {
+    pub(super) fn predicate_constant(&mut self, value: bool, loc: Loc) -> Value {
         self.emit_one(Core::Constant { value: Dense::Splat(value.into()) }, PREDICATE, loc)
     }
 

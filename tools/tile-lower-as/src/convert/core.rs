@@ -45,7 +45,7 @@ impl Converter<'_> {
         let found_once = matches!(new, Core::Alloca { .. });
         let mut values = self.emit(new, types, loc);
         if found_once {
-            values[0] = self.told(op, values[0]);
+            values[0] = self.broadcast_found(op, values[0]);
         }
         self.remember_results(op, &values);
         Ok(())

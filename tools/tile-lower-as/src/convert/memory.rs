@@ -317,14 +317,14 @@ impl Converter<'_> {
         let results = self.result_types(op)?;
         let mut values = self.emit(new, results, self.from.body.ops[op].loc);
         if found_once {
-            values[0] = self.told(op, values[0]);
+            values[0] = self.broadcast_found(op, values[0]);
         }
         self.remember_results(op, &values);
         Ok(())
     }
 
     /// Broadcasts a result that one thread computed. Other warps read it from a buffer, if any op uses it.
-    pub(super) fn told(&mut self, op: OpId, found: Value) -> Value {
+    pub(super) fn broadcast_found(&mut self, op: OpId, found: Value) -> Value {
         let node = &self.from.body.ops[op];
         let ty = self.to.ty(found).clone();
         let Some(elem) = ty.elem().filter(|_| self.uses[node.results[0].0 as usize] > 0) else { return found };

@@ -170,7 +170,7 @@ impl<'c> Emitter<'c, '_> {
         self.guarded(self.both(Some(failed), speaks), &[], |e| {
             let (exchange, word) = (("exch.b32".to_string(), "r"), Elem::Scalar(Scalar::I32));
             let relaxed = Order { semantics: MemoryOrdering::Relaxed, scope: Some(MemoryScope::Device) };
-            let reported = e.atomic_instruction(&exchange, word, relaxed, e.word("tile_check_told"), &[ir.const32(1).into()]);
+            let reported = e.atomic_instruction(&exchange, word, relaxed, e.word("tile_check_reported"), &[ir.const32(1).into()]);
             let signals = ir.icmp(IntPredicate::EQ, reported.into_int_value(), ir.const32(0));
             e.guarded(Some(signals), &[], |e| {
                 let mut values: Vec<Val<'c>> = (0..3).map(|axis| e.block_number(axis)).collect();

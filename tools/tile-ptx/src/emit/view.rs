@@ -327,7 +327,7 @@ pub(super) struct Window<'c> {
     versioned: bool,
     /// Whether addresses are computed step by step, with one addition per differing bit, so that registers share partial sums.
     /// Loads in a loop use this: fewer strides stay live through the loop. Stores do not, because ptxas spills stored values for
-    /// each further live address. Copies to shared memory leave ptxas more freedom with plain sums.
+    /// each further live address. Copies to shared memory leave ptxas more freedom with plain additions.
     stepwise: bool,
 }
 

@@ -1,7 +1,7 @@
 //! The timing model: simulates all resident CTAs on the SMs of a cluster, instruction by instruction.
 //!
 //! The instructions of each warp are known (`simulator::Recording`); the model computes their timing. A warp issues in order, when
-//! its operands are ready, the unit is free and its SM sub-partition (SMSP) has an issue slot. Asynchronous work (copies, `wgmma`,
+//! its operands are ready, the unit is free and its SM sub-partition (SMSP) can issue. Asynchronous work (copies, `wgmma`,
 //! `tcgen05`) gets its completion time at issue, because engines serve in order. Barrier arrivals are events. `memory` models the
 //! memory hierarchy, `asynchronous` the engines, `barriers` the synchronization.
 
@@ -97,7 +97,7 @@ impl Ord for Entry {
 struct Smsp {
     issue: f64,
     units: [f64; 7],
-    /// The light half of the multiply-add pipe.
+    /// The light half of the multiply-add unit.
     light: f64,
     tensor_memory: f64,
 }

@@ -22,7 +22,7 @@ const LISTING: &str = "\t.target\tsm_90a
 
 /// A folder with k.ptx, its cubin, a launch, and a toolkit whose nvdisasm does what is reported.
 fn folder(nvdisasm: Option<&str>) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let folder = tempfile::tempdir().expect("the test can create a folder");
     let path = folder.path();
     let kernel = Kernel::new("sm_90a", 128).body("add.s32 %r9, %r9, %r9;\nst.global.b32 [%rd1], %r9;");
     kernel.write(path);
@@ -33,13 +33,13 @@ fn folder(nvdisasm: Option<&str>) -> tempfile::TempDir {
         .output()
         .expect("ptxas runs");
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    std::fs::create_dir_all(path.join("toolkit/bin")).expect("a folder can be made");
+    std::fs::create_dir_all(path.join("toolkit/bin")).expect("the test can create a folder");
     std::fs::write(path.join("listing"), LISTING).expect("a file can be written");
     if let Some(script) = nvdisasm {
         let tool = path.join("toolkit/bin/nvdisasm");
         std::fs::write(&tool, format!("#!/bin/sh\n{script}\n")).expect("a file can be written");
         let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(tool, executable).expect("it can be made executable");
+        std::fs::set_permissions(tool, executable).expect("the test can set permissions");
     }
     folder
 }

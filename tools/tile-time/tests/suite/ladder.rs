@@ -168,7 +168,7 @@ impl Rung {
 }
 
 /// TFLOP/s on A100 with 40 GB. The first rung waits for shared memory, at the highest clock; the others multiply most of the time, at the
-/// clock that 244 TFLOP/s of the fastest library on the same box say it keeps then.
+/// clock that 244 TFLOP/s of the fastest library on the same machine imply.
 #[test]
 fn ladder_of_bank_conflicts() {
     let rungs = [

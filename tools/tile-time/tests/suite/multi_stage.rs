@@ -3,8 +3,8 @@
 use crate::rates::{near, wait};
 use crate::support::{Kernel, repeat};
 
-/// What is multiplied: bytes of a row of a box, the tma_copies of a slot by their rows, mmas of a slot and their columns, and
-/// whether the operands as a whole are found in the second-level cache.
+/// Bytes of a row of a TMA tile, the rows of each TMA copy of a stage, the MMAs of a stage and their columns. `cached`: the
+/// second-level cache holds all operands.
 struct Form {
     row: usize,
     tma_copies: &'static [usize],
@@ -22,7 +22,7 @@ impl Form {
         const FREE: usize = 128;
         let mut maps: Vec<usize> = self.tma_copies.to_vec();
         maps.dedup();
-        // Each goes round the stages (%r14), with the parity of the phase that it waits for (%r15).
+        // Each thread iterates over the stages (%r14), with the parity of the phase that it waits for (%r15).
         let round = |name: &str, parity: u32, bars: usize, work: &str| {
             format!(
                 "{name}:\nmov.b32 %r14, 0;\nmov.b32 %r15, {parity};\nmov.b32 %r16, 0;\nNEXT_{name}:\nshl.b32 %r17, %r14, 3;\nadd.s32 %r17, %r17, %r1;\n\
@@ -82,7 +82,7 @@ impl Form {
             .bytes(self.tma_copies.iter().sum::<usize>() * Kernel::MATRIX)
     }
 
-    /// Clocks of a slot when the multi_stage_buffer goes round.
+    /// Cycles of a stage in the steady state of the multi-stage buffer.
     fn cycles(&self, stages: usize) -> f64 {
         let options: &[&str] = if self.cached { &["--repeated"] } else { &[] };
         let cycles = |count| self.kernel(stages, count).report_with("b200", options)["cycles"].as_f64().expect("a number");
@@ -90,8 +90,8 @@ impl Form {
     }
 }
 
-/// The cycles of a slot are those of a round trip over the number of stages, until the copy engine's rows are what is left.
-/// Measured on one multiprocessor of B200 that goes through 131072 of K, at 1.965 GHz: 32 and 48 MB of 8-bit operands are in the
+/// A stage takes a round trip divided by the number of stages, until the rows of the TMA copies are the limit.
+/// Measured on one SM of B200 that runs a K loop over 131072, at 1.965 GHz: 32 and 48 MB of 8-bit operands are in the
 /// second-level cache from the launch before, 64 MB and more of bf16 are not.
 #[test]
 fn multi_stage_tma_buffers() {

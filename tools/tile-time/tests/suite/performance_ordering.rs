@@ -4,7 +4,7 @@
 use crate::rates::{commit, each, near, wait};
 use crate::support::{Kernel, repeat};
 
-/// Where an mbarrier of a slot is: of data that is there, of stages that are free, of data of the other block of a pair.
+/// Offsets of a stage's mbarriers: data has arrived, the stage is free, data of the other CTA of a pair has arrived.
 const FULL: usize = 0;
 const FREE: usize = 128;
 const PEER: usize = 256;
@@ -41,17 +41,18 @@ fn multi_stage_buffer(pair: bool, count: usize) -> Kernel {
             there + &mma_text + &commit(bar)
         }
     };
-    // The second block of a pair tells the first what has come.
-    let tell = |tile: usize| {
+    // The second CTA of a pair signals the arrival of its data to the first.
+    let signal = |tile: usize| {
         let bar = PEER + 8 * (tile % stages);
         again("THERE", tile, FULL) + &format!("mbarrier.arrive.shared::cluster.b64 _, [%r7+{bar}];\n")
     };
     let last = |name: &str| again(name, count - 1, FREE);
-    let second = if pair { format!("TELL:\n{}{}bra.uni DONE;\n", repeat(count, tell), last("TOLD")) } else { String::new() };
+    let second =
+        if pair { format!("SIGNAL:\n{}{}bra.uni DONE;\n", repeat(count, signal), last("SIGNALED")) } else { String::new() };
     let body = format!(
         "@%p4 bra FILL;\n{}{}{}bra.uni DONE;\n{second}FILL:\n{}DONE:\nbar.warp.sync -1;\nbarrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n\
          @%p5 bra END;\ntcgen05.dealloc.cta_group::{group}.sync.aligned.b32 %r20, 256;\nEND:\n",
-        if pair { "@%p6 bra TELL;\n" } else { "" },
+        if pair { "@%p6 bra SIGNAL;\n" } else { "" },
         repeat(count, multiply),
         last("LAST"),
         repeat(count, fill)
@@ -71,14 +72,15 @@ fn multi_stage_buffer(pair: bool, count: usize) -> Kernel {
     if pair { kernel.cluster(2).grid(2) } else { kernel }
 }
 
-/// A single block waits for the copy engine, whose work is rows: 384 of them for 512 cycles of mmas. A pair has 256.
+/// A single CTA waits for TMA, which copies 384 rows for 512 cycles of MMAs. A CTA of a pair has 256 rows.
 #[test]
 fn cta_pairs_outperform_single_ctas() {
     let [isolated, pair] = [false, true].map(|pair| each("b200", |count| multi_stage_buffer(pair, count), (24, 72)));
     assert!(pair < 0.9 * isolated, "{pair} cycles of a pair, {isolated} of one");
 }
 
-/// Tiles of 128 x 128 sums that one thread multiplies and four warps take up and store, with so many places for sums.
+/// 128 x 128 output tiles: one thread issues the MMAs, four warps load the accumulators from tensor memory and store them.
+/// `places` is the number of accumulators in tensor memory.
 fn persistent(places: usize, count: usize) -> Kernel {
     let at = |name: &str, tile: usize, bars: usize, round: usize| wait(&format!("{name}{tile}"), bars + 8 * (tile % places), round);
     let multiply = |tile: usize| {
@@ -126,7 +128,8 @@ fn persistent(places: usize, count: usize) -> Kernel {
     Kernel::new("sm_100a", 160).before(&before).body(body).bytes(128 * 128 * 4)
 }
 
-/// With one place for sums the mmas of a tile wait until those of the one before are taken up; with two the longer of both counts.
+/// With one accumulator the MMAs of a tile wait until the epilogue has loaded the previous one from tensor memory. With two, the
+/// longer of MMAs and epilogue counts.
 #[test]
 fn an_overlapped_epilogue_outperforms_its_occupancy_loss() {
     let [one, two] = [1, 2].map(|places| each("b200", |count| persistent(places, count), (4, 12)));
@@ -134,8 +137,8 @@ fn an_overlapped_epilogue_outperforms_its_occupancy_loss() {
     assert!(two > 0.98 * 64.0 * 64.0, "{two} cycles, and the MMAs by themselves take 4096");
 }
 
-/// The softmax of a tile of 128 x 128 scores takes as long as its two mmas with 128 columns: 16384 exponentials, 16 in a clock, are
-/// 1024 cycles, and so are 16 mmas. Beside each other they take the time of one.
+/// The softmax of a tile of 128 x 128 scores takes as long as its two MMAs with 128 columns: 16384 exponentials, 16 in a cycle, are
+/// 1024 cycles, and so are 16 MMAs. If they overlap, they take the time of one.
 #[test]
 fn exponentials_and_mmas_overlap() {
     let kernel = |exponentials: usize, mmas: usize, count: usize| {

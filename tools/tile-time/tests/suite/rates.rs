@@ -1,9 +1,9 @@
-//! The model against the microbenchmarks behind its parameters: dependent chains, streams, bank conflicts, MMAs, copies. Each test
-//! runs a small kernel whose time follows from one or two machine parameters; the tolerance is that of the part of the model.
+//! The model against the microbenchmarks that give its parameters: dependent chains, streams, bank conflicts, MMAs, copies. Each
+//! test runs a small kernel whose time follows from one or two machine parameters; the tolerance is that of the part of the model.
 
 use crate::support::{Kernel, repeat};
 
-/// Clocks that `count` more of something take: the difference of two runs, so that beginning and end do not count.
+/// Cycles that one more of something takes: the difference of two runs, so that beginning and end do not count.
 pub(crate) fn each(gpu: &str, kernel: impl Fn(usize) -> Kernel, counts: (usize, usize)) -> f64 {
     let (few, many) = (kernel(counts.0).cycles(gpu), kernel(counts.1).cycles(gpu));
     (many - few) / (counts.1 - counts.0) as f64
@@ -206,15 +206,15 @@ pub(crate) fn commit(bar: usize) -> String {
     format!("add.s32 %r5, %r1, {bar};\ntcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r5];\n")
 }
 
-/// Code that a multiprocessor cannot keep comes from the second-level cache: a line of eight instructions and eight more ahead in
-/// the time of one access and of one line's issue.
+/// Code that exceeds the instruction cache of an SM comes from the second-level cache: a line of eight instructions and eight more
+/// ahead in the time of one access and of one line's issue.
 #[test]
 fn code_larger_than_the_instruction_cache() {
     let cycles = each("b200", |n| stream("sm_100", 128, "fma.rn.f32 %f#, %f#, %f#, %f#;", n), (12_000, 20_000));
     near("an instruction", cycles, (330.0 + 8.0) / 72.0, 0.03);
 }
 
-/// Whatever a machine file says of the caches of instructions, a line holds one, and the lines end with the code.
+/// For every instruction cache in a machine file, a line holds at least one instruction, and prefetching ends with the code.
 #[test]
 fn numbers_of_code_that_no_machine_has() {
     let kernel = stream("sm_100", 32, "fma.rn.f32 %f#, %f#, %f#, %f#;", 100);
@@ -233,7 +233,7 @@ fn a_launch_that_is_repeated() {
     assert_eq!((misses(&[]), misses(&["--repeated"])), (1.0, 0.0));
 }
 
-/// `cp.async` of 16 bytes by each thread of all multiprocessors, some groups in flight: cycles of a group on B200.
+/// `cp.async` of 16 bytes by each thread of all SMs, some groups in flight: cycles of a group on B200.
 #[test]
 fn copies_by_threads() {
     for (stages, threads, terabytes) in [(1usize, 128u32, 0.684), (1, 256, 1.352), (2, 256, 2.486), (4, 256, 4.234)] {
@@ -256,7 +256,7 @@ fn copies_by_threads() {
     }
 }
 
-/// Boxes that all multiprocessors load from memory: some at once, all of which they wait for; cycles for each of them.
+/// TMA copies of all SMs from memory, several in flight before each wait; cycles per copy.
 #[test]
 fn tma_copy_rates() {
     let isolated =

@@ -14,7 +14,7 @@ pub(crate) struct Kernel {
     shared: u32,
     /// Operations that the launch states.
     flops: f64,
-    /// Boxes of tensor maps: bytes of a row, and rows.
+    /// TMA tiles of tensor maps: bytes of a row, and rows.
     tma_copies: Vec<(usize, usize)>,
     registers: u32,
     /// Blocks that stand for all.
@@ -141,7 +141,7 @@ impl Kernel {
         self.run(gpu, &[], true)
     }
     fn run(&self, gpu: &str, options: &[&str], advice: bool) -> serde_json::Value {
-        let folder = tempfile::tempdir().expect("there is room for a folder");
+        let folder = tempfile::tempdir().expect("the test can create a folder");
         self.write(folder.path());
         let output = Command::new(env!("CARGO_BIN_EXE_tile-time"))
             .args(["k.ptx", "--launch", "launch.json", "--json", "-", "--gpu", gpu])

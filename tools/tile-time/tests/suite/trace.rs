@@ -26,7 +26,7 @@ fn kernel() -> Kernel {
 }
 
 fn events() -> Vec<Value> {
-    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let folder = tempfile::tempdir().expect("the test can create a folder");
     kernel().write(folder.path());
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_tile-time"))
         .args(["k.ptx", "--launch", "launch.json", "--trace", "trace.json", "--no-advice", "--registers", "64"])

@@ -3,7 +3,7 @@
 use crate::rates::near;
 use crate::support::{Kernel, repeat};
 
-/// Blocks of which so many are on a multiprocessor at once, each busy for some 20,000 cycles by itself.
+/// CTAs of which `resident` fit on an SM. Each takes some 20,000 cycles by itself.
 fn kernel(resident: u32, grid: u32) -> Kernel {
     let chain = repeat(64, |_| "add.s32 %r9, %r9, %r9;".into());
     let body = format!(
@@ -44,7 +44,7 @@ fn tiles_of_persistent_ctas_come_in_waves() {
     }
 }
 
-/// Blocks with room for each other in shared memory wait for each other's columns of tensor memory.
+/// CTAs that fit in shared memory together wait for each other's TMEM columns.
 #[test]
 fn ctas_share_tmem_columns() {
     let kernel = |columns: u32| {

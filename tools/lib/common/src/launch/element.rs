@@ -59,7 +59,7 @@ impl Element {
     }
     fn row(self) -> &'static (&'static str, Scalar, bool, &'static str) {
         let row = TYPES.iter().find(|(_, scalar, unsigned, _)| (*scalar, *unsigned) == (self.scalar, self.unsigned));
-        row.expect("made from the table")
+        row.expect("every element type is in the table")
     }
     pub(super) fn descr(self) -> &'static str {
         self.row().3

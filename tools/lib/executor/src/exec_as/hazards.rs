@@ -404,7 +404,7 @@ impl Hazards {
         self.broken.as_deref()
     }
 
-    /// A warp role passes a pipeline barrier: it merges the clocks of the arrivals, and the attached copies become visible.
+    /// A warp role passes a pipeline barrier: it merges the vector clocks of the arrivals, and the attached copies become visible.
     pub(super) fn pass_pipeline_barrier(&mut self, pipeline: usize, stage: usize, side: BarrierSide) {
         let (_, chunks) = self.pipelines.take_completed(pipeline, stage, side);
         if let Some(first) = chunks.first() {

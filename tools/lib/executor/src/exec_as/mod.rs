@@ -112,7 +112,7 @@ enum Plan {
 struct Tma {
     /// The thread that acts for each element: a lane of the issuing warp.
     distribution: Distribution,
-    /// The slots in the order of the buffer's bytes.
+    /// The elements of the distribution in the order of the buffer's bytes.
     by_place: Vec<u32>,
 }
 

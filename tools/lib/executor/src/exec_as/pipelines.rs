@@ -53,7 +53,7 @@ struct Barrier {
     /// Arrivals of this CTA's threads, and of other CTAs.
     own: u64,
     others: u64,
-    /// Merged clocks of the arrivals in the current phase, and in all completed phases.
+    /// Merged vector clocks of the arrivals in the current phase, and in all completed phases.
     pending: VectorClock,
     vector_clock: VectorClock,
     /// Copies attached to the current phase, and copies of completed phases that no waiter has picked up.

@@ -234,7 +234,7 @@ struct Exchange<'a> {
     buffer: Buffer,
     tile: Id,
     distribution: &'a Distribution,
-    /// The buffer offset of each slot.
+    /// The buffer offset of each distributed element.
     placements: Vec<usize>,
     /// Bytes per element.
     size: usize,
@@ -372,7 +372,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         Ok(Results::new())
     }
 
-    /// Returns the TMEM buffer elements that the slots of a tile hold. Each must be in a lane that its warp reaches.
+    /// Returns the TMEM buffer elements that a tile's registers hold. Each must be in a lane that its warp reaches.
     fn of_lanes(&self, op: OpId, tile: Id, buffer: Buffer, from: u32, env: &Env<'_>) -> Result<std::vec::IntoIter<u64>> {
         let missing = || self.refuse(op, format!("names a part of {buffer} that does not exist"));
         let info = self.source.attrs.buffers.get(buffer).ok_or_else(missing)?;
@@ -414,7 +414,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         &self.source.attrs.buffers[buffer]
     }
 
-    /// Prepares a buffer access of a tile whose slots map to the given elements.
+    /// Prepares a buffer access of a tile whose registers map to the given elements.
     fn exchange(
         &self,
         op: OpId,

@@ -11,7 +11,7 @@ use ptx::{Instruction, Operand};
 pub(crate) const CANCELED: u64 = 1 << 63;
 
 impl Builder<'_> {
-    pub(super) fn launch_control(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
+    pub(super) fn cluster_launch_control(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
         Ok(Some(match &*instruction.opcode {
             "clusterlaunchcontrol" if instruction.has("try_cancel") => {
                 only(instruction, &["try_cancel", "async", "mbarrier::complete_tx::bytes", "multicast::cluster::all"])?;

@@ -97,7 +97,7 @@ impl Builder<'_> {
         if let Some(op) = self.asynchronous(instruction)? {
             return Ok(Some(op));
         }
-        if let Some(op) = self.launch_control(instruction)? {
+        if let Some(op) = self.cluster_launch_control(instruction)? {
             return Ok(Some(op));
         }
         if let Some(op) = self.matrix(instruction)? {

@@ -13,7 +13,7 @@ use crate::record::Event;
 use crate::tensor_map::replace;
 use crate::warp::Warp;
 
-/// A launch-control response in flight to shared memory.
+/// A cluster launch control (CLC) response in flight to shared memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Response {
     to: Vec<usize>,
