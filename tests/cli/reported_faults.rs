@@ -45,7 +45,7 @@ const ROWS: &[Row] = &[
         "... but another folder without ptxas is a mistake",
         "unset CUDA_ROOT; CUDA_HOME=$PWD tileiras k.bc --gpu-name=sm_90 -o o",
         5,
-        &["where CUDA_HOME says"],
+        &["the toolkit that CUDA_HOME names"],
         &[],
     ),
     row("--explain describes the wrong tool", "tileiras --explain CHK001", 0, &["tile-run --check"], &["tile-sched"]),
