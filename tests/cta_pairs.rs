@@ -40,7 +40,7 @@ fn the_hazard_checker_executes_both_ctas() {
     let half = of_accumulator.replace("empty: 8", "empty: 4");
     assert_ne!(half, of_accumulator, "two CTAs release the accumulators");
     let broken = edited(&text, of_accumulator, &half);
-    let reported = hazard_checked(&broken).expect_err("one block leaves the sums before the other");
+    let reported = hazard_checked(&broken).expect_err("one CTA releases the accumulator before the other");
     assert!(reported.contains("8 threads free a stage of pipeline1"), "{reported}");
     let rank = text.lines().find_map(|line| line.trim().split_once(" = cluster_rank")).expect("blocks have a rank").0.to_string();
     let right = text.lines().find(|line| line.contains("tma_load") && line.contains("buffer: 1")).expect("it is copied");

@@ -228,7 +228,7 @@ fn broken() -> Vec<(String, &'static str)> {
         (kept(&warp_roles, 0, 0), "is not the next one of warp role 'compute'"),
         (kept(&warp_roles, 1, 0), "is not the next one of warp role 'load'"),
         (kept(&warp_roles, 1, 1), "warp role 'load' is at phase 1 of stage 0 of pipeline0, not 0"),
-        // Sums have two places in turn.
+        // Accumulators alternate between two stages.
         (kept(&three, 0, 0), "stage 0 of pipeline1 is not the next one of warp role 'compute', which is stage 1"),
         (kept(&three, 2, 2), "stage 0 of pipeline1 is not the next one of warp role 'mma', which is stage 1"),
         (kept(&three, 2, 3), "warp role 'mma' is at phase 1 of stage 0 of pipeline1, not 0"),

@@ -92,10 +92,10 @@ fn status_page(ran: &BTreeMap<String, BTreeSet<String>>, cases: usize) -> String
     let compared = compared_ops();
     let mut page = format!(
         "# Op coverage of the tests\n\n`tests/run.rs` generates this page from the programs that it executes; `scripts/bless` updates it. No program here ran on a GPU.\n\n\
-         - A target has ✓ where a program with this op, one of {cases}, was compiled for it at `-O0` and `-O3`, each stage's file was executed by \
-         `tile-run` and the PTX by `tile-sim`, and all left what was expected.\n\
-         - The last column has ✓ where `tests/ops.rs` executes the op on edge inputs, in each type that it has, in `tile-run` and as PTX for sm_80 \
-         and sm_100, against what NVIDIA's compiler makes of it.\n\
+         - A target has ✓ where one of {cases} programs with this op compiles for it at `-O0` and `-O3`. `tile-run` executes each stage's file and \
+         `tile-sim` the PTX, and all results are as expected.\n\
+         - The last column has ✓ where `tests/ops.rs` executes the op on edge inputs, in each of its types, in `tile-run` and as PTX for sm_80 \
+         and sm_100. The reference is the code of NVIDIA's compiler.\n\
          - –: neither of these two; random programs and other tests may have it.\n\n| op | {} | in each type |\n|---|{}---|\n",
         TARGETS.join(" | "),
         "---|".repeat(TARGETS.len())

@@ -29,11 +29,11 @@ START = time.monotonic()
 
 
 class Case:
-    """A kernel with arguments, and what numpy says of them."""
+    """A kernel with arguments, and the result that numpy computes for them."""
 
-    def __init__(self, name, grid, arguments, output, expected, told):
+    def __init__(self, name, grid, arguments, output, expected, traced):
         self.name, self.kernel = name, getattr(kernels, name)
-        self.grid, self.arguments, self.output, self.expected, self.told = grid, arguments, output, expected, told
+        self.grid, self.arguments, self.output, self.expected, self.traced = grid, arguments, output, expected, traced
 
     def compiled(self, target):
         return tileworks.compile(self.kernel, self.arguments, target=target)
@@ -92,7 +92,7 @@ def page(case, target):
 
 def one_line(case, model):
     source = next(pane for pane in model["panes"] if pane["name"] == "source")
-    row = next(row for row, line in enumerate(source["lines"]) if case.told in line)
+    row = next(row for row, line in enumerate(source["lines"]) if case.traced in line)
     title(f"{case.name}: what becomes of line {row + 1}, `{source['lines'][row].strip()}`, for sm_90")
     here = {number for number, place in enumerate(model["source_positions"]) if place["line"] == row + 1}
     for pane in model["panes"]:
@@ -114,19 +114,19 @@ def edited(case):
     run("--stop-after=alloc", "--format=text", "k.as", "-o", "k.sched")
     text = (OUT / "k.sched").read_text()
     first = re.search(r"^.*schedule loop.*$", text, re.M)[0]
-    print(f"  k.sched says: {first}")
+    print(f"  k.sched has: {first}")
     op = re.search(r"^  \((op: \d+), stage: (\d+), cycle: (\d+)\)( // .*= mma)$", text, re.M)
     moved = op[0].replace(f"stage: {op[2]}", "stage: 0")
     (OUT / "edited.sched").write_text(text.replace(op[0], moved))
     print(f"  edited: {op[0].strip()}\n      to  {moved.strip()}")
     ended = run("edited.sched", "-o", "/dev/null")
-    print("  tile-sched says:", *("\n      " + line for line in ended.stderr.strip().splitlines()))
+    print("  tile-sched reports:", *("\n      " + line for line in ended.stderr.strip().splitlines()))
     assert ended.returncode == 1
 
 
 def times(case, model):
     title(f"{case.name}: predicted time on {model['time']['gpu']}")
-    report = lambda time: f"{time['seconds'] * 1e6:.2f} us, {time['cycles']:.0f} clocks on {time['gpu']}"
+    report = lambda time: f"{time['seconds'] * 1e6:.2f} us, {time['cycles']:.0f} cycles on {time['gpu']}"
     print(f"  {report(model['time'])}")
     for advice in model["time"]["advice"][:2]:
         print(f"      {100 * advice['gain']:.0f} % less {'with ' if not advice['if'].startswith('no') else 'if there was '}{advice['if']}: {advice['how']}")
@@ -139,10 +139,10 @@ def times(case, model):
         if wrong:
             return print(f"  NVIDIA's tileiras: {wrong}")
         case.compiled("sm_80").stage("ptx").save(f"{place}/ours.ptx")
-        for who, ptx in (("ours, for sm_80", "ours.ptx"), ("NVIDIA's, for sm_80", "theirs/k.ptx")):
+        for compiler, ptx in (("ours, for sm_80", "ours.ptx"), ("NVIDIA's, for sm_80", "theirs/k.ptx")):
             words = [f"{place}/{ptx}", "--launch", OUT / case.name / "launch.json", "--no-advice", "--json", f"{place}/time.json"]
             subprocess.run([tool("tile-time"), *words], check=True)
-            print(f"  {who + ':':21} {report(json.loads(Path(f'{place}/time.json').read_text()))}")
+            print(f"  {compiler + ':':21} {report(json.loads(Path(f'{place}/time.json').read_text()))}")
 
 
 def main():

@@ -1,4 +1,4 @@
-"""A product of two 4096 x 4096 matrices, to be made fast.
+"""A matmul of two 4096 x 4096 matrices, to be optimized.
 
     python matmul.py [TILE_M TILE_N TILE_K]
 

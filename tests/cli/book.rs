@@ -136,7 +136,7 @@ fn run_page(name: &str, page: &str) {
             "tileas" => {}
             // The site draws `mermaid`.
             "text" | "mermaid" => {}
-            _ => panic!("{name}, {what}nobody runs '{language}'"),
+            _ => panic!("{name}, {what}no test runs '{language}'"),
         }
     }
     if page.contains("```starlark") && shell(folder.path(), "command -v bazel").code == Some(0) {

@@ -277,7 +277,10 @@ fn the_page_works_in_a_browser() {
             "{what}"
         );
         assert!(saw["found"].as_str().unwrap().starts_with("1 of ") && saw["match"].as_str().unwrap().contains("assume"), "{what}");
-        assert!(saw["says"].as_str().unwrap().starts_with("(0") && saw["tabs"]["layouts"]["colours"].as_u64() > Some(4), "{what}");
+        assert!(
+            saw["hovered"].as_str().unwrap().starts_with("(0") && saw["tabs"]["layouts"]["colours"].as_u64() > Some(4),
+            "{what}"
+        );
         // Later targets choose for themselves whether such a small matmul uses shared memory, schedules and warp roles.
         if target == "sm_80" {
             let product = kernel != "vadd";

@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(machine.set("chip.sms=9").unwrap().chip.sms, 9.0);
         for (text, code) in [
             ("inherits = 'x'", "MCH003"),
-            ("[chip]\nmultiprocessors = 7", "MCH003"),
+            ("[chip]\nsms = 7", "MCH003"),
             ("inherits = 'b200'\n[chip]\nx = [1, 'A', 'x']", "MCH004"),
             ("", "MCH004"),
             ("inherits = 'b200'\n[rate]\nf32 = [nan, 'A', 'x']", "MCH003"),

@@ -64,9 +64,9 @@ fn filled_stages_need_a_wait() {
     let end = "      continue(values: [%49, %51]) @0\n    }\n";
     let after = |ops: &str| edited(COPIES, end, &format!("{end}{ops}"));
     let pipeline = "empty: 128, barriers: 8192)";
-    let tells = ", (buffers: [], depth: 1, fill: threads, producer: 1, consumers: [0], full: 32, empty: 128, barriers: 8224)";
-    let told = after("    pipeline_acquire(pipeline: 1, phase: %13) @0\n    pipeline_commit(pipeline: 1) @0\n");
-    let told = edited(&edited(&told, pipeline, &format!("{pipeline}{tells}")), "shared_bytes: 8224", "shared_bytes: 8240");
+    let entry = ", (buffers: [], depth: 1, fill: threads, producer: 1, consumers: [0], full: 32, empty: 128, barriers: 8224)";
+    let unread = after("    pipeline_acquire(pipeline: 1, phase: %13) @0\n    pipeline_commit(pipeline: 1) @0\n");
+    let unread = edited(&edited(&unread, pipeline, &format!("{pipeline}{entry}")), "shared_bytes: 8224", "shared_bytes: 8240");
     let info = "(elem: f16, shape: [32, 32], offsets: [1, 2, 4, 8, 16, 32, 72, 144, 256, 512], align: 128)";
     let copy = "(view: %8, index: [%13, %13], token: %16, order: (semantics: weak), whole: true, buffer: 3, layout: 1, atom: async(bytes: 16))";
     let copied = after(&format!("    %52 = copy_view{copy} : token @0\n"));
@@ -77,7 +77,7 @@ fn filled_stages_need_a_wait() {
         "(offset: 0, depth: 1), (offset: 8320, depth: 1)], shared_bytes: 10368",
     );
     refused(&[
-        (told, "pipeline1 is filled 1 times, and warp_role0 waits for 0 of them"),
+        (unread, "pipeline1 is filled 1 times, and warp_role0 waits for 0 of them"),
         (copied, "copy_view: nothing waits for the copy"),
     ]);
 }

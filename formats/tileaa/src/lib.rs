@@ -1,4 +1,4 @@
-//! The `.aa` format (TileAA, the alias-aware dialect): the memory effects of a Tile IR program, made explicit.
+//! The `.aa` format (TileAA, the alias-aware dialect): a Tile IR program with explicit memory effects.
 //!
 //! Pointers have an address space. Memory is accessed through strided objects (memrefs) with an alias scope; views divide them into
 //! tiles. Every access consumes and returns a token, so the token graph alone orders memory. A table per function holds facts about

@@ -40,7 +40,7 @@ base::ops! {
         StoreView "store_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, hints: Vec<AccessHint> },
         /// Combines the tile into memory atomically, element by element. Result: token.
         ReduceView "reduce_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, mode: AtomicMode },
-        /// Combines, element by element, the copies of all devices behind multicast pointers; elements outside are the view's
+        /// Combines, element by element, the copies of all devices under multicast pointers; elements outside are the view's
         /// padding. Results: tile, token.
         MulticastLoad "multicast_load" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, reduction: MulticastReduction },
         /// Writes the tile to the memory of each device, or combines it there. Result: token.

@@ -42,7 +42,7 @@ pub struct TypeRow {
     /// The name in messages.
     pub name: &'static str,
     pub since: Version,
-    /// Valid only in files whose header announces preview content.
+    /// Valid only in files whose header signals preview content.
     pub preview: bool,
 }
 
@@ -217,11 +217,11 @@ macro_rules! features {
 
 features! {
     PrintToken V13_2 "print_tko has a token";
-    ViewFlags V13_3 "views: a flags word before the other parameters says whether there is padding";
+    ViewFlags V13_3 "views: a flags word before the other parameters has a bit for padding";
     GlobalFlags V13_3 "globals: visibility and constness";
     PointerFlags V13_4 "pointers and tensor views: a flags word, and a pointer attribute";
     FunctionBits V13_4 "functions: bits of the flags byte without a meaning are refused";
-    HeaderPreview V13_5 "header: bit 0 of the word after the version announces preview content";
+    HeaderPreview V13_5 "header: bit 0 of the word after the version signals preview content";
     FunctionForm V13_5 "functions: bits 1 to 3 of the flags byte are one number, the form";
     EntryHints V13_5 "functions: an entry always has hints";
     ArgumentAttributes V13_5 "functions: attributes of the parameters";

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Module {
-    /// The bytecode version of the program, and whether its header announces preview content.
+    /// The bytecode version of the program, and whether its header signals preview content.
     pub version: Version,
     pub preview: bool,
     /// The producer's name, from the file.

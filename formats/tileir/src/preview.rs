@@ -146,7 +146,7 @@ impl Preview {
         }
     }
 
-    /// Whether it can be an extent: sums, differences, products and negations of names and numbers.
+    /// Whether it can be an extent: names and numbers under `+`, `-`, `*` and negation.
     pub fn is_extent(&self) -> bool {
         match self {
             Preview::Int(_) | Preview::Var(_) | Preview::Builtin { .. } => true,

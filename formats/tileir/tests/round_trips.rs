@@ -156,11 +156,11 @@ fn preview_content_needs_its_feature() {
     let error = tileir::bytecode::read(&bytes, Features::default()).expect_err("no feature is enabled");
     assert!(error.lines[0].message.ends_with("public-preview bytecode requires at least one enabled preview feature"), "{error:?}");
     let error = tileir::bytecode::write(&module, &debug, Version::V13_4).expect_err("13.4 has no preview content");
-    assert!(error.message.ends_with("needs bytecode 13.5, and 13.4 was asked for"), "{}", error.message);
-    // Without the header bit that announces preview content.
+    assert!(error.message.ends_with("needs bytecode 13.5, and 13.4 was requested"), "{}", error.message);
+    // Without the header bit that signals preview content.
     let mut bytes = bytes;
     bytes[10] = 0;
-    let error = tileir::bytecode::read(&bytes, Features::ALL).expect_err("the header does not announce it");
+    let error = tileir::bytecode::read(&bytes, Features::ALL).expect_err("the header does not signal it");
     assert!(error.lines[0].message.contains("the header does not advertise preview content"), "{error:?}");
 }
 

@@ -64,8 +64,8 @@ pub(super) fn accumulators_used<'a>(
 ) -> Vec<(Value, &'a BTreeSet<OpId>)> {
     let effects = kind.effects();
     let next = effects.completes == Completes::WithMmaGroup;
-    let hands_on = !kind.regions().is_empty() || kind.is_terminator();
-    if accumulators.is_empty() || next || hands_on || effects.synchronises.is_some() {
+    let forwards = !kind.regions().is_empty() || kind.is_terminator();
+    if accumulators.is_empty() || next || forwards || effects.synchronises.is_some() {
         return Vec::new();
     }
     kind.operands().into_iter().filter_map(|value| Some((value, accumulators.get(&value)?))).collect()

@@ -103,7 +103,7 @@ fn table(module: &Module, phase: Phase, schedule: &LoopSchedule) -> Result<()> {
     rule().map_err(|message| Diagnostic::invalid("SC008", message).at(place))
 }
 
-/// Checks that per-K-step loads are equivalent to loads of whole tiles.
+/// Checks that per-K-step loads are equivalent to loads of full tiles.
 fn pieces(function: &Function, layouts: &Arena<LayoutId, Layout>, phase: Phase) -> std::result::Result<(), (Loc, String)> {
     let body = &function.body;
     let (uses, blocks) = (body.use_counts(function.region), body.op_blocks());

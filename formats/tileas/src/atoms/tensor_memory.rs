@@ -484,7 +484,7 @@ mod tests {
 
     /// The instruction descriptors that the PTX ISA gives for these MMAs.
     #[test]
-    fn descriptors_are_those_of_known_products() {
+    fn descriptors_are_those_of_known_mmas() {
         let f16 = named("tcgen05.k16.f32").unwrap();
         assert_eq!(f16.descriptor([(Scalar::F16, true); 2], [false, true], [128, 128]), 0x821_0010);
         assert_eq!(f16.descriptor([(Scalar::BF16, true); 2], [false, true], [128, 128]), 0x821_0490);

@@ -1,6 +1,6 @@
 //! TMA copies of a tensor map: the shared-memory layout of TMA tiles, and the tensor map of a view.
 //!
-//! One TMA copy moves one TMA tile (the box of the tensor map); a tile consists of one or more. In the buffer a TMA tile is
+//! One TMA copy moves one TMA tile (`boxDim` of the tensor map); a tile consists of one or more. In the buffer a TMA tile is
 //! row-major, the contiguous dimension first, and the map's swizzle permutes its 16-byte chunks by row number. Extents longer than
 //! a row continue in further TMA tiles after all rows; further rows continue before that.
 

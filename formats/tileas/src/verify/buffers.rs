@@ -29,7 +29,7 @@ impl Check<'_> {
         }
     }
 
-    /// A load or store of a whole tile.
+    /// A load or store of a full tile.
     fn whole<O: Program>(&self, uses: &Uses<'_, O, Type>, tile: Value, buffer: Buffer, atom: CopyAtom) -> Rule {
         let info = self.buffer(buffer)?;
         require(info.space == Space::Shared, || format!("{buffer} is not in shared memory"))?;

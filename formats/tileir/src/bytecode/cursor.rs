@@ -37,7 +37,7 @@ impl<'a> Cursor<'a> {
         Ok(&self.data[start..self.offset])
     }
     pub(super) fn little_endian<const N: usize>(&mut self) -> Result<[u8; N]> {
-        Ok(self.bytes(N as u64)?.try_into().expect("as many bytes as asked for"))
+        Ok(self.bytes(N as u64)?.try_into().expect("`bytes` returns N bytes"))
     }
 
     /// Unsigned LEB128 of at most ten bytes; overlong encodings are valid.

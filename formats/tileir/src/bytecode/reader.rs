@@ -51,7 +51,7 @@ pub struct Read {
 /// The tables that the parts of a file refer to.
 pub(super) struct Tables<'a> {
     pub(super) version: Version,
-    /// Whether the header announces preview content.
+    /// Whether the header signals preview content.
     pub(super) preview: bool,
     pub(super) strings: Strings<'a>,
     pub(super) types: Types<'a>,
@@ -169,7 +169,7 @@ fn separate(all: Vec<Decoded>, features: Features) -> Result<(Vec<Function>, Vec
     Err(ReadError { lines: lines.into_iter().map(Line::plain).collect(), ..ReadError::silent() })
 }
 
-/// The version, and whether the header announces preview content.
+/// The version, and whether the header signals preview content.
 fn header(cursor: &mut Cursor<'_>, bytes: &[u8], features: Features) -> Result<(Version, bool)> {
     if !bytes.starts_with(&MAGIC) {
         return Err(not_bytecode(bytes));

@@ -21,7 +21,7 @@ const MAX_NESTING: usize = 16;
 
 pub(super) struct Types<'a> {
     version: Version,
-    /// Whether the header announces preview content.
+    /// Whether the header signals preview content.
     preview: bool,
     offsets: Offsets<'a>,
     data: &'a [u8],
@@ -289,7 +289,7 @@ fn rank_limited<T>(values: Box<[T]>, cursor: &Cursor<'_>) -> Result<Box<[T]>> {
     Ok(values)
 }
 
-/// The message for preview content in a file whose header does not announce it.
+/// The message for preview content in a file whose header does not signal it.
 pub(super) fn preview_unannounced(what: std::fmt::Arguments<'_>) -> String {
     format!("malformed bytecode: encountered public-preview {what} but the header does not advertise preview content")
 }

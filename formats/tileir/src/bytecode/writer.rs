@@ -62,7 +62,7 @@ pub fn write(module: &Module, debug: &DebugInfo, version: Version) -> Result<Vec
 
 /// The error for a construct that a version of the format lacks.
 pub(super) fn lacks(what: impl std::fmt::Display, since: Version, version: Version) -> Box<Diagnostic> {
-    Diagnostic::unsupported("TI005", format!("{what} needs bytecode {since}, and {version} was asked for"))
+    Diagnostic::unsupported("TI005", format!("{what} needs bytecode {since}, and {version} was requested"))
 }
 
 /// The module's strings, followed by strings that only locations use.

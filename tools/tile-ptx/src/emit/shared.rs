@@ -41,7 +41,7 @@ impl<'c> Emitter<'c, '_> {
         let (elem, layout) = (self.elem(x), self.layout(x));
         let width = 1usize << vector_bits;
         let place = self.shared_place(&layout, buffer);
-        let speaks = self.speaks(&layout).filter(|_| !common::fault_injected("ptx.told"));
+        let speaks = self.speaks(&layout).filter(|_| !common::fault_injected("ptx.broadcast"));
         self.guarded(speaks, &[], |e| {
             for first in (0..layout.registers()).step_by(width) {
                 let values: Vec<Val<'c>> = e.get(x)[first..first + width].iter().map(|value| e.memory_form(elem, *value)).collect();

@@ -173,7 +173,7 @@ impl<'c> Emitter<'c, '_> {
     fn coordinates(&self, tile: &TmaCopy<'c>) -> Vec<Vec<Val<'c>>> {
         let ir = self.ir;
         let coordinate = |(part, origin): (&u32, &IntValue<'c>)| {
-            let part = if common::fault_injected("ptx.box") { &0 } else { part };
+            let part = if common::fault_injected("ptx.tma_tile") { &0 } else { part };
             let coordinate = self.no_more(ir.add(*origin, ir.const64(u64::from(*part))));
             Val::from(ir.resize(coordinate, ir.i32(), false))
         };
