@@ -135,7 +135,8 @@ fn stolen_blocks_are_requested_per_iteration() {
 }
 ";
     let again = "  for(lower: %zero, upper: %all, step: %one) {\n    (%other: i32)\n    continue\n  }\n  return\n";
-    let nested = "    (%iteration: i32)\n    for(lower: %zero, upper: %all, step: %one) {\n      (%other: i32)\n      continue\n    }\n";
+    let nested =
+        "    (%iteration: i32)\n    for(lower: %zero, upper: %all, step: %one) {\n      (%other: i32)\n      continue\n    }\n";
     let refused = |from: &str, to: &str, message: &str| {
         let text = format!("{HEAD}{}", edited(BODY, from, to));
         let reported = File::<tileaa::Module>::read(text.as_bytes(), "case").err().map(|error| error.message).unwrap_or_default();

@@ -225,7 +225,7 @@ fn the_book_has_all_pages_and_no_dead_link() {
     let ran = shell(folder.path(), &format!("'{}' book", root().join("scripts/book").display()));
     assert_eq!(ran.code, Some(0), "{}{}", ran.text(), ran.stderr);
     let first = text(&folder.path().join("book/getting-started.html"));
-    assert!(first.contains("formats/ops.html") && first.contains("view.html"), "every page is in the list of contents");
+    assert!(first.contains("formats/ops.html") && first.contains("visualization.html"), "every page is in the list of contents");
     // The book works offline: it loads nothing from other hosts.
     for word in ["src=\"http", "rel=\"stylesheet\" href=\"http", "src=\"//"] {
         assert!(!first.contains(word), "{word}");

@@ -67,7 +67,7 @@ function check() {
   document.getElementById("tab-layouts").click();
   const canvas = document.getElementById("layout-canvas"), box = canvas?.getBoundingClientRect();
   canvas?.dispatchEvent(new MouseEvent("mousemove", { clientX: box.left + 2, clientY: box.top + 2, bubbles: true }));
-  saw.says = document.getElementById("layout-status")?.textContent;
+  saw.hovered = document.getElementById("layout-status")?.textContent;
   const loops = loopLines();
   saw.loopShare = [...heat.bySource].reduce((sum, [line, part]) => sum + (loops.has(line) ? part : 0), 0);
   saw.loops = loops.size;
