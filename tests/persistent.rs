@@ -166,8 +166,8 @@ fn both_ctas_of_a_pair_load_the_accumulator() {
     written(folder.path(), &scheduled("sm_100", &["--cluster=2", "--cta-pairs=on"], OF_PAIR));
     let path = folder.path().join("k.ptx");
     let ptx = std::fs::read_to_string(&path).expect("tile-ptx has written it");
-    let line = ptx.lines().find(|line| line.contains("@tells mapa")).expect("the first CTA is signalled");
-    let alone = line.split_once("@tells mapa").and_then(|(before, rest)| Some(format!("{before}{}", rest.split_once("; ")?.1)));
+    let line = ptx.lines().find(|line| line.contains("@signals mapa")).expect("the first CTA is signalled");
+    let alone = line.split_once("@signals mapa").and_then(|(before, rest)| Some(format!("{before}{}", rest.split_once("; ")?.1)));
     std::fs::write(&path, ptx.replace(line, &alone.expect("it is found first"))).expect("the folder takes files");
     let reported = executed(folder.path(), "tile-sim", "k.ptx", &["--races=error"]).map(|left| left == expected);
     assert!(reported.as_ref().is_err_and(|reported| reported.contains("SIM040")), "{reported:?}");
