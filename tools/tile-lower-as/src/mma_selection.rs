@@ -13,6 +13,7 @@ use base::ir::Op as OpId;
 use base::{Target, Value};
 use core_dialect::tile::Shape;
 use numerics::Scalar;
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use target_info::Feature;
 use tileaa::{Function, Op};
@@ -391,13 +392,17 @@ impl MmaPlanner<'_> {
         elem.bits() == 8 && !self.target.has(Feature::LdMatrixTransB8) && neighbours().is_some_and(along)
     }
 
-    /// Whether an operand is contiguous along M or N instead of K, in memory or in the layout that computes it.
     pub(crate) fn lies_across(&self, operand: Value, side: Operand) -> bool {
-        let shape = self.function.body.ty(operand).tile().expect("operands of MMAs are tiles").1;
-        let basis = operands::neighbours(self.function, self.accesses, operand).unwrap_or(1);
-        let lines = if side == Operand::A { shape.len() - 2 } else { shape.len() - 1 };
-        Strides::of(shape).mask(lines) & basis != 0
+        lies_across(self.function, self.accesses, operand, side)
     }
+}
+
+/// Whether an operand is contiguous along M or N instead of K, in memory or in the layout that computes it.
+fn lies_across(function: &Function, accesses: &Accesses, operand: Value, side: Operand) -> bool {
+    let shape = function.body.ty(operand).tile().expect("operands of MMAs are tiles").1;
+    let basis = operands::neighbours(function, accesses, operand).unwrap_or(1);
+    let lines = if side == Operand::A { shape.len() - 2 } else { shape.len() - 1 };
+    Strides::of(shape).mask(lines) & basis != 0
 }
 
 /// The accumulator layout of FMA dots: up to 4 x 4 adjacent elements per thread, so that each value read serves several FMAs.
@@ -484,15 +489,15 @@ pub(crate) fn warps(function: &Function, target: Target, fewest: u32) -> u32 {
     };
     let mut large = mmas.iter().filter(may_be_crowded).peekable();
     let is_asynchronous = target.has(Feature::TensorMemory) || target.has(Feature::Wgmma);
+    let accesses = LazyCell::new(|| Accesses::of(function, fewest.trailing_zeros() as usize));
     let crowded = is_asynchronous && large.peek().is_some() && {
-        let accesses = Accesses::of(function, fewest.trailing_zeros() as usize);
         large.any(|(acc, _, operands)| {
             let operands = operands.map(|operand| loaded_piecewise(function, &accesses, operand));
             // Left operands that threads load may go to tensor memory.
             operands[1] > 0 && !fits(with(*acc, operands), with_operands)
         })
     };
-    if threads_transpose_words(function, target) && are_asynchronous(function, target, fewest * 2) {
+    if threads_transpose_words(function, target, || &accesses) && are_asynchronous(function, target, fewest * 2) {
         return fewest * 2;
     }
     // Without asynchronous MMAs, spills of few warps cost less than the repeated work of more warps.
@@ -513,12 +518,21 @@ pub(crate) fn warps(function: &Function, target: Target, fewest: u32) -> u32 {
     fewest * 2
 }
 
-/// Whether `wgmma` takes 32-bit operands, which threads transpose in shared memory before each MMA. Measured on an H200 with a tf32
-/// matmul of 4096 and tiles of 128x128x32: 545 us with 8 warps, 837 us with 4, 1408 us with 2 CTAs of 4.
-fn threads_transpose_words(function: &Function, target: Target) -> bool {
-    let elem = |value: Value| function.body.ty(value).tile().map(|(elem, _)| elem.bits());
-    let is_wide = |op: &Op| matches!(op, Op::Mma { lhs, .. } if elem(*lhs) == Some(32));
-    target.has(Feature::Wgmma) && function.body.ops.values().any(|node| is_wide(&node.kind))
+/// Whether threads transpose a 32-bit operand in shared memory before each `wgmma` whose rows two warp groups can divide. Two warp groups
+/// halve the work of each thread, and the next MMA waits for that work. Measured on an H200, a tf32 matmul of 4096 with tiles of 128x128x32
+/// takes 545 us with eight warps and 837 us with four. Held-out tile shapes were predicted only: eight warps take 0.34 to 1.00 of the time of
+/// four with at least 128 rows, and 1.00 to 1.43 with 64 rows.
+fn threads_transpose_words<'a>(function: &Function, target: Target, accesses: impl Fn() -> &'a Accesses) -> bool {
+    const ROWS_OF_TWO_GROUPS: u32 = 128;
+    let tile = |value: Value| function.body.ty(value).tile().expect("operands of MMAs are tiles");
+    let transposes = |op: &Op| match op {
+        Op::Mma { lhs, rhs, .. } if tile(*rhs).0.bits() == 32 => {
+            let [_, m, ..] = extents(tile(*lhs).1, tile(*rhs).1);
+            m >= ROWS_OF_TWO_GROUPS && lies_across(function, accesses(), *rhs, Operand::B)
+        }
+        _ => false,
+    };
+    target.has(Feature::Wgmma) && function.body.ops.values().any(|node| transposes(&node.kind))
 }
 
 /// Registers of an operand that threads load in pieces below 32 bits, or zero. Each piece takes a register, and no asynchronous
