@@ -11,7 +11,7 @@ PLANS = {
     'stages2': ['--stages=2'], 'stages3': ['--stages=3'], 'stages4': ['--stages=4'], 'stages5': ['--stages=5'],
     'tma_on': ['--tma=on'], 'tma_off': ['--tma=off'],
     'roles_on': ['--roles=on'], 'roles_off': ['--roles=off'],
-    'halves_on': ['--split-m=on'], 'halves_off': ['--split-m=off'],
+    'split_m_on': ['--split-m=on'], 'split_m_off': ['--split-m=off'],
     'prefetch_on': ['--prefetch=on'], 'prefetch_off': ['--prefetch=off'],
     'mma_sync': ['--mma=mma'],
 }

@@ -214,3 +214,44 @@ fn on_gpu_checks_cases_times_launches_and_writes_what_it_found() {
     let ran = on_gpu(Path::new("/nowhere/libcuda.so"));
     assert!(ran.code == Some(4) && ran.stderr.contains("no CUDA driver on this machine"), "{}", ran.stderr);
 }
+
+/// The archive has everything that the launches need; the stand-in takes the place of the GPU.
+#[test]
+fn an_archive_is_prepared_and_launched() {
+    let folder = temporary();
+    prepare(folder.path(), "sm_90");
+    let set = folder.path().join("set");
+    let (case, perf) = (set.join("vadd"), set.join("perf/vadd"));
+    for to in [&case, &perf] {
+        fs::create_dir_all(to).unwrap();
+    }
+    for entry in fs::read_dir(root().join("tests/run/vadd")).unwrap().flatten() {
+        fs::copy(entry.path(), case.join(entry.file_name())).unwrap();
+    }
+    fs::copy(bytecode(), perf.join("kernel.tileirbc")).unwrap();
+    fs::copy(folder.path().join("launch.json"), perf.join("launch.json")).unwrap();
+    let kit = |words: &[&str]| {
+        let mut command = Command::new("python3");
+        command.current_dir(folder.path()).arg(root().join("scripts/gpu-kit")).args(words);
+        command.arg("--tools").arg(tests::tools_folder()).arg("--driver").arg(stand_in());
+        finish(command, b"")
+    };
+    let ran = kit(&["prepare", "set", "--gpu=sm_90", "--random=2", "--out=kit.tar.xz"]);
+    assert!(ran.code == Some(0) && ran.text().contains("2 random programs"), "{} {}", ran.text(), ran.stderr);
+    // The inputs are gone: the archive is all that the launches have.
+    fs::remove_dir_all(&set).unwrap();
+    let ran = kit(&["launch", "kit.tar.xz", "--out=results", "--steps=cases,launches", "--seconds=100"]);
+    assert_eq!(ran.code, Some(0), "{} {}", ran.text(), ran.stderr);
+    let read = |name: &str| -> serde_json::Value {
+        let text = fs::read_to_string(folder.path().join("results").join(name))
+            .unwrap_or_else(|error| panic!("{name}: {error}\n{}", ran.text()));
+        serde_json::from_str(&text).unwrap()
+    };
+    let cases = read("0-set.cases.json");
+    assert_eq!((cases["cases"][0]["case"].as_str(), cases["cases"][0]["complaint"].as_str()), (Some("vadd"), None));
+    assert_eq!(read("1-random.cases.json")["cases"].as_array().unwrap().len(), 2);
+    let launches = read("0-set.launches.json");
+    let times = launches[0]["all"].as_object().unwrap();
+    assert!(times.len() > 2 && times["ours"].as_array().unwrap().len() == 15, "other plans are timed too: {launches}");
+    assert!(launches[0]["predicted"].as_f64().is_some_and(|seconds| seconds > 0.0), "{launches}");
+}
