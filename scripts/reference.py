@@ -81,12 +81,12 @@ class Reference:
         bounds = ['--instruction-limit', MOST_INSTRUCTIONS]
         return executed([f'{self.tools}/tile-sim', f'{folder}/{ptx}', '--launch', launch, '--out-dir', out, *bounds, *maps, *options])
 
-    def mend(self, folder):
+    def patch(self, folder):
         """Writes patched.ptx next to k.ptx; returns the applied patches."""
         with open(f'{folder}/k.ptx') as file:
             text = file.read()
         names = []
-        for name, patched in MENDS.items():
+        for name, patched in PATCHES.items():
             before, text = text, patched(text)
             names += [name] * (text != before)
         with open(f'{folder}/patched.ptx', 'w') as file:
@@ -150,4 +150,4 @@ def with_awaited_wgmma(ptx):
 
 
 # Known faults of its PTX, and their patches; text without the fault stays unchanged.
-MENDS = {'slot of alloca': with_slots_kept, 'product not waited for': with_awaited_wgmma}
+PATCHES = {'slot of alloca': with_slots_kept, 'wgmma not awaited': with_awaited_wgmma}

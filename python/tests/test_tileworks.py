@@ -329,6 +329,12 @@ def test_arrays_may_overlap_partly(stage, start):
     fixed = w[:64], w[start:start + 64]
     with pytest.raises(ValueError, match="the kernel writes a[+]c, which is read-only"):
         tileworks.launch(1, kernels.vadd, (fixed[0], c, fixed[1], 64), stage=stage)
+    # A writeable view of a part does not make the rest of a read-only array writeable.
+    w.flags.writeable = True
+    whole = w[:64]
+    whole.flags.writeable = False
+    with pytest.raises(ValueError, match="which is read-only"):
+        tileworks.launch(1, kernels.vadd, (w[start:start + 64], c, whole, 64), stage=stage)
 
 
 @pytest.mark.parametrize("stage", ["tile", "ptx"])

@@ -107,9 +107,12 @@ class _Buffer:
         return content
 
     def put(self, after: np.ndarray) -> None:
-        """Copies written memory back into the arrays; if all of them are read-only, the kernel may not have written any."""
-        before = None if any(array.flags.writeable for array in self.arrays) else self.contents()
-        if before is not None and not np.array_equal(after, before):
+        """Copies written memory back into the writeable arrays. The kernel may write no byte that only read-only arrays cover."""
+        read_only = np.ones(self.size, bool)
+        for offset, array in zip(self.offsets, self.arrays):
+            if array.flags.writeable:
+                read_only[offset:offset + memory(array).size] = False
+        if np.any((after != self.contents())[read_only]):
             raise ValueError(f"the kernel writes {self.name}, which is read-only")
         for offset, array in zip(self.offsets, self.arrays):
             if array.size and array.flags.writeable:
