@@ -545,21 +545,21 @@ fn regression_24_a_pipeline_file_cannot_do_just_anything() {
         (
             r#"tool = "tile-read"
 arguments = ["-o", "/tmp/somewhere"]"#,
-            "name no output",
+            "cannot name an output",
         ),
         (
             r#"tool = "tile-read"
 arguments = ["--output=x"]"#,
-            "name no output",
+            "cannot name an output",
         ),
         (
             r#"tool = "tile-read"
 arguments = ["/etc/passwd"]"#,
-            "name no output",
+            "cannot name an output",
         ),
-        (r#"tool = "rm""#, "none of the stages"),
-        (r#"tool = "tile-run""#, "none of the stages"),
-        (r#"tool = "tileiras""#, "none of the stages"),
+        (r#"tool = "rm""#, "is not one of the stages"),
+        (r#"tool = "tile-run""#, "is not one of the stages"),
+        (r#"tool = "tileiras""#, "is not one of the stages"),
         (r#"tool = "./tileiras""#, "the driver itself"),
     ] {
         let ran = try_with(first);
@@ -621,7 +621,7 @@ fn tools_with_other_command_lines_have_limits_too() {
     let folder = temporary();
     let folder = folder.path();
     let ran = run_in(folder, "tile-fuzz", &["--count=1000000", "--generate", "--max-time=1"], b"");
-    assert_eq!((ran.code, ran.stderr.as_str()), (Some(4), "tile-fuzz: it was stopped: it takes longer than 1 s (--max-time)\n"));
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(4), "tile-fuzz was stopped: exceeded the time limit of 1 s (--max-time)\n"));
     // A reader of a pipe without a writer blocks for ever.
     let line = "mkfifo p; exec 3<>p; timeout 20 tileirdisasm --max-time=1 p";
     let ran = shell(folder, line);

@@ -203,11 +203,11 @@ impl Matmul {
         let shared = address + 4;
         let placements = format!("(offset: {of_a}, depth: {DEPTH}), (offset: {of_b}, depth: {DEPTH}), (offset: 0, depth: {two})");
         let w = self.warps;
-        let (warp_roles, [load, multiply, store]) = match form {
+        let (warp_roles, [load, mma, store]) = match form {
             Form::Roles => {
                 let (five, last) = (w, w + 4);
                 let warp_roles = format!(
-                    "warp_roles: [(name: \"compute\", first_warp: 0, warps: {w}), (name: \"load\", first_warp: {five}, warps: 4), (name: \"multiply\", first_warp: {last}, warps: 1)], "
+                    "warp_roles: [(name: \"compute\", first_warp: 0, warps: {w}), (name: \"load\", first_warp: {five}, warps: 4), (name: \"mma\", first_warp: {last}, warps: 1)], "
                 );
                 (warp_roles, [1, 2, 0])
             }
@@ -216,8 +216,8 @@ impl Matmul {
         let loading = if form == Form::Roles { 128 } else { 32 * w };
         let empties = barriers + 8 * 2 * DEPTH;
         let pipelines = format!(
-            "(buffers: [0, 1], depth: {DEPTH}, fill: threads, drain: mma, producer: {load}, consumers: [{multiply}], full: {loading}, empty: 1, barriers: {barriers}), \
-             (buffers: [2], depth: {two}, fill: mma, producer: {multiply}, consumers: [{store}], full: 1, empty: {}, barriers: {empties})",
+            "(buffers: [0, 1], depth: {DEPTH}, fill: threads, drain: mma, producer: {load}, consumers: [{mma}], full: {loading}, empty: 1, barriers: {barriers}), \
+             (buffers: [2], depth: {two}, fill: mma, producer: {mma}, consumers: [{store}], full: 1, empty: {}, barriers: {empties})",
             32 * w
         );
         format!(

@@ -87,7 +87,7 @@ struct Options {
 fn main() -> ExitCode {
     let options = Options::parse();
     options.limits.watch(|reason| {
-        eprintln!("tile-fuzz: it was stopped: {reason}");
+        eprintln!("tile-fuzz was stopped: {reason}");
         std::process::exit(i32::from(common::exit::IO));
     });
     match run(&options) {
