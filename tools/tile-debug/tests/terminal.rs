@@ -1,5 +1,5 @@
-//! Tests the debugger at a terminal: steps over lines and into calls in both directions, breakpoints and printed values. For each kind
-//! of fault, a program stops at it.
+//! Tests the debugger at a terminal: steps over lines and into calls in both directions, breakpoints and printed values. For each
+//! kind of fault, a program stops at it.
 
 use std::path::Path;
 use std::process::Command;

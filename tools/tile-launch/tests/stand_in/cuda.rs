@@ -1,7 +1,7 @@
 //! A stand-in for the CUDA driver's library: a device in host memory, on which a launch adds two arrays.
 //!
-//! It checks that a program follows the interface. The program creates each object before its use and does not use it after release.
-//! Copies stay within their allocations. A launch has the grid, CTA size and parameters that the test expects.
+//! It checks that a program follows the interface. The program creates each object before its use and does not use it after
+//! release. Copies stay within their allocations. A launch has the grid, CTA size and parameters that the test expects.
 //!
 //! Each call is a line of the file that `STAND_IN_LOG` names. A wrong call has `WRONG` in its line and fails with an error.
 //! `STAND_IN_FAIL` names a call that always fails.
@@ -324,5 +324,7 @@ pub unsafe extern "C" fn cuEventElapsedTime(milliseconds: *mut f32, start: *mut 
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuEventDestroy_v2(event: *mut c_void) -> c_int {
-    call("cuEventDestroy_v2", String::new(), |state| state.events.remove(&(event as u64)).map(|_| String::new()).ok_or(INVALID_HANDLE))
+    call("cuEventDestroy_v2", String::new(), |state| {
+        state.events.remove(&(event as u64)).map(|_| String::new()).ok_or(INVALID_HANDLE)
+    })
 }

@@ -80,8 +80,8 @@ fn time_with_the_registers_of_a_cubin() {
     assert_eq!(json["registers"], json["assembled"]["kernels"][0]["registers"]);
 }
 
-/// `tile-time` predicts the same time for PTX in a compressed fatbin of NVIDIA's `fatbinary`, in a cubin of `ptxas -g`, and in a plain
-/// file.
+/// `tile-time` predicts the same time for PTX in a compressed fatbin of NVIDIA's `fatbinary`, in a cubin of `ptxas -g`, and in a
+/// plain file.
 #[test]
 fn ptx_that_a_container_carries_is_timed() {
     let folder = folder(None);

@@ -1,6 +1,6 @@
-//! A public series of MMAs on A100 that differ in the shared-memory layout of their tiles: unpadded rows with bank conflicts, padded
-//! rows, and permuted rows with two stages. All compute a 4096 x 4096 x 4096 matmul in bf16 with four warps, `cp.async`, `ldmatrix` and
-//! `mma.sync`.
+//! A public series of MMAs on A100 that differ in the shared-memory layout of their tiles: unpadded rows with bank conflicts,
+//! padded rows, and permuted rows with two stages. All compute a 4096 x 4096 x 4096 matmul in bf16 with four warps, `cp.async`,
+//! `ldmatrix` and `mma.sync`.
 
 use crate::rates::near;
 use crate::support::{Kernel, repeat};
@@ -25,8 +25,8 @@ impl Rung {
         (128 + self.columns) * self.stride
     }
 
-    /// Computes the addresses of a thread: %rd2, %rd3 and %r10 for its copies, %rd5 for its stores, and %a and %b for its loads of A and B
-    /// in each of the four steps of K.
+    /// Computes the addresses of a thread: %rd2, %rd3 and %r10 for its copies, and %rd5 for its stores. Its loads of A and B use %a
+    /// and %b, with one register for each of the four steps of K.
     fn thread_offsets(&self) -> String {
         let half = self.columns / 2;
         let across = (SIZE / self.columns).trailing_zeros();
@@ -71,8 +71,8 @@ impl Rung {
         )
     }
 
-    /// Copies a tile of A and one of B into a stage, 16 rows per instruction. The row size is in a register, because the modelled kernels
-    /// have no constant matrix size.
+    /// Copies a tile of A and one of B into a stage, 16 rows per instruction. The row size is in a register, because the modelled
+    /// kernels have no constant matrix size.
     fn copies(&self, stage: usize, guard: &str) -> String {
         let copy = |index: usize| {
             let to = stage * self.stage() + index * 16 * self.stride;
@@ -170,8 +170,8 @@ impl Rung {
     }
 }
 
-/// TFLOP/s on A100 with 40 GB. The first kernel waits for shared memory and runs at the maximum clock. The others spend most of the time
-/// in MMAs; their clock follows from the 244 TFLOP/s of the fastest library on the same machine.
+/// TFLOP/s on A100 with 40 GB. The first kernel waits for shared memory and runs at the maximum clock. The others spend most of the
+/// time in MMAs; their clock follows from the 244 TFLOP/s of the fastest library on the same machine.
 #[test]
 fn ladder_of_bank_conflicts() {
     let rungs = [

@@ -79,8 +79,8 @@ fn cta_pairs_outperform_single_ctas() {
     assert!(pair < 0.9 * isolated, "{pair} cycles of a pair, {isolated} of a single CTA");
 }
 
-/// A persistent kernel with 128 x 128 output tiles. One thread issues the MMAs; four epilogue warps load and store the accumulators.
-/// `places` is the number of accumulators in tensor memory.
+/// A persistent kernel with 128 x 128 output tiles. One thread issues the MMAs; four epilogue warps load and store the
+/// accumulators. `places` is the number of accumulators in tensor memory.
 fn persistent(places: usize, count: usize) -> Kernel {
     let at = |name: &str, tile: usize, bars: usize, round: usize| wait(&format!("{name}{tile}"), bars + 8 * (tile % places), round);
     let multiply = |tile: usize| {
@@ -137,8 +137,8 @@ fn an_overlapped_epilogue_outperforms_its_occupancy_loss() {
     assert!(two > 0.98 * 64.0 * 64.0, "{two} cycles, and the MMAs by themselves take 4096");
 }
 
-/// The softmax of 128 x 128 scores takes as long as its MMAs with 128 columns. It has 16384 exponentials, 16 per cycle, and so takes
-/// 1024 cycles; 16 MMAs take 1024 cycles too. If both overlap, they take 1024 cycles together.
+/// The softmax of 128 x 128 scores takes as long as its MMAs with 128 columns. It has 16384 exponentials, 16 per cycle, and so
+/// takes 1024 cycles; 16 MMAs take 1024 cycles too. If both overlap, they take 1024 cycles together.
 #[test]
 fn exponentials_and_mmas_overlap() {
     let kernel = |exponentials: usize, mmas: usize, count: usize| {

@@ -1,5 +1,6 @@
-//! Compares the model with the microbenchmarks that set its parameters: dependent chains, streams, bank conflicts, MMAs, copies. Each
-//! test runs a small kernel whose time follows from one or two machine parameters. The tolerance is that of the model's component.
+//! Compares the model with the microbenchmarks that set its parameters: dependent chains, streams, bank conflicts, MMAs, copies.
+//! Each test runs a small kernel whose time follows from one or two machine parameters. The tolerance is that of the model's
+//! component.
 
 use crate::support::{Kernel, repeat};
 

@@ -77,8 +77,8 @@ impl Kernel {
         Kernel { bytes, ..self }
     }
 
-    /// Adds the tensor maps `map0`, `map1` and so on. Each copies tiles of the given row size and row count from a matrix with rows of
-    /// 256 KiB.
+    /// Adds the tensor maps `map0`, `map1` and so on. Each copies tiles of the given row size and row count from a matrix with rows
+    /// of 256 KiB.
     pub(crate) fn tma_copies(self, tma_copies: &[(usize, usize)]) -> Kernel {
         Kernel { tma_copies: tma_copies.to_vec(), ..self }
     }

@@ -18,7 +18,7 @@ fn grids_come_in_waves() {
         let one = kernel(resident, 148).cycles("b200");
         let places = 148 * resident;
         for (blocks, waves) in [(places, 1.0), (places + 1, 2.0), (2 * places, 2.0), (3 * places - 20, 3.0), (10 * places, 10.0)] {
-            near(&format!("{blocks} blocks, {resident} at once"), kernel(resident, blocks).cycles("b200") / one, waves, 0.05);
+            near(&format!("{blocks} CTAs, {resident} resident on an SM"), kernel(resident, blocks).cycles("b200") / one, waves, 0.05);
         }
         // In a long sequence of waves, no CTA waits for the last wave.
         let many = kernel(resident, 100 * places + places / 4).cycles("b200") / one;
@@ -26,8 +26,8 @@ fn grids_come_in_waves() {
     }
 }
 
-/// A persistent kernel has one CTA per resident place, and each CTA processes tiles in turn. The longest CTA processes one tile more
-/// than the shortest.
+/// A persistent kernel has one CTA per resident place, and each CTA processes tiles in turn. The longest CTA processes one tile
+/// more than the shortest.
 #[test]
 fn tiles_of_persistent_ctas_come_in_waves() {
     let kernel = |tiles: u32| {
