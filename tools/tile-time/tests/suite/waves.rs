@@ -18,7 +18,7 @@ fn grids_come_in_waves() {
         let one = kernel(resident, 148).cycles("b200");
         let places = 148 * resident;
         for (blocks, waves) in [(places, 1.0), (places + 1, 2.0), (2 * places, 2.0), (3 * places - 20, 3.0), (10 * places, 10.0)] {
-            near(&format!("{blocks} CTAs, {resident} resident on an SM"), kernel(resident, blocks).cycles("b200") / one, waves, 0.05);
+            near(&format!("{blocks} CTAs, {resident} resident"), kernel(resident, blocks).cycles("b200") / one, waves, 0.05);
         }
         // In a long sequence of waves, CTAs do not end together, so a partial wave takes only its fraction of a full wave.
         let many = kernel(resident, 100 * places + places / 4).cycles("b200") / one;
