@@ -134,7 +134,7 @@ fn broken() -> Vec<(Matmul, String, &'static str)> {
             "written by warp role 'load' outside acquire and commit",
         ),
         (edited(&copies, "fill: copies", "fill: threads"), "is committed while a copy to stage 0 of buffer0 is in flight"),
-        // The warp_role that computes writes its sums over what the other one still copies.
+        // The compute warp role overwrites, with its accumulator, data that the load warp role still copies.
         (edited(&copies, "upper: %3, step: %14, init: [%20", "upper: %15, step: %14, init: [%20"), "deadlock"),
     ];
     let of_threads = [

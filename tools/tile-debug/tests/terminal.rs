@@ -1,5 +1,5 @@
-//! The debugger at a terminal: steps over lines and into calls, forwards and backwards, breakpoints, what is shown, and for each kind
-//! of fault a program that stops at it.
+//! Tests the debugger at a terminal: steps over lines and into calls in both directions, breakpoints and printed values. For each
+//! kind of fault, a program stops at it.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +17,7 @@ def k(a):
     a[i] = w
 ";
 
-/// `@n` is line n for n up to 10; `@12` and `@13` are lines 2 and 3 as line 6 calls them.
+/// `@n` is line n for n up to 10. `@12` and `@13` are lines 2 and 3, inlined at line 6.
 fn header() -> String {
     let lines = (1..=10).map(|line| format!("//!tile loc Source(file:(0),line:{line},column:5,scope:None)\n"));
     let calls = ["//!tile loc Unknown\n".to_string()].into_iter();
@@ -43,7 +43,7 @@ const CALLS: &str = "
   %15 = offset(ptr: %0, offset: %2) : ptr<i32> @10
   %16 = store(ptr: %15, value: %11, order: (semantics: weak)) : token @10";
 
-/// What is reported when a program is debugged by these commands.
+/// Runs the debugger on a program with these commands, and returns its output.
 fn debug_in(folder: &Path, params: &str, body: &str, args: &[&str], commands: &[&str]) -> String {
     std::fs::write(folder.join("k.py"), SOURCE).unwrap();
     let text = format!("{}func \"k\"({params}) () @4 {{{body}\n  return @10\n}}\n", header());
@@ -72,7 +72,7 @@ fn stops(reported: &str) -> Vec<(u32, u32)> {
     reported.lines().filter_map(stop).collect()
 }
 
-/// The lines that a command is answered with.
+/// Returns the output of one command.
 fn answer<'a>(reported: &'a str, command: &str) -> &'a str {
     let (_, rest) = reported.split_once(&format!("> {command}\n")).unwrap_or_else(|| panic!("no '{command}' in {reported}"));
     rest.split("\n> ").next().unwrap()
@@ -82,7 +82,7 @@ fn answer<'a>(reported: &'a str, command: &str) -> &'a str {
 fn steps_go_over_into_and_out_of_calls() {
     let over = stops(&debug(&[], &["next"; 8]));
     let lines: Vec<u32> = over.iter().map(|(line, _)| *line).collect();
-    assert_eq!(lines, [5, 6, 7, 8, 9, 9, 9, 10, 5], "each time round is a step, and the next block follows");
+    assert_eq!(lines, [5, 6, 7, 8, 9, 9, 9, 10, 5], "each iteration is a step, and the next tile block follows");
     assert_eq!(over[8].1, 1);
     let into = debug(&[], &["next", "step", "where", "step", "where", "out", "next"]);
     let lines: Vec<u32> = stops(&into).iter().map(|(line, _)| *line).collect();
@@ -102,7 +102,7 @@ fn reverse_steps_retrace_forward_steps() {
     assert_eq!(and_back, there[..7].iter().rev().copied().collect::<Vec<_>>());
     let reported = debug(&[], &["break 9", "continue", "continue", "print w", "reverse", "print w", "goto 3", "continue"]);
     assert!(reported.contains("> goto 3\nk.py:2") && answer(&reported, "print w").contains("i32 0"), "{reported}");
-    // From the end of all blocks, too.
+    // A jump back also works from the end of all tile blocks.
     let reported = debug(&[], &["continue", "back", "print w", "back continue"]);
     assert_eq!(stops(&reported), [(5, 0), (10, 3), (5, 0)], "{reported}");
     assert!(answer(&reported, "print w").starts_with("i32 9"), "{reported}");
@@ -113,7 +113,7 @@ fn breakpoints_have_lines_conditions_and_messages() {
     let reported = debug(&[], &["break k.py:7 if block.x == 2 && z > 4", "continue", "print z", "continue"]);
     assert_eq!(stops(&reported), [(5, 0), (7, 2)], "{reported}");
     assert!(answer(&reported, "print z").starts_with("i32 5") && reported.contains("the kernel ends"), "{reported}");
-    // A line without ops stands for the next one that has some.
+    // A breakpoint on a line without ops moves to the next line with ops.
     assert!(debug(&[], &["break 4"]).contains("breakpoint 1 at k.py:5: i = block_id(0)"));
     assert!(debug(&[], &["break 11"]).contains("no op comes from '11'"));
     let reported = debug(&[], &["log 9 {w} and {n}", "continue"]);
@@ -169,7 +169,7 @@ fn expressions_evaluate_as_printed() {
     assert!(reported.contains("more than 64 deep"), "{reported}");
 }
 
-/// Eight elements of the first parameter, as `%13`.
+/// Pointers to the first eight elements of the first parameter, in `%13`.
 const POINTERS: &str = "
   %10 = reshape(x: %0) : tile<1xptr<f32>> @5
   %11 = broadcast(x: %10) : tile<8xptr<f32>> @5
@@ -177,7 +177,7 @@ const POINTERS: &str = "
   %13 = offset(ptr: %11, offset: %12) : tile<8xptr<f32>> @5";
 const WEAK: &str = "order: (semantics: weak)";
 
-/// Goes on to the fault, and back to the line before.
+/// Continues to the fault, steps back one line, and continues to the fault again.
 fn fault(body: &str, args: &[&str], wanted: &str) {
     let folder = tempfile::tempdir().unwrap();
     let reported = debug_in(folder.path(), "%0: ptr<f32>", body, args, &["continue", "back", "continue", "continue"]);
@@ -285,11 +285,11 @@ fn a_breakpoint_may_name_a_function() {
     assert!(debug(&[], &["break nothing"]).contains("no op comes from 'nothing'"));
 }
 
-/// The constants of a program stand before it; a variable has its value from its line on.
+/// Constants are at the start of a program, but a variable has its value only from its line on.
 #[test]
 fn constants_are_variables_from_their_line_on() {
     let folder = tempfile::tempdir().unwrap();
-    // Line 7 is `w = z - 1`, line 2 of the source is not reached.
+    // Line 7 is `w = z - 1`. The program does not reach line 2 of the source.
     let body = "
   %1 = constant(7) : i32 @7
   %2 = block_id(axis: 0) : i32 @5

@@ -99,7 +99,7 @@ fn reread(file: &File<Module>, envelope: &mut Envelope) -> base::diag::Result<Mo
     Module::parse(Source { text: &text, name: "edited", first_line: 1, by_line: false }, envelope)
 }
 
-/// Runs the hazard checker, as every reader of a `.sched` file does.
+/// Runs the hazard checker, as every tool that reads a `.sched` file does.
 fn hazard_checked(file: &File<Module>) -> base::diag::Result<()> {
     let mut envelope = file.envelope.clone();
     let payload = reread(file, &mut envelope)?;

@@ -1,9 +1,10 @@
 //! A stand-in for the CUDA driver's library: a device in host memory, on which a launch adds two arrays.
 //!
-//! It holds a program to the interface: a program creates each object before its use and does not use it after release, copies
-//! stay within their allocations,
-//! a launch has the grid, the block and the parameters of the kernel that the test expects. Each call is a line of the file that
-//! `STAND_IN_LOG` names; a wrong one has `WRONG` in its line and fails with an error. `STAND_IN_FAIL` names a call that fails anyway.
+//! It checks that a program follows the interface. The program creates each object before its use and does not use it after
+//! release. Copies stay within their allocations. A launch has the grid, CTA size and parameters that the test expects.
+//!
+//! Each call is a line of the file that `STAND_IN_LOG` names. A wrong call has `WRONG` in its line and fails with an error.
+//! `STAND_IN_FAIL` names a call that always fails.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -22,7 +23,7 @@ struct State {
     current: bool,
     memory: BTreeMap<u64, Vec<u8>>,
     modules: Vec<u64>,
-    /// Events, and when each was recorded.
+    /// Events, each with its recording time.
     events: BTreeMap<u64, Option<u64>>,
     next: u64,
     clock: u64,
@@ -30,7 +31,7 @@ struct State {
 
 static STATE: Mutex<Option<State>> = Mutex::new(None);
 
-/// Notes a call and does it.
+/// Logs a call and executes it.
 fn call(name: &str, arguments: String, body: impl FnOnce(&mut State) -> Result<String, c_int>) -> c_int {
     let mut guard = STATE.lock().unwrap();
     let state = guard.get_or_insert_with(|| State { next: 0x7000_0000_0000, ..State::default() });
@@ -58,7 +59,7 @@ impl State {
         self.next += 0x100_0000;
         self.next
     }
-    /// The bytes of a range that lies within one allocation.
+    /// The bytes of a range within one allocation.
     fn range(&mut self, address: u64, size: usize) -> Result<&mut [u8], c_int> {
         let (start, bytes) = self.memory.range_mut(..=address).next_back().ok_or(INVALID_VALUE)?;
         let at = (address - start) as usize;
@@ -204,7 +205,7 @@ pub unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> c_int
             return Err(INVALID_VALUE);
         }
         let start = state.handle();
-        // What is not written is not zero.
+        // New memory is not zero, so a missing copy or memset is visible.
         state.memory.insert(start, vec![0xcd; bytes]);
         unsafe { *address = start };
         Ok(String::new())
@@ -323,5 +324,7 @@ pub unsafe extern "C" fn cuEventElapsedTime(milliseconds: *mut f32, start: *mut 
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuEventDestroy_v2(event: *mut c_void) -> c_int {
-    call("cuEventDestroy_v2", String::new(), |state| state.events.remove(&(event as u64)).map(|_| String::new()).ok_or(INVALID_HANDLE))
+    call("cuEventDestroy_v2", String::new(), |state| {
+        state.events.remove(&(event as u64)).map(|_| String::new()).ok_or(INVALID_HANDLE)
+    })
 }

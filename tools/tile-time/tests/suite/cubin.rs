@@ -1,4 +1,4 @@
-//! Statistics of cubins, with a stand-in for nvdisasm that prints the listing below.
+//! Tests the statistics of cubins with a stand-in for nvdisasm that prints the listing below.
 
 use crate::support::Kernel;
 use std::path::Path;
@@ -20,7 +20,7 @@ const LISTING: &str = "\t.target\tsm_90a
                                                                      /* 0x000fea0003800000 */
 ";
 
-/// A folder with k.ptx, its cubin, a launch, and a toolkit whose nvdisasm does what is reported.
+/// Creates a folder with k.ptx, its cubin, a launch, and a toolkit whose nvdisasm is the given shell script.
 fn folder(nvdisasm: Option<&str>) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("the test can create a folder");
     let path = folder.path();
@@ -80,7 +80,8 @@ fn time_with_the_registers_of_a_cubin() {
     assert_eq!(json["registers"], json["assembled"]["kernels"][0]["registers"]);
 }
 
-/// PTX in a fatbin that NVIDIA's `fatbinary` compressed, in a cubin of `ptxas -g`, and by itself has one time.
+/// `tile-time` predicts the same time for PTX in a compressed fatbin of NVIDIA's `fatbinary`, in a cubin of `ptxas -g`, and in a
+/// plain file.
 #[test]
 fn ptx_that_a_container_carries_is_timed() {
     let folder = folder(None);

@@ -1,5 +1,6 @@
-//! The public ladder of mmas on A100 that differ in how tiles lie in shared memory: rows that all begin in the same bank, rows with
-//! padding between, and permuted rows with two stages. 4096 x 4096 x 4096 in bf16, four warps, `cp.async`, `ldmatrix` and `mma.sync`.
+//! A public series of MMAs on A100 that differ in the shared-memory layout of their tiles: unpadded rows with bank conflicts,
+//! padded rows, and permuted rows with two stages. All compute a 4096 x 4096 x 4096 matmul in bf16 with four warps, `cp.async`,
+//! `ldmatrix` and `mma.sync`.
 
 use crate::rates::near;
 use crate::support::{Kernel, repeat};
@@ -10,11 +11,11 @@ const ROW: usize = 2 * SIZE;
 const DEPTH: usize = 64;
 
 struct Rung {
-    /// Columns of a block's tile, of 128 rows.
+    /// Columns of a CTA's output tile; it has 128 rows.
     columns: usize,
     /// Bytes from row to row in shared memory.
     stride: usize,
-    /// Whether units of 16 bytes change thread_offsets by the number of their row.
+    /// Whether the kernel permutes the 16-byte units of a row by an XOR with the row number.
     permuted: bool,
     stages: usize,
 }
@@ -24,7 +25,8 @@ impl Rung {
         (128 + self.columns) * self.stride
     }
 
-    /// Where things are: %rd2, %rd3 and %r10 what a thread copies, %r11 and %r12 what it loads of A and B, for each of four steps of K.
+    /// Computes the addresses of a thread: %rd2, %rd3 and %r10 for its copies, and %rd5 for its stores. Its loads of A and B use %a
+    /// and %b, with one register for each of the four steps of K.
     fn thread_offsets(&self) -> String {
         let half = self.columns / 2;
         let across = (SIZE / self.columns).trailing_zeros();
@@ -43,7 +45,7 @@ impl Rung {
                 repeat(4, steps)
             )
         };
-        // Of four matrices the third and fourth are the rows after the first eight, for B as permuted kernels load it.
+        // Permuted kernels load B with `ldmatrix.x4`: the third and fourth matrix are the rows after the first eight.
         let b_row = if self.permuted { "shr.u32 %i9, %i1, 4;\nmad.lo.s32 %i6, %i9, 8, %i6;\n" } else { "" };
         format!(
             "mov.u32 %r13, {ROW};\nmov.u32 %r1, buffer;\nmov.u32 %r3, %tid.x;\nmov.u32 %r6, %ctaid.x;\nshr.u32 %i0, %r3, 5;\nand.b32 %i1, %r3, 31;\n\
@@ -69,7 +71,8 @@ impl Rung {
         )
     }
 
-    /// Copies a tile of A and one of B into a stage, 16 rows by each instruction; the size of the matrix is none that the code knows.
+    /// Copies a tile of A and one of B into a stage, 16 rows per instruction. The row size is in a register, because the modelled
+    /// kernels have no constant matrix size.
     fn copies(&self, stage: usize, guard: &str) -> String {
         let copy = |index: usize| {
             let to = stage * self.stage() + index * 16 * self.stride;
@@ -83,7 +86,7 @@ impl Rung {
             + &format!("cp.async.commit_group;\nadd.s64 %rd2, %rd2, {};\nadd.s64 %rd3, %rd3, {};\n", 2 * DEPTH, 2 * DEPTH)
     }
 
-    /// The mmas of a stage, of four warps with 64 rows and half of the columns each.
+    /// The MMAs of one stage. Each of the four warps computes 64 rows and half of the columns.
     fn mmas(&self, stage: usize) -> String {
         let at = stage * self.stage();
         let parts = self.columns / 16;
@@ -167,8 +170,8 @@ impl Rung {
     }
 }
 
-/// TFLOP/s on A100 with 40 GB. The first rung waits for shared memory, at the highest clock; the others multiply most of the time, at the
-/// clock that 244 TFLOP/s of the fastest library on the same machine imply.
+/// TFLOP/s on A100 with 40 GB. The first kernel waits for shared memory and runs at the maximum clock. The others spend most of the
+/// time in MMAs; their clock follows from the 244 TFLOP/s of the fastest library on the same machine.
 #[test]
 fn ladder_of_bank_conflicts() {
     let rungs = [

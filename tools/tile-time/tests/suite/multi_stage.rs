@@ -3,8 +3,8 @@
 use crate::rates::{near, wait};
 use crate::support::{Kernel, repeat};
 
-/// Bytes of a row of a TMA tile, the rows of each TMA copy of a stage, the MMAs of a stage and their columns. `cached`: the
-/// second-level cache holds all operands.
+/// `row`: bytes of a TMA tile's row. The other sizes are the rows of each TMA copy of a stage, and the MMAs of a stage and their
+/// columns. `cached`: the second-level cache holds all operands.
 struct Form {
     row: usize,
     tma_copies: &'static [usize],
@@ -22,7 +22,7 @@ impl Form {
         const FREE: usize = 128;
         let mut maps: Vec<usize> = self.tma_copies.to_vec();
         maps.dedup();
-        // Each thread iterates over the stages (%r14), with the parity of the phase that it waits for (%r15).
+        // Each thread iterates over the stages (%r14) and waits for the phase with the parity in %r15.
         let round = |name: &str, parity: u32, bars: usize, work: &str| {
             format!(
                 "{name}:\nmov.b32 %r14, 0;\nmov.b32 %r15, {parity};\nmov.b32 %r16, 0;\nNEXT_{name}:\nshl.b32 %r17, %r14, 3;\nadd.s32 %r17, %r17, %r1;\n\
@@ -58,7 +58,7 @@ impl Form {
             "@%p4 bra FILL;\n{}{last}bra DONE;\n{}DONE:\nbarrier.sync 0;\n@%p5 bra END;\nbar.warp.sync -1;\n\
              tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r20, 256;\nEND:\n",
             round("MULTIPLY", 0, 0, &multiply),
-            // A phase that has not begun has another one before it.
+            // The first wait for a free stage returns at once: parity 1 is that of the phase before the first.
             round("FILL", 1, FREE, &fill)
         );
         let inits =
@@ -82,7 +82,7 @@ impl Form {
             .bytes(self.tma_copies.iter().sum::<usize>() * Kernel::MATRIX)
     }
 
-    /// Cycles of a stage in the steady state of the multi-stage buffer.
+    /// Cycles per stage in the steady state of the multi-stage buffer.
     fn cycles(&self, stages: usize) -> f64 {
         let options: &[&str] = if self.cached { &["--repeated"] } else { &[] };
         let cycles = |count| self.kernel(stages, count).report_with("b200", options)["cycles"].as_f64().expect("a number");
@@ -90,9 +90,9 @@ impl Form {
     }
 }
 
-/// A stage takes a round trip divided by the number of stages, until the rows of the TMA copies are the limit.
-/// Measured on one SM of B200 that runs a K loop over 131072, at 1.965 GHz: 32 and 48 MB of 8-bit operands are in the
-/// second-level cache from the launch before, 64 MB and more of bf16 are not.
+/// A stage takes the round-trip latency divided by the number of stages, until the row rate of the TMA copies is the limit.
+/// Measured on one SM of B200 at 1.965 GHz, with a K loop over 131072. The previous launch leaves 32 and 48 MB of 8-bit operands in
+/// the second-level cache, but not 64 MB and more of bf16 operands.
 #[test]
 fn multi_stage_tma_buffers() {
     let halves = |tma_copies, mmas, columns| Form { row: 128, tma_copies, mmas, columns, cached: false };

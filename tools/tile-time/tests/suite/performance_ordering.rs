@@ -4,7 +4,7 @@
 use crate::rates::{commit, each, near, wait};
 use crate::support::{Kernel, repeat};
 
-/// Offsets of a stage's mbarriers: data has arrived, the stage is free, data of the other CTA of a pair has arrived.
+/// Offsets of a stage's mbarriers: its data has arrived, the stage is free, the data of the peer CTA has arrived.
 const FULL: usize = 0;
 const FREE: usize = 128;
 const PEER: usize = 256;
@@ -13,8 +13,8 @@ fn inits(bars: impl Iterator<Item = usize>, arrivals: u32) -> String {
     bars.map(|bar| format!("mbarrier.init.shared.b64 [%r1+{bar}], {arrivals};\n")).collect()
 }
 
-/// Tiles of 128 rows, or 256 of a pair, by 256 columns, 64 deep, through a multi_stage_buffer in 192 KiB of each block: isolated a
-/// block loads all columns of B, in a pair half of them, so that its stages are smaller and there are more of them.
+/// A matmul loop over a multi-stage buffer in 192 KiB of each CTA. Tiles have 128 rows, or 256 rows for a CTA pair, 256 columns and
+/// a depth of 64. A single CTA loads all columns of B. A CTA of a pair loads half of them, so it has smaller and more stages.
 fn multi_stage_buffer(pair: bool, count: usize) -> Kernel {
     let (group, rows, parts, stages) = if pair { (2, 256, 2, 6) } else { (1, 128, 3, 4) };
     let again = |name: &str, tile: usize, bars: usize| wait(&format!("{name}{tile}"), bars + 8 * (tile % stages), tile / stages);
@@ -72,15 +72,15 @@ fn multi_stage_buffer(pair: bool, count: usize) -> Kernel {
     if pair { kernel.cluster(2).grid(2) } else { kernel }
 }
 
-/// A single CTA waits for TMA, which copies 384 rows for 512 cycles of MMAs. A CTA of a pair has 256 rows.
+/// A single CTA waits for TMA, which copies 384 rows for 512 cycles of MMAs. A CTA of a pair copies only 256 rows.
 #[test]
 fn cta_pairs_outperform_single_ctas() {
     let [isolated, pair] = [false, true].map(|pair| each("b200", |count| multi_stage_buffer(pair, count), (24, 72)));
-    assert!(pair < 0.9 * isolated, "{pair} cycles of a pair, {isolated} of one");
+    assert!(pair < 0.9 * isolated, "{pair} cycles of a pair, {isolated} of a single CTA");
 }
 
-/// 128 x 128 output tiles: one thread issues the MMAs, four warps load the accumulators from tensor memory and store them.
-/// `places` is the number of accumulators in tensor memory.
+/// A persistent kernel with 128 x 128 output tiles. One thread issues the MMAs; four epilogue warps load and store the
+/// accumulators. `places` is the number of accumulators in tensor memory.
 fn persistent(places: usize, count: usize) -> Kernel {
     let at = |name: &str, tile: usize, bars: usize, round: usize| wait(&format!("{name}{tile}"), bars + 8 * (tile % places), round);
     let multiply = |tile: usize| {
@@ -129,7 +129,7 @@ fn persistent(places: usize, count: usize) -> Kernel {
 }
 
 /// With one accumulator the MMAs of a tile wait until the epilogue has loaded the previous one from tensor memory. With two, the
-/// longer of MMAs and epilogue counts.
+/// longer of MMAs and epilogue sets the time.
 #[test]
 fn an_overlapped_epilogue_outperforms_its_occupancy_loss() {
     let [one, two] = [1, 2].map(|places| each("b200", |count| persistent(places, count), (4, 12)));
@@ -137,8 +137,8 @@ fn an_overlapped_epilogue_outperforms_its_occupancy_loss() {
     assert!(two > 0.98 * 64.0 * 64.0, "{two} cycles, and the MMAs by themselves take 4096");
 }
 
-/// The softmax of a tile of 128 x 128 scores takes as long as its two MMAs with 128 columns: 16384 exponentials, 16 in a cycle, are
-/// 1024 cycles, and so are 16 MMAs. If they overlap, they take the time of one.
+/// The softmax of 128 x 128 scores takes as long as its MMAs with 128 columns. It has 16384 exponentials, 16 per cycle, and so
+/// takes 1024 cycles; 16 MMAs take 1024 cycles too. If both overlap, they take 1024 cycles together.
 #[test]
 fn exponentials_and_mmas_overlap() {
     let kernel = |exponentials: usize, mmas: usize, count: usize| {
@@ -162,6 +162,6 @@ fn exponentials_and_mmas_overlap() {
     };
     for (exponentials, mmas) in [(128, 0), (0, 16), (128, 16)] {
         let cycles = each("b200", |count| kernel(exponentials, mmas, count), (4, 12));
-        near(&format!("{exponentials} exponentials of a thread, {mmas} mmas"), cycles, 1024.0, 0.03);
+        near(&format!("{exponentials} exponentials of a thread, {mmas} MMAs"), cycles, 1024.0, 0.03);
     }
 }

@@ -1,9 +1,10 @@
-//! The model against the microbenchmarks that give its parameters: dependent chains, streams, bank conflicts, MMAs, copies. Each
-//! test runs a small kernel whose time follows from one or two machine parameters; the tolerance is that of the part of the model.
+//! Compares the model with the microbenchmarks that set its parameters: dependent chains, streams, bank conflicts, MMAs, copies.
+//! Each test runs a small kernel whose time follows from one or two machine parameters. The tolerance is that of the model's
+//! component.
 
 use crate::support::{Kernel, repeat};
 
-/// Cycles that one more of something takes: the difference of two runs, so that beginning and end do not count.
+/// Cycles per repetition, from the difference of two runs, so that prologue and epilogue do not count.
 pub(crate) fn each(gpu: &str, kernel: impl Fn(usize) -> Kernel, counts: (usize, usize)) -> f64 {
     let (few, many) = (kernel(counts.0).cycles(gpu), kernel(counts.1).cycles(gpu));
     (many - few) / (counts.1 - counts.0) as f64
@@ -13,12 +14,12 @@ pub(crate) fn near(what: &str, found: f64, expected: f64, tolerance: f64) {
     assert!((found / expected - 1.0).abs() <= tolerance, "{what}: {found:.3}, measured on the machine {expected}");
 }
 
-/// The instruction `count` times, each dependent on the one before.
+/// A chain of `count` instructions, each dependent on the previous one.
 fn chain(target: &'static str, instruction: &'static str, count: usize) -> Kernel {
     Kernel::new(target, 32).body(repeat(count, |_| instruction.to_string()))
 }
 
-/// The instruction `count` times for each of many warps, eight independent ones after one another.
+/// A stream of `count` instructions in each of many warps. Each instruction depends on the one eight places earlier.
 fn stream(target: &'static str, threads: u32, instruction: &'static str, count: usize) -> Kernel {
     Kernel::new(target, threads).body(repeat(count, |index| instruction.replace('#', &(10 + index % 8).to_string())))
 }
@@ -34,7 +35,7 @@ fn dependent_chains() {
     }
 }
 
-/// Warp instructions of each class in a clock, with 16 warps that have eight independent ones each.
+/// Lanes of each instruction class per cycle and SM, with 16 warps of eight independent instructions each.
 #[test]
 fn streams_of_arithmetic() {
     let classes = [
@@ -59,7 +60,7 @@ fn streams_of_arithmetic() {
     near("ex2 on b300", 512.0 / cycles, 32.0, 0.03);
 }
 
-/// `mma.sync`: cycles between two on each of the four parts, and to the result.
+/// `mma.sync`: cycles between two MMAs of an SM sub-partition, and cycles to the result.
 #[test]
 fn mma_of_warps() {
     let mma = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f#, %f#, %f#, %f#}, {%r1, %r2, %r3, %r4}, {%r5, %r6}, {%f#, %f#, %f#, %f#};";
@@ -79,16 +80,16 @@ fn mma_of_warps() {
     }
 }
 
-/// A block that is too long to be executed whole is as fast as its beginning, by the mmas that were executed_share.
+/// `tile-time` extrapolates a truncated CTA from its executed part, in proportion to the number of executed MMAs.
 #[test]
 fn a_truncated_cta_is_extrapolated() {
     let mma = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f#, %f#, %f#, %f#}, {%r1, %r2, %r3, %r4}, {%r5, %r6}, {%f#, %f#, %f#, %f#};";
     let kernel = stream("sm_90", 128, mma, 2000).flops(4.0 * 2000.0 * 4096.0);
     let whole = kernel.cycles("h100-sxm");
     let report = kernel.report_with("h100-sxm", &["--instruction-limit", "3200"]);
-    let executed_share = report["executed_share"].as_f64().expect("it was cut off");
+    let executed_share = report["executed_share"].as_f64().expect("the CTA is truncated");
     assert!(report["complete"] == false && (0.3..0.5).contains(&executed_share), "{report}");
-    near("cut off", report["cycles"].as_f64().expect("a number"), whole, 0.05);
+    near("truncated CTA", report["cycles"].as_f64().expect("a number"), whole, 0.05);
 }
 
 /// Loads from shared memory: latency, bandwidth, and conflicts of degree d.
@@ -120,7 +121,7 @@ fn shared_memory() {
     }
 }
 
-/// The barrier of a block with w warps takes 22 + 2w cycles.
+/// The barrier of a CTA with w warps takes 22 + 2w cycles.
 #[test]
 fn barriers() {
     for (warps, cycles) in [(1, 24.0), (4, 30.0), (8, 38.0), (32, 86.0)] {
@@ -129,7 +130,7 @@ fn barriers() {
     }
 }
 
-/// Threads of a warp that come to a barrier one after the other count one by one, and each of them waits.
+/// Diverged threads of a warp arrive at a barrier separately, and each of them waits.
 #[test]
 fn barriers_of_diverged_warps() {
     let iteration = |i: usize| {
@@ -162,7 +163,7 @@ fn mma_of_warp_groups() {
     }
 }
 
-/// `tcgen05.mma` by form, and one mma_text with its commit and the wait for it.
+/// `tcgen05.mma`: cycles by form, and the latency of one MMA with its commit and wait.
 #[test]
 fn mma_in_tensor_memory() {
     let kernel = |m: u32, n: u32, a_in_tensor_memory: bool, count: usize| {
@@ -193,7 +194,7 @@ fn mma_in_tensor_memory() {
     ] {
         near(&format!("m{m} n{n}"), each("b200", |count| kernel(m, n, tensor, count), (32, 160)), cycles, 0.03);
     }
-    // Issue, commit, and the mbarrier seen: 136 + N/2 with 128 rows from shared memory.
+    // From the issue through the commit to the end of the mbarrier wait: 136 + N/2 cycles with 128 rows from shared memory.
     let one = kernel(128, 256, false, 1).cycles("b200") - kernel(128, 256, false, 0).cycles("b200");
     near("one MMA", one, 264.0, 0.1);
 }
@@ -206,8 +207,8 @@ pub(crate) fn commit(bar: usize) -> String {
     format!("add.s32 %r5, %r1, {bar};\ntcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r5];\n")
 }
 
-/// Code that exceeds the instruction cache of an SM comes from the second-level cache: a line of eight instructions and eight more
-/// ahead in the time of one access and of one line's issue.
+/// An SM fetches code that exceeds its instruction cache from the second-level cache. One line of eight instructions and eight
+/// prefetched lines take the time of one access plus the issue of one line.
 #[test]
 fn code_larger_than_the_instruction_cache() {
     let cycles = each("b200", |n| stream("sm_100", 128, "fma.rn.f32 %f#, %f#, %f#, %f#;", n), (12_000, 20_000));
@@ -224,7 +225,7 @@ fn numbers_of_code_that_no_machine_has() {
     }
 }
 
-/// What the launch before has left in the second-level cache does not come from memory.
+/// With `--repeated`, loads hit the data that the previous launch left in the second-level cache.
 #[test]
 fn a_launch_that_is_repeated() {
     let load = "mov.u32 %r1, %tid.x;\nmul.wide.u32 %rd2, %r1, 4;\nadd.s64 %rd3, %rd1, %rd2;\nld.global.b32 %r9, [%rd3];";
@@ -233,7 +234,7 @@ fn a_launch_that_is_repeated() {
     assert_eq!((misses(&[]), misses(&["--repeated"])), (1.0, 0.0));
 }
 
-/// `cp.async` of 16 bytes by each thread of all SMs, some groups in flight: cycles of a group on B200.
+/// `cp.async` of 16 bytes by each thread on all SMs, with one to four groups in flight: cycles per group on B200.
 #[test]
 fn copies_by_threads() {
     for (stages, threads, terabytes) in [(1usize, 128u32, 0.684), (1, 256, 1.352), (2, 256, 2.486), (4, 256, 4.234)] {
@@ -256,7 +257,7 @@ fn copies_by_threads() {
     }
 }
 
-/// TMA copies of all SMs from memory, several in flight before each wait; cycles per copy.
+/// TMA copies from memory by all SMs, with up to four in flight before each wait: cycles per copy.
 #[test]
 fn tma_copy_rates() {
     let isolated =

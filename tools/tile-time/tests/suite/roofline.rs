@@ -1,4 +1,4 @@
-//! The roofline and the advice, for kernels with known work: operations and bytes are counted by hand.
+//! Tests the roofline and the advice on kernels whose operations and bytes are known by hand.
 
 use crate::support::{Kernel, repeat};
 
@@ -15,7 +15,7 @@ fn copy(grid: u32) -> Kernel {
     Kernel::new("sm_90a", 128).grid(grid).bytes(2 * half).shared(1024).registers(32).body(body)
 }
 
-/// A CTA of 128 threads with a chain of multiply-adds in each.
+/// A CTA of 128 threads, each with a chain of dependent multiply-adds.
 fn chain(grid: u32) -> Kernel {
     let body = repeat(2000, |_| "fma.rn.f32 %f1, %f1, %f2, %f3;".into()) + "st.global.f32 [%rd1], %f1;";
     Kernel::new("sm_90a", 128).grid(grid).body(body)
@@ -62,7 +62,7 @@ fn a_grid_that_fills_half_of_the_gpu_is_advised_to_have_more_ctas() {
     let fits =
         132 * two["resident_ctas"].as_u64().expect("a number") as u32 / two["waves"].as_f64().expect("a number").ceil() as u32;
     assert_eq!(fits, 264, "two CTAs of 96 KiB are resident on an SM");
-    // Chains wait for their own results, so twice the CTAs with half of the work each take half of the time.
+    // A chain waits for its own results, so twice the CTAs with half of the work each take half of the time.
     let half = of(132).expect("there is advice");
     assert!((0.4..0.55).contains(&half), "{half}");
     let quarter = of(66).expect("there is advice");

@@ -1,4 +1,4 @@
-//! Helpers: kernels written in tests, and the reports of `tile-time` on them.
+//! Test helpers: builds kernels from PTX text and runs `tile-time` on them.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,17 +17,17 @@ pub(crate) struct Kernel {
     /// TMA tiles of tensor maps: bytes of a row, and rows.
     tma_copies: Vec<(usize, usize)>,
     registers: u32,
-    /// Blocks that stand for all.
+    /// CTAs that `tile-time` samples for the whole grid.
     samples: Vec<u32>,
 }
 
-/// The lines of something repeated.
+/// Returns `count` lines, each computed from its index.
 pub(crate) fn repeat(count: usize, line: impl Fn(usize) -> String) -> String {
     (0..count).map(|index| line(index) + "\n").collect()
 }
 
 impl Kernel {
-    /// Bytes of a row of the matrix that tensor maps are of.
+    /// Bytes of a row of the matrix that the tensor maps describe.
     pub(crate) const MATRIX: usize = 1 << 18;
 
     pub(crate) fn new(target: &'static str, threads: u32) -> Kernel {
@@ -55,7 +55,7 @@ impl Kernel {
     pub(crate) fn grid(self, grid: u32) -> Kernel {
         Kernel { grid, ..self }
     }
-    /// Blocks of a cluster.
+    /// CTAs of a cluster.
     pub(crate) fn cluster(self, cluster: u32) -> Kernel {
         Kernel { cluster, ..self }
     }
@@ -69,7 +69,7 @@ impl Kernel {
     pub(crate) fn samples(self, blocks: &[u32]) -> Kernel {
         Kernel { samples: blocks.to_vec(), ..self }
     }
-    /// Registers that a thread is taken to need.
+    /// Registers per thread that the model assumes.
     pub(crate) fn registers(self, registers: u32) -> Kernel {
         Kernel { registers, ..self }
     }
@@ -77,12 +77,13 @@ impl Kernel {
         Kernel { bytes, ..self }
     }
 
-    /// Tensor maps `map0`, `map1` and so on, for tma_copies of rows of so many bytes, out of a matrix with rows of 256 KiB.
+    /// Adds the tensor maps `map0`, `map1` and so on. Each copies tiles of the given row size and row count from a matrix with rows
+    /// of 256 KiB.
     pub(crate) fn tma_copies(self, tma_copies: &[(usize, usize)]) -> Kernel {
         Kernel { tma_copies: tma_copies.to_vec(), ..self }
     }
 
-    /// The recipe of a tensor map, a line before the text.
+    /// The recipe line of a tensor map, which precedes the PTX text.
     fn recipe(&self, number: usize) -> String {
         let (bytes, rows) = self.tma_copies[number];
         format!(
@@ -136,7 +137,7 @@ impl Kernel {
     pub(crate) fn report_with(&self, gpu: &str, options: &[&str]) -> serde_json::Value {
         self.run(gpu, options, false)
     }
-    /// The report with what would save time.
+    /// The report with advice: the changes that would save time.
     pub(crate) fn report_with_advice(&self, gpu: &str) -> serde_json::Value {
         self.run(gpu, &[], true)
     }

@@ -1,11 +1,11 @@
-//! Checks the timeline against Chrome's trace event format as Perfetto reads it: events that Perfetto would drop or repair are
+//! Checks the timeline against Chrome's trace event format as Perfetto reads it. Events that Perfetto would drop or repair are
 //! errors.
 
 use crate::support::{Kernel, repeat};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Three copies in flight at once, waited for one by one, a barrier of two warps.
+/// Issues three copies, waits for them one by one, and ends with a barrier of two warps.
 fn kernel() -> Kernel {
     let copy = |_| {
         "mbarrier.arrive.expect_tx.shared.b64 %rd9, [%r2], 4096;\n\
@@ -19,7 +19,7 @@ fn kernel() -> Kernel {
     let before = "mov.u32 %r1, buffer;\nadd.s32 %r2, %r1, 8;\nadd.s32 %r3, %r1, 8;\nadd.s32 %r4, %r1, 1024;\n\
          mov.u32 %r5, %tid.x;\nsetp.ne.s32 %p1, %r5, 0;\n@%p1 bra DONE;\n";
     let inits = repeat(3, |_| "mbarrier.init.shared.b64 [%r2], 1;\nadd.s32 %r2, %r2, 8;".into()) + "add.s32 %r2, %r1, 8;\n";
-    // A longer chain, which an assembler begins before the copies.
+    // A longer chain, which an assembler schedules before the copies.
     let chain = repeat(8, |_| "ex2.approx.ftz.f32 %f1, %f1;".into());
     let body = format!("{inits}{}{chain}{}DONE:\nbarrier.sync 0;", repeat(3, copy), repeat(3, wait));
     Kernel::new("sm_90a", 64).before(before).body(body).bytes(4096).grid(4)
@@ -79,7 +79,7 @@ fn trace_events_are_valid_for_viewers() {
     }
     assert!(open.is_empty(), "these do not end: {open:?}");
     assert!(used.is_subset(&named), "rows without a name: {:?}", used.difference(&named));
-    // Slices of a row are within each other or apart.
+    // Slices of a row are nested or disjoint.
     for (place, mut slices) in slices {
         slices.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
         let mut around: Vec<f64> = Vec::new();

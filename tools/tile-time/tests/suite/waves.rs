@@ -3,7 +3,7 @@
 use crate::rates::near;
 use crate::support::{Kernel, repeat};
 
-/// CTAs of which `resident` fit on an SM. Each takes some 20,000 cycles by itself.
+/// A grid whose SMs hold `resident` CTAs each. A CTA takes about 20,000 cycles by itself.
 fn kernel(resident: u32, grid: u32) -> Kernel {
     let chain = repeat(64, |_| "add.s32 %r9, %r9, %r9;".into());
     let body = format!(
@@ -18,16 +18,16 @@ fn grids_come_in_waves() {
         let one = kernel(resident, 148).cycles("b200");
         let places = 148 * resident;
         for (blocks, waves) in [(places, 1.0), (places + 1, 2.0), (2 * places, 2.0), (3 * places - 20, 3.0), (10 * places, 10.0)] {
-            near(&format!("{blocks} blocks, {resident} at once"), kernel(resident, blocks).cycles("b200") / one, waves, 0.05);
+            near(&format!("{blocks} CTAs, {resident} resident"), kernel(resident, blocks).cycles("b200") / one, waves, 0.05);
         }
-        // Of a long row of waves the last is not waited for.
+        // In a long sequence of waves, CTAs do not end together, so a partial wave takes only its fraction of a full wave.
         let many = kernel(resident, 100 * places + places / 4).cycles("b200") / one;
         near("a hundred waves and a quarter", many, 100.25, 0.05);
     }
 }
 
-/// A persistent kernel has one block for each place, which takes tiles one after the other: the longest has one more than the
-/// shortest.
+/// A persistent kernel has one CTA per resident place, and each CTA processes tiles in turn. The longest CTA processes one tile
+/// more than the shortest.
 #[test]
 fn tiles_of_persistent_ctas_come_in_waves() {
     let kernel = |tiles: u32| {
@@ -44,7 +44,7 @@ fn tiles_of_persistent_ctas_come_in_waves() {
     }
 }
 
-/// CTAs that fit in shared memory together wait for each other's TMEM columns.
+/// Co-resident CTAs whose shared memory fits on an SM still wait for each other's TMEM columns.
 #[test]
 fn ctas_share_tmem_columns() {
     let kernel = |columns: u32| {
