@@ -11,7 +11,7 @@ use executor::{Moment, Observer, Tile, Value, Watch};
 use numerics::Scalar;
 use std::collections::BTreeMap;
 
-/// A place in the source, a type, and whether it is what a store writes.
+/// Source location and type of a value, and whether a store writes it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     file: String,
@@ -21,15 +21,15 @@ struct Key {
     stored: bool,
 }
 
-/// Of each block and key what was computed, in order.
+/// The computed values of each tile block and key, in execution order.
 type Values = BTreeMap<(u64, Key), Vec<Tile>>;
 
-/// What another stage computes, as far as the stage that is debugged computes as many values there.
+/// The values of the other stage. Invariant: the debugged stage computes the same number of values for each key.
 pub(crate) struct Recording {
     /// The other file.
     pub(crate) name: String,
     values: Values,
-    /// How far an element may be off, relative to the largest of its tile.
+    /// Maximum error of an element, relative to the largest element of its tile.
     tolerance: Option<f64>,
 }
 
@@ -39,7 +39,7 @@ const MOST_BYTES: usize = 1 << 30;
 /// Ops whose integers are data.
 const DATA: [&str; 8] = ["load", "mma", "reduce", "scan", "atomic", "shared_load", "multimem", "multicast"];
 
-/// What an op contributes: its results, or what it stores.
+/// The values of an op to compare: its results or the stored tile.
 fn data(subject: &Subject<'_>, moment: &Moment<'_>, row: usize, results: &[Value]) -> Vec<(Key, Tile)> {
     let Some((file, line, column)) = moment.debug().position(moment.loc()) else { return Vec::new() };
     let row = &subject.listing.rows[row];
@@ -52,7 +52,7 @@ fn data(subject: &Subject<'_>, moment: &Moment<'_>, row: usize, results: &[Value
             Some(Value::Tile(tile)) if matches!(tile.elem, Elem::Scalar(_)) => Some(tile),
             _ => None,
         });
-        // Masks and indices are no larger; of equal ones the value comes first or is the only float.
+        // The stored value is the largest operand. Among operands of one size it is the float or the widest.
         let widest = operands.max_by_key(|tile| (tile.count(), tile.carrier().is_float(), tile.carrier().bits()));
         return widest.map(|tile| (key(&tile, true), tile)).into_iter().collect();
     }
@@ -99,7 +99,7 @@ fn record(subject: &Subject<'_>, control: &Control) -> Result<Values> {
     let watch = Watch { limit: control.max_ops, seed: control.seed, checks };
     let outcome = subject.kernel.run(&subject.call, watch, &mut |_| {}, &mut recorder)?;
     match outcome.failure {
-        // What was computed before a fault can be compared; that there is one is seen where it is debugged.
+        // The values before a fault are comparable. The debugger reports the fault itself when the kernel runs.
         Some(failure) if failure.code == "DBG002" => Err(failure),
         _ => Ok(recorder.values),
     }
@@ -124,13 +124,13 @@ impl Recording {
         Ok(Recording { name: name.into(), values, tolerance })
     }
 
-    /// How many values can be compared.
+    /// The number of comparable values.
     pub(crate) fn count(&self) -> usize {
         self.values.values().map(Vec::len).sum()
     }
 }
 
-/// How far a run is along a recording.
+/// The position of a run in a recording.
 pub(crate) struct Compared<'r> {
     recording: &'r Recording,
     seen: BTreeMap<(u64, Key), usize>,

@@ -86,10 +86,10 @@ impl Control {
     }
 
     /// Replaces the watched expressions. An expression that is already watched keeps its number and its values.
-    pub(crate) fn replace_watches(&mut self, wanted: Vec<(String, Option<(RoleId, String)>)>) -> Vec<u64> {
+    pub(crate) fn replace_watches(&mut self, updated: Vec<(String, Option<(RoleId, String)>)>) -> Vec<u64> {
         let mut before = std::mem::take(&mut self.watches);
         let each =
-            wanted.into_iter().map(|(expression, now)| match before.iter().position(|watched| watched.expression == expression) {
+            updated.into_iter().map(|(expression, now)| match before.iter().position(|watched| watched.expression == expression) {
                 Some(at) => {
                     let mut watched = before.swap_remove(at);
                     watched.last.extend(now);

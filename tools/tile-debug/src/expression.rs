@@ -16,22 +16,22 @@ use core_dialect::tile::{Elem, Shape};
 use executor::{Tile, Value, from_bytes};
 use numerics::Scalar;
 
-/// What an expression is.
+/// The result of an expression.
 #[derive(Clone, Debug)]
 pub(crate) enum Datum {
-    /// As the kernel has it.
+    /// A tile of the kernel.
     Tile(Tile),
-    /// An array in memory, which is read when its elements are accepts.
+    /// An array in memory. The debugger reads it when an expression needs its elements.
     Array(Array),
-    /// Something else of the kernel's: a view, a token.
+    /// Another value of the kernel: a view or a token.
     Other(Value),
-    /// What was computed here.
+    /// The numbers that an expression computes.
     Numbers(Vec<f64>),
 }
 
-/// Elements that are read for one expression.
+/// Maximum number of elements that one expression reads.
 const MOST_ELEMENTS: usize = 1 << 24;
-/// Brackets inside each other.
+/// Maximum nesting depth of brackets and signs.
 const MAX_NESTED: usize = 64;
 
 /// Evaluates an expression, or describes its error.
@@ -72,7 +72,7 @@ fn numbers(datum: &Datum, scene: &Scene<'_>) -> Result<Vec<f64>, String> {
     }
 }
 
-/// The elements of an array, out of memory.
+/// Reads the elements of an array from memory.
 pub(crate) fn read(array: &Array, scene: &Scene<'_>) -> Result<Tile, String> {
     let count = array.sizes.iter().try_fold(1usize, |all, size| all.checked_mul(usize::try_from(*size).ok()?));
     let count = count.filter(|count| *count <= MOST_ELEMENTS);
@@ -101,7 +101,7 @@ pub(crate) fn read(array: &Array, scene: &Scene<'_>) -> Result<Tile, String> {
     Ok(Tile::new(shape, elem, lanes))
 }
 
-/// A range of one dimension; one number leaves the dimension out of the result.
+/// A range of one dimension. A single index removes the dimension from the result.
 struct Component {
     start: i64,
     end: i64,
@@ -131,7 +131,7 @@ impl Parser<'_, '_> {
         if self.eat(token) { Ok(()) } else { Err(format!("'{token}' is expected before '{}'", self.rest)) }
     }
 
-    /// The longest start of characters of a kind.
+    /// Consumes the longest prefix of accepted characters.
     fn word(&mut self, accepts: impl Fn(char) -> bool) -> String {
         let end = self.rest.find(|c| !accepts(c)).unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at(end);
@@ -334,7 +334,7 @@ impl Parser<'_, '_> {
     }
 }
 
-/// Memory that a value stands for is read where it is used.
+/// Converts a value of the kernel. A tensor becomes an array, which is read on use.
 pub(crate) fn of_value(value: Value) -> Datum {
     match value {
         Value::Tile(tile) => Datum::Tile(tile),
@@ -366,7 +366,7 @@ fn call(name: &str, numbers: &[f64]) -> Parsed {
     }
 }
 
-/// Where a part begins and how long it is; indices below zero count from the end.
+/// Start and length of a range; negative indices count from the end.
 fn bounds(part: &Component, extent: i64, dim: usize) -> Result<(i64, i64), String> {
     let at = |index: i64| if index < 0 { index.saturating_add(extent) } else { index };
     let (start, end) = match part.single {
@@ -379,7 +379,7 @@ fn bounds(part: &Component, extent: i64, dim: usize) -> Result<(i64, i64), Strin
     }
 }
 
-/// A part of an array, which is an array.
+/// Slices an array.
 fn section(array: &Array, parts: &[Component]) -> Result<Array, String> {
     if parts.len() > array.sizes.len() {
         return Err(format!("{} indices for {} dimensions", parts.len(), array.sizes.len()));
@@ -402,12 +402,12 @@ fn section(array: &Array, parts: &[Component]) -> Result<Array, String> {
     Ok(out)
 }
 
-/// A part of a tile.
+/// Slices a tile.
 fn slice(tile: &Tile, parts: &[Component]) -> Result<Tile, String> {
     let sizes: Vec<i64> = tile.shape.iter().map(|extent| i64::from(*extent)).collect();
     let mut strides = vec![1; sizes.len()];
     (1..sizes.len()).rev().for_each(|dim| strides[dim - 1] = strides[dim] * sizes[dim]);
-    // As if its elements lay in memory, a byte each.
+    // Addresses the elements like an array of bytes, so that the address is the element index.
     let array = Array { name: String::new(), base: 0, elem: Scalar::I8, sizes, strides };
     let part = section(&array, parts)?;
     let mut cursors = vec![part.base as usize];
@@ -418,7 +418,7 @@ fn slice(tile: &Tile, parts: &[Component]) -> Result<Tile, String> {
     Ok(Tile::new(shape, tile.elem, tile.lanes().gather(cursors.into_iter())))
 }
 
-/// How many elements something has along its first dimension, or none.
+/// The extent of the first dimension, if there is one.
 pub(crate) fn extent(datum: &Datum) -> Option<usize> {
     match datum {
         Datum::Tile(tile) => tile.shape.first().map(|extent| *extent as usize),
@@ -427,7 +427,7 @@ pub(crate) fn extent(datum: &Datum) -> Option<usize> {
     }
 }
 
-/// The part at an index of the first dimension.
+/// The element or slice at an index of the first dimension.
 pub(crate) fn element(datum: &Datum, index: i64) -> Result<Datum, String> {
     let part = [Component { start: index, end: index.saturating_add(1), single: true }];
     match datum {

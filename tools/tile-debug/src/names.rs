@@ -1,24 +1,25 @@
-//! Maps values to source variables. Programs have no such table, so the names come from the source text: the result of the last op
-//! of an assignment has the assigned name, and a loop-carried value has the name of its initial value.
+//! Maps values to source variables. Programs contain no variable table, so the names come from the source text. The result of the
+//! last op of an assignment has the assigned name. A loop-carried value has the name of its initial value.
 
 use crate::subject::{Frame, SourceFile};
 use base::Value;
 use executor::Listing;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The lines of the calls that lead into a function, which distinguish its variables from those of other calls.
+/// The call sites that lead into a function. They distinguish its variables from the variables of other calls.
 type Calls = Vec<(usize, u32)>;
 
-/// A variable that a value is.
+/// A source variable of a value.
 #[derive(Clone)]
 struct Name {
     calls: Calls,
     text: String,
-    /// The line of the assignment, for constants: they are executed before the program, however late their line is.
+    /// The line of the assignment if the value is a constant. Constants execute before the program, so their variables are visible
+    /// only after this line.
     constant_of_line: Option<u32>,
 }
 
-/// Of each value, by its number, the names of the variables that it is.
+/// The variables of each value, by value number.
 #[derive(Default)]
 pub(crate) struct Names(BTreeMap<u32, Vec<Name>>);
 
@@ -31,7 +32,7 @@ impl Names {
         names
     }
 
-    /// The name that a value has in the function where the last of these frames is.
+    /// The name of a value in the function of the innermost frame.
     pub(crate) fn of(&self, value: Value, frames: &[Frame]) -> Option<&str> {
         let calls = calls(&frames[..frames.len().saturating_sub(1)]);
         let name = self.0.get(&value.0)?.iter().find(|name| name.calls == calls)?;
@@ -52,11 +53,11 @@ impl Names {
     }
 
     fn assigned(&mut self, listing: &Listing, frames: &[Vec<Frame>], files: &[SourceFile]) {
-        // The last op of each assignment, in the block where it is, with the calls that lead to it and the line itself.
+        // The last op of each assignment. The key is its block, its call chain with the line itself, and the assigned name.
         let mut last: BTreeMap<(u32, Calls, &str), usize> = BTreeMap::new();
         // Tokens have no names.
         let defines_value = |row: usize| !listing.rows[row].results.is_empty() && !listing.rows[row].mnemonic.contains("_token");
-        // A view that a load goes through is not what the load gives its name to; it may stand before the loop that the load is in.
+        // An assignment of a load names the loaded tile, not the view. The view op may precede the loop that contains the load.
         let is_view = |row: usize| listing.rows[row].mnemonic.starts_with("make_");
         let mut given: BTreeSet<Calls> = BTreeSet::new();
         for (_, chain) in frames.iter().enumerate().filter(|(row, _)| defines_value(*row) && !is_view(*row)) {
@@ -77,7 +78,7 @@ impl Names {
         for ((_, mut calls, name), row) in last {
             let line = calls.pop().map(|(_, line)| line);
             let constant_of_line = line.filter(|_| listing.rows[row].mnemonic == "constant");
-            // An access gives what it is for, and then a token; of other ops with several results it is the one that is used.
+            // The results of an access are its value and a token. Of three or more results, the variable is the only used one.
             let results = &listing.rows[row].results;
             let mut requested = results.iter().filter(|value| results.len() < 3 || used.contains(&value.0));
             if let (Some(value), true) = (requested.next(), results.len() < 3 || requested.next().is_none()) {
@@ -86,7 +87,7 @@ impl Names {
         }
     }
 
-    /// The number of an iteration has the name after `for`.
+    /// Names each loop counter after the variable of its `for` line.
     fn counted(&mut self, listing: &Listing, frames: &[Vec<Frame>], files: &[SourceFile]) {
         for row in &listing.rows {
             let Some((owner, number)) = row.owner.zip(row.arguments.first()) else { continue };
@@ -100,7 +101,7 @@ impl Names {
         }
     }
 
-    /// What loops carry: their arguments and results have the names of what they begin with.
+    /// Names loop-carried arguments and loop results after their initial values.
     fn carried(&mut self, listing: &Listing) {
         let mut body_of: BTreeMap<usize, &[Value]> = BTreeMap::new();
         for row in &listing.rows {
@@ -111,7 +112,7 @@ impl Names {
         for (owner, arguments) in body_of {
             let row = &listing.rows[owner];
             let count = row.results.len();
-            // A loop takes what it carries last, and a `for` gives its body a number before that.
+            // The loop-carried values are the last operands; the body of a `for` has a counter before its loop-carried arguments.
             if !["for", "loop"].contains(&row.mnemonic) || count > row.operands.len() || count > arguments.len() {
                 continue;
             }
@@ -137,13 +138,13 @@ fn text<'a>(frame: &Frame, files: &'a [SourceFile]) -> Option<&'a str> {
     lines.get((frame.line as usize).checked_sub(1)?).map(String::as_str)
 }
 
-/// The variable that a line of Python, or of a language that looks like it, assigns at a column.
+/// The variable that a line assigns at a column, in Python or a language with similar syntax.
 fn assigned(line: &str, column: u32) -> Option<&str> {
     let (start, statement) = statement(line, column as usize);
     one_assigned(statement).or_else(|| one_of_several(statement, (column as usize).saturating_sub(start)))
 }
 
-/// Of `m = f(); n = g()` the statement that a column is in, and where it begins.
+/// Returns the statement at a column of a line such as `m = f(); n = g()`, and its start.
 fn statement(line: &str, column: usize) -> (usize, &str) {
     let (mut start, mut end) = (0, line.len());
     let mut quote = None;
@@ -163,7 +164,7 @@ fn statement(line: &str, column: usize) -> (usize, &str) {
     (start, &line[start..end])
 }
 
-/// Of `i, j = f(), g()` the one whose value stands at a column.
+/// Returns the target of a tuple assignment such as `i, j = f(), g()` whose value is at a column.
 fn one_of_several(line: &str, column: usize) -> Option<&str> {
     let (names, values) = line.split_once(" = ")?;
     let names: Vec<&str> = names.split(',').map(str::trim).collect();
@@ -178,8 +179,8 @@ fn one_of_several(line: &str, column: usize) -> Option<&str> {
             _ => {}
         }
     }
-    let whole = names.len() == commas.len() + 1 && names.iter().all(|name| is_word(name));
-    names.get(commas.iter().filter(|at| **at < column).count()).copied().filter(|_| whole)
+    let is_matched = names.len() == commas.len() + 1 && names.iter().all(|name| is_word(name));
+    names.get(commas.iter().filter(|at| **at < column).count()).copied().filter(|_| is_matched)
 }
 
 fn one_assigned(line: &str) -> Option<&str> {

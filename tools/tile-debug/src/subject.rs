@@ -10,17 +10,17 @@ use numerics::Scalar;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// A place in a file, in a function that was called from the frame before it.
+/// A source location in a call stack; the preceding frame is the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
-    /// Its number in [`Subject::files`].
+    /// Index in [`Subject::files`].
     pub(crate) file: usize,
     pub(crate) line: u32,
     pub(crate) column: u32,
     pub(crate) function: String,
 }
 
-/// Memory of a launch as an array.
+/// A buffer of the launch, viewed as an array.
 #[derive(Clone, Debug)]
 pub(crate) struct Array {
     pub(crate) name: String,
@@ -35,10 +35,9 @@ pub(crate) struct Subject<'a> {
     pub(crate) kernel: Kernel<'a>,
     pub(crate) call: Call,
     pub(crate) listing: Listing,
-    /// Of each row of the listing where it comes from, the function that was called first at the front. Empty where that is
-    /// unknown.
+    /// The call stack of each row of the listing, outermost frame first. Empty if the location is unknown.
     pub(crate) frames: Vec<Vec<Frame>>,
-    /// Of each row whether coming to it is coming to its line. Constants stand before the program, however late their line is.
+    /// Whether execution reaches the row's source line at this row. Constants execute before the program, whatever their line is.
     pub(crate) begins_line: Vec<bool>,
     pub(crate) files: Vec<SourceFile>,
     pub(crate) names: Names,
@@ -47,9 +46,9 @@ pub(crate) struct Subject<'a> {
 }
 
 pub(crate) struct SourceFile {
-    /// As the program names it.
+    /// The name in the program's debug information.
     pub(crate) name: String,
-    /// Where it was found, and what it holds.
+    /// The path and the lines of the file, if it was found.
     pub(crate) found: Option<(PathBuf, Vec<String>)>,
 }
 
@@ -59,7 +58,7 @@ const MOST_FRAMES: usize = 64;
 const MOST_STEPS: usize = 4096;
 
 impl<'a> Subject<'a> {
-    /// `by_ops`: lines are those of the listing, not of the source.
+    /// If `by_ops` is set, the lines are rows of the listing instead of source lines.
     pub(crate) fn new(kernel: Kernel<'a>, call: Call, folders: &[PathBuf], by_ops: bool) -> Subject<'a> {
         let listing = kernel.listing();
         let mut names: Vec<String> = Vec::new();
@@ -69,7 +68,7 @@ impl<'a> Subject<'a> {
         }
         let mut files: Vec<SourceFile> = names.into_iter().map(|name| SourceFile { found: find(&name, folders), name }).collect();
         if frames.iter().all(Vec::is_empty) {
-            // The ops are the source.
+            // Without source locations, the listing of the ops replaces the source.
             let lines = (0..listing.rows.len()).map(|row| format!("{}{}", "  ".repeat(listing.rows[row].depth), listing.text(row)));
             let name = format!("{}.ops", kernel.name);
             files = vec![SourceFile { found: Some((PathBuf::from(&name), lines.collect())), name }];
@@ -88,17 +87,17 @@ impl<'a> Subject<'a> {
         requested.is_empty() || same(Path::new(name)) || found.as_ref().is_some_and(|(path, _)| same(path))
     }
 
-    /// The line at or after the given one that some op comes from.
+    /// The first line at or after the given line that has ops.
     pub(crate) fn line_with_code(&self, file: &str, line: u32) -> Option<(usize, u32)> {
         let frames = self.frames.iter().flatten().filter(|frame| frame.line >= line && self.is_file(frame.file, file));
         frames.map(|frame| (frame.file, frame.line)).min_by_key(|(file, line)| (*line, *file))
     }
 
-    /// The first line of a function that some op comes from.
+    /// The first line of a function that has ops.
     pub(crate) fn line_of_function(&self, name: &str) -> Option<(usize, u32)> {
         let frames = self.frames.iter().flatten().filter(|frame| frame.function == name);
         let named = frames.map(|frame| (frame.file, frame.line)).min_by_key(|(file, line)| (*line, *file));
-        // Not all producers name the functions of their locations; the source does.
+        // If the locations do not name functions, the source text does.
         let defines = |line: &String| {
             let line = line.trim_start();
             let rest = ["def ", "fn "].iter().find_map(|word| line.strip_prefix(word)).and_then(|rest| rest.strip_prefix(name));
@@ -137,7 +136,7 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// A constant begins a line only where the line has nothing else.
+/// A constant begins a line only if all ops of the line are constants.
 fn begins_line(listing: &Listing, frames: &[Vec<Frame>]) -> Vec<bool> {
     let line = |row: usize| frames[row].iter().map(|frame| (frame.file, frame.line)).collect::<Vec<_>>();
     let is_constant = |row: usize| listing.rows[row].mnemonic == "constant";
@@ -145,7 +144,7 @@ fn begins_line(listing: &Listing, frames: &[Vec<Frame>]) -> Vec<bool> {
     (0..frames.len()).map(|row| !is_constant(row) || !others.contains(&line(row))).collect()
 }
 
-/// The frames of a location, the outermost first.
+/// The call stack of a location, outermost frame first.
 fn chain(debug: &DebugInfo, loc: Loc, kernel: &str, names: &mut Vec<String>) -> Vec<Frame> {
     let mut frames = Vec::new();
     let mut left = vec![loc];
@@ -178,7 +177,7 @@ fn function(debug: &DebugInfo, mut scope: base::loc::Scope) -> Option<String> {
     loop {
         match debug.scopes.get(scope)? {
             ScopeData::Subprogram { name, .. } => return Some(debug.names[*name].clone()),
-            // Scopes refer to those before them, so this ends.
+            // A scope refers only to earlier scopes, so the loop ends.
             ScopeData::LexicalBlock { scope: outer, .. } => scope = *outer,
             _ => return None,
         }
@@ -193,7 +192,7 @@ fn find(name: &str, folders: &[PathBuf]) -> Option<(PathBuf, Vec<String>)> {
     Some((path, String::from_utf8_lossy(&text.bytes).lines().map(str::to_string).collect()))
 }
 
-/// The buffers as arrays: of the type that the launch states or the kernel's pointer has, else of bytes.
+/// The buffers as arrays. The element type comes from the kernel's pointer, else from the launch, else it is i8.
 fn arrays(call: &Call) -> Vec<Array> {
     let of = |buffer: &common::launch::Buffer| {
         let pointee = call.values.iter().zip(&call.types).find_map(|(value, ty)| match ty {

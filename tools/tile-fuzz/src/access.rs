@@ -22,7 +22,7 @@ impl Generator {
         self.add(value, kind);
     }
 
-    /// Pointers to elements of memory, whose numbers are below `elements`.
+    /// Emits pointers to elements at the given offsets from a base pointer.
     pub(crate) fn pointers(&mut self, pointer: Value, scalar: Scalar, offset: Value, shape: &[i64]) -> Value {
         let ones = vec![1; shape.len()];
         let ty = self.build.pointers(scalar, &ones);
@@ -82,13 +82,13 @@ impl Generator {
         self.build.op(store, ty)
     }
 
-    /// Where a block's own elements begin.
+    /// Index of the first element that is private to the tile block.
     pub(crate) fn own_start(&mut self, count: i64) -> Value {
         let count = self.index_constant(count);
         self.build.times(&Kind::new(NUMBER, &[]), self.block, count)
     }
 
-    /// Numbers of a block's own elements, in some order.
+    /// Indices of the elements that are private to the tile block, in some order.
     pub(crate) fn private_addresses(&mut self, shape: &[i64]) -> Value {
         let flat = Kind::new(NUMBER, &[shape.iter().product()]);
         let mut index_value = self.any_order(&flat);
@@ -98,13 +98,13 @@ impl Generator {
         self.reshape(index_value, &flat, shape)
     }
 
-    /// One number for all elements of a tile of one dimension.
+    /// Broadcasts a scalar to a one-dimensional tile.
     pub(crate) fn spread(&mut self, number: Value, flat: &Kind) -> Value {
         let one = self.reshape(number, &Kind::new(flat.scalar, &[]), &[1]);
         if flat.shape == [1] { one } else { self.build.emit(flat, Op::Broadcast { source: one }) }
     }
 
-    /// The numbers from zero on, each once.
+    /// Emits a permutation of the element indices. Requires a power of two of elements.
     pub(crate) fn any_order(&mut self, flat: &Kind) -> Value {
         let index_value = self.build.emit(flat, Op::Iota {});
         match self.random.below(3) {
@@ -114,7 +114,7 @@ impl Generator {
                 self.build.emit(flat, Op::XOrI { lhs: index_value, rhs: flip })
             }
             1 => {
-                // Times an odd number, modulo the count.
+                // Multiplication by an odd number is a permutation modulo a power of two.
                 let (factor, mask) = (2 * self.random.below(8) as u64 + 1, flat.count() as u64 - 1);
                 let (factor, mask) = (self.splat(flat, factor), self.splat(flat, mask));
                 let far = self.build.times(flat, index_value, factor);
@@ -128,7 +128,7 @@ impl Generator {
         self.store_within(value, kind, 0.0);
     }
 
-    /// Stores to an output of its own.
+    /// Stores a tile to a new output.
     pub(crate) fn store_within(&mut self, value: Value, kind: &Kind, tolerance: f64) {
         let (value, kind) = match kind.scalar {
             Scalar::I1 => (self.convert(value, kind, NUMBER), kind.of(NUMBER)),
@@ -153,7 +153,7 @@ impl Generator {
         }
     }
 
-    /// Writes a tile and reads it back in another shape, ordered by a token only; perhaps once more.
+    /// Emits a store and a load of the same memory in another shape, once or twice. Only tokens order the accesses.
     pub(crate) fn bounce(&mut self) {
         let (x, kind) = self.any();
         if kind.scalar == Scalar::I1 || kind.shape.is_empty() {
@@ -182,7 +182,7 @@ impl Generator {
         }
     }
 
-    /// Memory that only the block has.
+    /// Emits accesses to memory that an `alloca` reserves for the tile block.
     pub(crate) fn scratch(&mut self) {
         let (x, kind) = self.any();
         if kind.scalar == Scalar::I1 {

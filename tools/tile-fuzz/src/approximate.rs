@@ -14,7 +14,7 @@ impl Generator {
         let scalar = self.random.pick(&[Scalar::F32, Scalar::F32, Scalar::F16, Scalar::BF16, Scalar::F64]);
         let x = self.convert(x, &kind, scalar);
         let kind = kind.of(scalar);
-        // Relative to one or to the result: some units in the last place, and what a step or two of the function adds to it.
+        // Relative to 1 or to the result: a few units in the last place, plus the error of one or two more ops.
         let tolerance = match scalar {
             Scalar::F64 => 1e-9,
             Scalar::F32 => 1e-4,
@@ -70,11 +70,11 @@ impl Generator {
         self.build.emit(kind, op)
     }
 
-    /// A sum along a dimension, whose order is free.
+    /// Emits a float sum along a dimension; Tile IR leaves its order unspecified.
     fn sum(&mut self, x: Value, kind: &Kind, tolerance: f64) {
         let dim = self.random.below(kind.shape.len());
         let extent = kind.shape[dim] as f64;
-        // So that no partial sum is larger than an element.
+        // The scale keeps each partial sum at most as large as the largest element.
         let part = self.number(kind, 1.0 / extent);
         let (flush_to_zero, rounding_mode) = (false, Rounding::NearestEven);
         let x = self.build.emit(kind, Op::MulF { flush_to_zero, rounding_mode, lhs: x, rhs: part });

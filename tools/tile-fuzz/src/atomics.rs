@@ -8,11 +8,11 @@ use core_dialect::memory::{AtomicMode, MemoryOrdering, MemoryScope};
 use numerics::Scalar;
 use tileir::Op;
 
-/// Elements of shared memory.
+/// Element count of the memory that all tile blocks share.
 const SHARED: i64 = 64;
 
 impl Generator {
-    /// A mode that may come in any order, for a type.
+    /// Chooses a mode whose operations commute for the element type.
     fn commuting(&mut self, scalar: Scalar) -> AtomicMode {
         use AtomicMode::{Add, AddF, And, Max, Min, Or, UMax, UMin, Xor};
         match scalar.is_int() {
@@ -26,7 +26,7 @@ impl Generator {
         self.random.pick(&[Relaxed, Relaxed, Acquire, Release, AcqRel])
     }
 
-    /// What is added; floats are whole and small, so that no sum is rounded.
+    /// Emits the operand of an atomic. Floats are small integers, so every sum is exact.
     fn amount(&mut self, kind: &Kind) -> Value {
         if kind.scalar.is_int() { self.some(kind) } else { self.small(kind, 1) }
     }
@@ -47,7 +47,7 @@ impl Generator {
 
     pub(crate) fn shared_atomic(&mut self) {
         let scalar = self.random.pick(&[Scalar::I32, Scalar::I64, Scalar::F32, Scalar::F64, Scalar::F16, Scalar::BF16]);
-        // In these, the sum of all elements would be too long.
+        // These types cannot represent the sum of all elements exactly.
         let few = matches!(scalar, Scalar::F16 | Scalar::BF16);
         let shape = if few { vec![4] } else { self.shape() };
         if few && self.loops > 0 {
@@ -65,7 +65,7 @@ impl Generator {
         self.read_modify_write(mode, pointers, arg, &kind, mask, None);
     }
 
-    /// All blocks on the same tile of a tensor.
+    /// Emits an atomic through a view. All tile blocks access the same tile.
     fn shared_view(&mut self, kind: &Kind, mode: AtomicMode) {
         let base = self.output(kind.scalar, kind.count(), 0.0);
         let order: Vec<usize> = (0..kind.shape.len()).collect();
@@ -99,7 +99,7 @@ impl Generator {
         }
     }
 
-    /// Some elements are what they are compared with, others are not.
+    /// Emits a compare-and-swap that succeeds for some elements and fails for others.
     pub(crate) fn compare_and_swap(&mut self) {
         let kind = Kind::new(self.random.pick(&[Scalar::I32, Scalar::I64]), &self.shape());
         let pointer = self.output(kind.scalar, kind.count() * self.grid, 0.0);

@@ -12,7 +12,7 @@ use tileir::types::PointerSpace;
 use tileir::types::{Dictionary, Symbol};
 use tileir::{Element, Function, Module, Op, StringId, Type, TypeId, Version};
 
-/// What a tile holds and how it is shaped.
+/// Element type and shape of a tile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
     pub(crate) scalar: Scalar,
@@ -31,7 +31,7 @@ impl Kind {
     }
 }
 
-/// How tiles are taken out of a tensor; `dim_map` names the tensor dimension of each tile dimension.
+/// The division of a tensor into tiles. `dim_map` names the tensor dimension of each tile dimension.
 pub(crate) struct View {
     pub(crate) kind: ViewKind,
     pub(crate) tile: Vec<i64>,
@@ -40,9 +40,9 @@ pub(crate) struct View {
 
 pub(crate) enum ViewKind {
     Partition,
-    /// Distances between tiles, by tensor dimension.
+    /// Distance between adjacent tiles, per tensor dimension.
     Strided(Vec<i64>),
-    /// Rows along this dimension are picked.
+    /// An index operand selects the rows along this dimension.
     Gather(usize),
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Builder {
     region: Region,
     block: Block,
     params: Vec<TypeId>,
-    /// For the whole function.
+    /// Optimisation hints of the entry function.
     pub(crate) hints: Option<Dictionary>,
 }
 
@@ -119,10 +119,10 @@ impl Builder {
         self.ops(op, &[result])[0]
     }
 
-    /// A constant tile of one value or of as many as it has elements.
+    /// Emits a constant tile. `values` has one splat value or one value per element.
     pub(crate) fn constant(&mut self, kind: &Kind, values: &[u64]) -> Value {
         let bytes = kind.scalar.bytes() as usize;
-        // The bits of i1 are packed, and all are set for one value that stands for many.
+        // The encoding packs i1 elements into bits; a true splat value sets all of them.
         let word = |value: &u64| if kind.scalar == Scalar::I1 { (value & 1) * 0xff } else { *value };
         let data = values.iter().flat_map(|value| word(value).to_le_bytes()[..bytes].to_vec()).collect();
         let value = self.module.constants.push(Constant { data });
@@ -130,26 +130,26 @@ impl Builder {
         self.op(Op::Constant { value }, ty)
     }
 
-    /// A region with arguments; `fill` puts its ops in, the terminator too.
+    /// Opens a region with arguments. Returns it, its arguments and the previous block, which `close` restores.
     pub(crate) fn region(&mut self, args: &[TypeId]) -> (Region, Vec<Value>, Block) {
         let region = self.body.new_region();
         let block = self.body.new_block(region);
         let args = args.iter().map(|ty| self.body.add_argument(block, *ty)).collect();
         (region, args, std::mem::replace(&mut self.block, block))
     }
-    /// Back to the block that was open before a region.
+    /// Restores the block that was open before a region.
     pub(crate) fn close(&mut self, before: Block) {
         self.block = before;
     }
 
-    /// What the ops outside regions gave so far: the op, with its number of results where there are several, the tile of
-    /// numbers, and of which kind it is.
+    /// The numeric results of the ops outside regions: the mnemonic, with the number of results if there are several, the value and
+    /// its kind.
     pub(crate) fn values(&self) -> Vec<(String, Value, Kind)> {
         let mut values = Vec::new();
         let function = &self.body.blocks[self.body.block_of(self.region)];
         for op in &function.ops {
             let node = &self.body.ops[*op];
-            // Addresses are not the same everywhere.
+            // Addresses differ between executions; constants and iotas need no comparison.
             if matches!(node.kind, Op::Constant { .. } | Op::Iota {} | Op::PtrToInt { .. }) {
                 continue;
             }
@@ -171,7 +171,7 @@ impl Builder {
         known.unwrap_or_else(|| self.module.strings.push(text.into()))
     }
 
-    /// A global with contents of its own.
+    /// Adds a global with the given contents.
     pub(crate) fn global(&mut self, scalar: Scalar, elements: i64, data: Vec<u8>) -> Symbol {
         let name = self.string(&format!("global{}", self.module.globals.len()));
         let ty = self.tile(&Kind::new(scalar, &[elements]));
@@ -181,7 +181,7 @@ impl Builder {
         Symbol(name)
     }
 
-    /// An op whose result is of a kind.
+    /// Emits an op with one result of the given kind.
     pub(crate) fn emit(&mut self, kind: &Kind, op: Op) -> Value {
         let ty = self.tile(kind);
         self.op(op, ty)

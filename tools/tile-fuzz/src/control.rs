@@ -1,4 +1,5 @@
-//! Conditions and loops.
+//! Generators of structured control flow: `if`, `for`, `loop` and early returns.
+//! Invariant: every generated loop ends after a few iterations.
 
 use crate::builder::Kind;
 use crate::program::Generator;
@@ -10,7 +11,7 @@ use tileir::Op;
 const INDEX: Scalar = Scalar::I32;
 
 impl Generator {
-    /// A scalar that blocks may disagree on.
+    /// Emits a scalar condition that may differ between tile blocks.
     pub(crate) fn decision(&mut self) -> Value {
         let scalar = Kind::new(INDEX, &[]);
         let number = if self.random.one_in(3) { self.some(&scalar) } else { self.block };
@@ -28,7 +29,7 @@ impl Generator {
         kinds.iter().map(|kind| self.build.tile(kind)).collect()
     }
 
-    /// A region with tiles for arguments, which can be used in it.
+    /// Builds a region whose arguments are tiles. Ops inside it can use the arguments.
     fn region_of_tiles(&mut self, args: &[Kind], fill: impl FnOnce(&mut Generator, &[Value])) -> Region {
         let types = self.types(args);
         self.region(&types, |inner, values| {
@@ -37,7 +38,7 @@ impl Generator {
         })
     }
 
-    /// A region that `fill` puts ops into; what it makes is not used outside.
+    /// Builds a region; `fill` emits its ops. Values of the region leave the pool when the region ends.
     pub(crate) fn region(&mut self, args: &[tileir::TypeId], fill: impl FnOnce(&mut Generator, &[Value])) -> Region {
         let (region, values, before) = self.build.region(args);
         let outside = self.pool.len();
@@ -55,7 +56,7 @@ impl Generator {
         }
     }
 
-    /// Tiles of some kinds, computed here.
+    /// Emits or selects one tile per kind, as operands of a terminator.
     fn computed(&mut self, kinds: &[Kind]) -> Box<[Value]> {
         let compute = |kind| {
             let x = self.some(kind);
@@ -86,14 +87,15 @@ impl Generator {
         self.add_all(values, kinds);
     }
 
-    /// An `if` without results; what `then` does ends its region.
+    /// Emits an `if` without results. `then` must emit the terminator of its region.
     pub(crate) fn when(&mut self, condition: Value, then: impl FnOnce(&mut Generator)) {
         let then_region = self.region(&[], |inner, _| then(inner));
         let else_region = self.region(&[], |inner, _| _ = inner.build.ops(Op::Yield { operands: Box::default() }, &[]));
         self.build.ops(Op::If { condition, then_region, else_region }, &[]);
     }
 
-    /// Lower bound, upper bound and step of a loop that ends soon, and their type.
+    /// Emits the lower bound, upper bound and step of a loop with few iterations.
+    /// Returns their type, the three values, and whether the loop compares unsigned.
     pub(crate) fn bounds(&mut self) -> (Kind, [Value; 3], bool) {
         let kind = Kind::new(self.random.pick(&[INDEX, INDEX, INDEX, Scalar::I64, Scalar::I16]), &[]);
         let unsigned = self.random.one_in(4);
@@ -102,7 +104,7 @@ impl Generator {
         let steps = self.random.below(6) as i64;
         let [lower, mut upper, step] = [low, low + steps * step, step].map(|n| self.splat(&kind, n as u64));
         if self.random.one_in(2) {
-            // A few more, which blocks may disagree on.
+            // Adds a small number that may differ between tile blocks.
             let more = self.below(4, &[]);
             let more = match kind.scalar {
                 Scalar::I64 => self.build.emit(&kind, Op::ExtI { signedness: Signedness::Unsigned, from: more }),
@@ -142,7 +144,7 @@ impl Generator {
         self.build.ops(Op::Continue { operands }, &[]);
     }
 
-    /// A loop that a condition ends; it carries a counter besides other tiles, and leaves with tiles of other kinds.
+    /// Emits a `loop` that breaks when its counter reaches a limit. The results of the `break` have kinds of their own.
     pub(crate) fn unbounded(&mut self) {
         let (kinds, left) = (self.kinds(), self.kinds());
         let counter = Kind::new(INDEX, &[]);
@@ -174,7 +176,7 @@ impl Generator {
         self.add_all(values, left);
     }
 
-    /// Some blocks end here.
+    /// Emits a conditional return: some tile blocks store one more tile and exit.
     pub(crate) fn leave_early(&mut self) {
         let condition = self.decision();
         self.when(condition, |inner| {
@@ -183,7 +185,7 @@ impl Generator {
         });
     }
 
-    /// A store before the end.
+    /// Stores a tile of the pool before the end of the program.
     pub(crate) fn early_store(&mut self) {
         let (value, kind) = self.any();
         self.store(value, &kind);

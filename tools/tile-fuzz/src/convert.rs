@@ -10,7 +10,7 @@ use tileir::Op;
 const EVEN: Rounding = Rounding::NearestEven;
 
 impl Generator {
-    /// Between any two types; floats are brought into the range of the integer first.
+    /// Emits a conversion between any two element types. Clamps floats to the range of the integer type first.
     pub(crate) fn convert(&mut self, value: Value, from: &Kind, to: Scalar) -> Value {
         let kind = from.of(to);
         let signedness = if from.scalar == Scalar::I1 { Signedness::Unsigned } else { self.signedness() };
@@ -42,7 +42,7 @@ impl Generator {
         self.build.emit(&from.of(to), Op::FToI { saturating, signedness, rounding_mode, from: from_value })
     }
 
-    /// A float between two bounds; NaN becomes the lower.
+    /// Clamps a float to two bounds; NaN becomes the lower bound.
     pub(crate) fn clamped(&mut self, value: Value, kind: &Kind, low: f64, high: f64) -> Value {
         let (low, high) = (self.number(kind, low), self.number(kind, high));
         let (propagate_nan, flush_to_zero) = (false, false);
@@ -50,7 +50,7 @@ impl Generator {
         self.build.emit(kind, Op::MinF { propagate_nan, flush_to_zero, lhs: above, rhs: high })
     }
 
-    /// Converts through a float type that only conversions and MMAs support, and back.
+    /// Emits a conversion to a float type that only conversions and MMAs support, and back.
     pub(crate) fn narrow(&mut self) {
         let (x, kind) = self.any();
         let from = if self.random.one_in(2) { Scalar::F32 } else { self.random.pick(&FLOATS) };
@@ -67,7 +67,7 @@ impl Generator {
             Scalar::TF32 if from == Scalar::F64 => self.random.pick(&[EVEN, Rounding::Zero]),
             _ => EVEN,
         };
-        // A number that is not too small for any of them, and has a sign only where the type has one.
+        // F8E8M0FNU has no sign and no zero, so its input must be positive.
         let x = match through {
             Scalar::F8E8M0FNU => self.clamped(x, &kind, 0.0625, 200.0),
             _ if self.random.one_in(2) => x,
@@ -80,20 +80,20 @@ impl Generator {
         self.add(value, kind.of(back));
     }
 
-    /// The elements in another order, whatever their type.
+    /// Permutes the elements; valid for every element type.
     fn moved(&mut self, source: Value, kind: &Kind) -> Value {
         let count = kind.count();
         if count < 4 {
             return source;
         }
         let across = Kind::new(kind.scalar, &[count / 2, 2]);
-        let turned = Kind::new(kind.scalar, &[2, count / 2]);
+        let transposed = Kind::new(kind.scalar, &[2, count / 2]);
         let wide = self.reshape(source, kind, &across.shape);
-        let wide = self.build.emit(&turned, Op::Permute { permutation: [1, 0].into(), source: wide });
-        self.reshape(wide, &turned, &kind.shape)
+        let wide = self.build.emit(&transposed, Op::Permute { permutation: [1, 0].into(), source: wide });
+        self.reshape(wide, &transposed, &kind.shape)
     }
 
-    /// The bytes of a tile as elements of another width.
+    /// Reinterprets the bytes of a tile as elements of another width.
     pub(crate) fn packed(&mut self) {
         let (x, kind) = self.any();
         let count = kind.count();

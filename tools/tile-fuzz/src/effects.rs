@@ -1,4 +1,4 @@
-//! Prints, assertions, assumptions, globals, hints.
+//! Generators of prints, assertions, assumptions, globals and optimisation hints.
 
 use crate::builder::Kind;
 use crate::program::{Generator, INTS};
@@ -8,7 +8,7 @@ use numerics::arith::{Predicate, Signedness};
 use tileir::{Attribute, Op};
 
 impl Generator {
-    /// The first block prints a scalar or a few elements.
+    /// Emits a print of a scalar or a few elements; only the first tile block prints.
     pub(crate) fn print(&mut self) {
         let (x, kind) = self.any();
         let (scalar, conversion) =
@@ -35,7 +35,7 @@ impl Generator {
         });
     }
 
-    /// A condition that holds for every number, which does not show.
+    /// Emits an assertion that holds for every input, but only a range analysis can prove it.
     pub(crate) fn assertion(&mut self) {
         let (x, kind) = self.any();
         let x = self.convert(x, &kind, Scalar::I32);
@@ -49,7 +49,7 @@ impl Generator {
         self.build.ops(Op::Assert { message, condition }, &[]);
     }
 
-    /// A promise that was made true.
+    /// Emits an `assume` after ops that establish its predicate.
     pub(crate) fn fact(&mut self) {
         let (x, kind) = self.any();
         let scalar = self.random.pick(&INTS[1..]);
@@ -78,7 +78,8 @@ impl Generator {
         (value, Attribute::Bounded { lower, upper: Some(upper) })
     }
 
-    /// Elements along a dimension that come in runs of equal ones, or of which every so many one is a multiple.
+    /// Emits runs of four equal elements, or consecutive numbers of which every fourth is a multiple of four.
+    /// Returns the tile and the matching predicate.
     fn repeating(&mut self, kind: &Kind) -> (Value, Attribute) {
         let Some(extent) = kind.shape.last().copied().filter(|extent| *extent >= 4) else {
             let value = self.splat(kind, 64);
@@ -107,7 +108,7 @@ impl Generator {
         (value, predicate)
     }
 
-    /// Elements of a table that is part of the program.
+    /// Emits a gather from a global of the module.
     pub(crate) fn global(&mut self) {
         let (scalar, elements) = (self.scalar(), 64);
         let data = (0..elements * i64::from(scalar.bytes())).map(|i| (i * 37 % 113) as u8).collect();

@@ -1,4 +1,4 @@
-//! Element-wise ops: arithmetic, comparisons, selections, functions of indices.
+//! Generators of element-wise ops: arithmetic, comparisons, selections and functions of indices.
 
 use crate::builder::Kind;
 use crate::program::{Generator, INTS};
@@ -22,7 +22,7 @@ impl Generator {
         self.random.pick(&[Signedness::Signed, Signedness::Unsigned])
     }
 
-    /// Some tile of a kind: one of the pool, converted, reshaped or broadcast where that is needed, or a new one.
+    /// Returns a tile of a kind: a tile of the pool, converted, reshaped or broadcast as needed, or a new tile.
     pub(crate) fn some(&mut self, kind: &Kind) -> Value {
         let equal: Vec<Value> = self.pool.iter().filter(|(_, known)| known == kind).map(|(value, _)| *value).collect();
         if !equal.is_empty() && !self.random.one_in(4) {
@@ -49,7 +49,7 @@ impl Generator {
         }
     }
 
-    /// Numbers that differ from index_value to index_value.
+    /// Emits numbers that vary with the element index.
     fn varied(&mut self, kind: &Kind) -> Value {
         let flat = Kind::new(Scalar::I32, &[kind.count()]);
         let indices = self.build.emit(&flat, Op::Iota {});
@@ -63,14 +63,14 @@ impl Generator {
         self.reshape(numbers, &flat.of(kind.scalar), &kind.shape)
     }
 
-    /// Numbers from 0 to below a power of two, as i32.
+    /// Emits i32 numbers in `0..bound`. Requires a power of two.
     pub(crate) fn below(&mut self, bound: i64, shape: &[i64]) -> Value {
         let kind = Kind::new(Scalar::I32, shape);
         let (some, mask) = (self.some(&kind), self.splat(&kind, bound as u64 - 1));
         self.build.and(&kind, some, mask)
     }
 
-    /// Against another tile of the kind.
+    /// Emits a comparison of two tiles of one kind.
     pub(crate) fn compare(&mut self, lhs: Value, rhs: Value, kind: &Kind) -> Value {
         let comparison_predicate = self.random.pick(&PREDICATES);
         let op = match kind.scalar.is_int() {
@@ -136,7 +136,7 @@ impl Generator {
         }
     }
 
-    /// By a constant of any size, or by 1 to 16.
+    /// A division by a constant of any size, or by 1 to 16.
     fn division(&mut self, lhs: Value, y: Value, kind: &Kind) -> Op {
         let signedness = self.signedness();
         let rhs = match self.random.one_in(2) {
@@ -161,7 +161,7 @@ impl Generator {
         }
     }
 
-    /// By less than the width, or by anything: then nothing but the sign is left.
+    /// A shift by less than the width of the type, or by up to twice the width.
     fn shift(&mut self, lhs: Value, y: Value, kind: &Kind) -> Op {
         let bits = u64::from(kind.scalar.bits());
         let mask = if self.random.one_in(3) { 2 * bits - 1 } else { bits - 1 };
@@ -173,7 +173,7 @@ impl Generator {
         }
     }
 
-    /// Ops on numbers so small that they do not wrap, which say so.
+    /// An op with a no-wrap flag, on operands so small that it does not wrap.
     fn promising(&mut self, x: Value, y: Value, kind: &Kind) -> Op {
         let mask = self.splat(kind, kind.scalar.mask() >> (kind.scalar.bits() / 2 + 1));
         let (lhs, rhs) = (self.build.and(kind, x, mask), self.build.and(kind, y, mask));
@@ -213,7 +213,7 @@ impl Generator {
         }
     }
 
-    /// Numbers that depend on the element's index_value.
+    /// Emits numbers that depend on the element index.
     pub(crate) fn index(&mut self) {
         let shape = self.shape();
         let (scalar, count) = (self.random.pick(&INTS[1..]), shape.iter().product());

@@ -1,4 +1,4 @@
-//! Induction variables: positions, pointers and element indices that grow by a constant per iteration.
+//! Induction variables: positions, pointers and element indices that change by the same amount in every iteration.
 
 use crate::builder::Kind;
 use crate::program::Generator;
@@ -7,32 +7,32 @@ use numerics::Scalar;
 use numerics::arith::{Rounding, Signedness};
 use tileir::{Op, TypeId};
 
-/// Positions are below this, in every loop.
+/// Exclusive upper bound of the positions in every loop.
 pub(crate) const POSITIONS: i64 = 8;
 pub(crate) const POSITION: Scalar = Scalar::I32;
 
-/// What a loop counts, from a first value by a step, for some iterations.
+/// First value and step of a loop counter.
 pub(crate) struct Counts {
     first: i64,
     step: i64,
 }
 
-/// Elements that a loop moves on from iteration to iteration.
+/// A loop-carried address: pointers or element indices that advance in every iteration.
 #[derive(Clone)]
 pub(crate) struct Moving {
     pub(crate) elements: Elements,
     pub(crate) value: Value,
     pub(crate) ty: TypeId,
-    /// By how many elements.
+    /// Elements per iteration; negative if the addresses descend.
     pub(crate) by: i64,
 }
 
 /// How an access addresses the elements of a tile in memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Elements {
-    /// By pointers, in the tile's shape.
+    /// A tile of pointers in the shape of the access.
     Pointers,
-    /// By their numbers from where the memory begins, in a row.
+    /// A one-dimensional tile of element indices, relative to the start of the memory.
     Numbers,
 }
 
@@ -44,7 +44,7 @@ impl Generator {
         }
     }
 
-    /// The bounds and the step of a loop of so many iterations.
+    /// Emits the bounds and the step of a loop with the given number of iterations.
     pub(crate) fn counted_loop(&mut self, counts: &Counts, iterations: Value) -> [Value; 3] {
         let number = Kind::new(POSITION, &[]);
         let (first, step) = (self.index_constant(counts.first), self.index_constant(counts.step));
@@ -58,7 +58,7 @@ impl Generator {
         [first, end, step]
     }
 
-    /// How many iterations there were before, from what the loop counts.
+    /// Computes the number of completed iterations from the loop counter.
     pub(crate) fn iterations_before(&mut self, counts: &Counts, counter: Value) -> Value {
         let number = Kind::new(POSITION, &[]);
         let back = self.index_constant(-counts.first);
@@ -71,7 +71,8 @@ impl Generator {
         self.build.emit(&number, Op::DivI { signedness, rounding, lhs: far, rhs: step })
     }
 
-    /// Elements of a tile of memory at a position, for a loop that moves them by `step` towards one of the ends.
+    /// Emits the initial addresses of a loop-carried access. They advance by `step` elements per position, upwards from `position`
+    /// or downwards from the last position.
     pub(crate) fn moving(&mut self, kind: &Kind, base: Value, position: Value, step: i64) -> Moving {
         let (number, flat) = (Kind::new(POSITION, &[]), Kind::new(POSITION, &[kind.count()]));
         let is_descending = self.random.one_in(4);
@@ -91,12 +92,12 @@ impl Generator {
         }
     }
 
-    /// The elements in the next iteration.
+    /// Emits the addresses of the next iteration.
     pub(crate) fn moved_on(&mut self, kind: &Kind, moving: &Moving) -> Value {
         let (number, flat) = (Kind::new(POSITION, &[]), Kind::new(POSITION, &[kind.count()]));
         let mut by = self.index_constant(moving.by);
         if self.random.one_in(3) {
-            // Some blocks move by less.
+            // Tile blocks with a small index advance by fewer elements.
             let lhs = self.index_constant(moving.by.abs());
             let least = self.build.emit(&number, Op::MinI { signedness: Signedness::Signed, lhs, rhs: self.block });
             let sign = self.index_constant(moving.by.signum());

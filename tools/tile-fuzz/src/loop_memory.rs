@@ -9,39 +9,39 @@ use base::ir::Value;
 use numerics::Scalar;
 use tileir::Op;
 
-/// What a block's memory is a multiple of, in elements: promises about addresses hold for every block.
+/// Alignment of each tile block's memory, in elements. It makes the address assumptions hold for every tile block.
 const ALIGNED: u64 = 16;
 
-/// A way to say which elements an access at a position touches.
+/// How the addresses of an access depend on the position.
 #[derive(Clone)]
 enum Path {
-    /// Pointers, so many elements further on at each position.
+    /// Pointers that advance by `step` elements per position.
     Pointers { step: i64 },
-    /// Pointers to the same elements, in another order at each position.
+    /// Pointers to the same elements, permuted differently at each position.
     Exchanged,
-    /// A view of tiles that overlap along a dimension.
+    /// A view of tiles that overlap along a dimension; adjacent tiles start `step` elements apart.
     Strided { dim: usize, step: i64 },
-    /// A view of picked rows, which begin further on at each position.
+    /// A gather view; its rows advance by `step` per position.
     Gathered { dim: usize, step: i64 },
-    /// Every second position is the same tile of a view.
+    /// A partition view; every second position is the same tile.
     Partition { dim: usize },
-    /// A view that begins elsewhere at each position.
+    /// A view whose base pointer depends on the position.
     Moved,
 }
 
-/// Memory of a block.
+/// Memory of one tile block that a loop accesses.
 #[derive(Clone)]
 struct Ground {
     kind: Kind,
-    /// Where it begins: more than one where several parameters are the same memory.
+    /// Base pointers; more than one if several parameters alias.
     starts: Vec<Value>,
     paths: Vec<Path>,
-    /// Elements that the loop around moves on.
+    /// Loop-carried addresses of the enclosing loop.
     moving: Vec<Moving>,
 }
 
 impl Path {
-    /// How many elements of memory all positions take.
+    /// The number of elements that all positions together span.
     fn length(&self, kind: &Kind) -> i64 {
         let last = POSITIONS - 1;
         match self {
@@ -64,7 +64,7 @@ impl Path {
     }
 }
 
-/// Where an access goes.
+/// The address operands of an access.
 enum AddressPattern {
     Pointers(Value),
     View(Value, Vec<Value>),
@@ -119,7 +119,7 @@ impl Generator {
         }
     }
 
-    /// A loop of at most so many iterations that carries a tile, the token, and what moves; positions count from `start`.
+    /// Emits a loop of at most `most` iterations. It carries a tile, the token and addresses; positions count from `start`.
     fn repeated(
         &mut self,
         ground: &Ground,
@@ -132,7 +132,7 @@ impl Generator {
         let number = Kind::new(POSITION, &[]);
         let one = self.index_constant(1);
         let iterations = match most > 4 && self.random.one_in(3) {
-            // Which blocks may disagree on.
+            // This trip count may differ between tile blocks.
             true => self.below(4, &[]),
             false => {
                 let iterations = 1 + self.random.below(most) as i64;
@@ -141,7 +141,7 @@ impl Generator {
         };
         let steps = self.counts();
         let [lower_bound, upper_bound, step] = self.counted_loop(&steps, iterations);
-        let moving = self.what_moves(ground, start);
+        let moving = self.moving_addresses(ground, start);
         let counts = self.random.one_in(4);
         let fixed = [self.build.tile(&ground.kind), self.build.token()];
         let mut types = [&[self.build.tile(&number)], &fixed[..]].concat();
@@ -174,7 +174,7 @@ impl Generator {
         let op = Op::For { unsigned_cmp: false, lower_bound, upper_bound, step, init_values: init_values.into(), body };
         let results = self.build.ops(op, &types[1..]);
         let token = match moving.first() {
-            // What moved is of use after the loop, too.
+            // Uses the loop-carried addresses after the loop, too.
             Some(moving) if self.random.one_in(5) => {
                 let moving = Moving { value: results[2], ..moving.clone() };
                 let start = self.random.pick(&ground.starts);
@@ -186,8 +186,8 @@ impl Generator {
         (results[0], token)
     }
 
-    /// Elements for a loop to move as one of the paths does.
-    fn what_moves(&mut self, ground: &Ground, start: Value) -> Vec<Moving> {
+    /// Emits loop-carried addresses that advance like one of the pointer paths; often none.
+    fn moving_addresses(&mut self, ground: &Ground, start: Value) -> Vec<Moving> {
         let step = ground.paths.iter().find_map(|path| match path {
             Path::Pointers { step } => Some(*step),
             _ => None,
@@ -213,7 +213,7 @@ impl Generator {
         }
     }
 
-    /// One or two accesses, at least one of them a store.
+    /// Emits one or two accesses, at least one of them a store.
     fn iteration(&mut self, ground: &Ground, position: Value, value: Value, token: Value) -> (Value, Value) {
         match self.random.below(4) {
             0 => (value, self.store_on(ground, position, value, token)),
@@ -236,14 +236,14 @@ impl Generator {
         }
     }
 
-    /// This position, or one beside it.
+    /// This position or a neighbour: the position with its lowest bit flipped.
     fn other(&mut self, position: Value) -> Value {
         let beside = self.random.below(2) as i64;
         let beside = self.index_constant(beside);
         self.build.emit(&Kind::new(POSITION, &[]), Op::XOrI { lhs: position, rhs: beside })
     }
 
-    /// A store that not every block or iteration makes.
+    /// Emits a store that some tile blocks or iterations may skip.
     fn store_where(&mut self, ground: &Ground, position: Value, value: Value, token: Value) -> Value {
         if !self.random.one_in(2) {
             return self.store_on(ground, position, value, token);

@@ -1,4 +1,4 @@
-//! MMAs, alone and in loops, with operands so small that accumulation is exact in any order.
+//! MMAs, alone and in loops. Invariant: the operands are so small that accumulation is exact in any order.
 
 use crate::builder::{Kind, View, ViewKind};
 use crate::program::{Generator, encode};
@@ -10,7 +10,7 @@ use numerics::Scalar;
 use numerics::arith::{Predicate, Rounding, Signedness};
 use tileir::Op;
 
-/// Element types of an MMA, and the largest number in its operands.
+/// Element types of an MMA, and the limit of the numbers in its operands.
 #[derive(Clone, Copy)]
 struct Types {
     operand: Scalar,
@@ -36,29 +36,29 @@ const TYPES: [Types; 11] = [
     types(Scalar::F8E4M3FN, Scalar::F16, 1),
 ];
 
-/// A matrix in memory, of which a loop takes one tile after the other.
+/// A matrix in memory. A loop loads one of its tiles per iteration.
 struct Matrix {
     view: Value,
     kind: Kind,
-    /// Which of the index numbers counts along the dimension that is summed over, and what the other one is.
+    /// The tile dimension along K. `other` is the tile index in the other dimension.
     along: usize,
     other: Value,
-    /// The tiles are taken in the order in which their numbers stand in this view.
+    /// A view of the tile index of each step, if the loop does not load the tiles in order.
     table: Option<Value>,
-    /// The tile is turned once it is loaded.
-    turned: bool,
-    /// What it becomes then.
+    /// Whether the loop transposes the loaded tile.
+    transposed: bool,
+    /// Element type of the MMA operand. If the loaded type differs, the loop converts the tile.
     operand: Scalar,
 }
 
-/// How often a loop is run: the number, and whether it is known.
+/// Lower bound, upper bound and step of a loop, and its maximum trip count.
 struct TripCount {
     bounds: [Value; 3],
     most: i64,
 }
 
 impl Generator {
-    /// Whole numbers from `-limit` to below `limit`, a power of two, of any type that has them.
+    /// Emits integers in `-limit..limit` of any element type that represents them. Requires a power of two.
     pub(crate) fn small(&mut self, kind: &Kind, limit: i64) -> Value {
         let full = kind.of(Scalar::I32);
         let some = self.below(2 * limit, &kind.shape);
@@ -87,7 +87,7 @@ impl Generator {
         self.build.emit(kind, op)
     }
 
-    /// Rows, columns and depth of a product.
+    /// The extents M, N and K of an MMA.
     fn extents(&mut self) -> [i64; 3] {
         if self.plain {
             let rows = self.random.pick(&[128, 256, 256, 512]);
@@ -97,7 +97,7 @@ impl Generator {
         [rows, self.random.pick(&[16, 16, 32, 32, 64]), self.random.pick(&[16, 16, 32, 32, 64])]
     }
 
-    /// A product of computed tiles.
+    /// Emits an MMA of computed tiles.
     pub(crate) fn mma(&mut self) {
         let types = self.random.pick(&TYPES);
         let [m, n, k] = if self.random.one_in(6) { [0; 3].map(|_| 1 << self.random.below(6)) } else { self.extents() };
@@ -111,7 +111,7 @@ impl Generator {
         self.add(value, result);
     }
 
-    /// Memory of small numbers.
+    /// Adds an input buffer of small numbers.
     fn numbers(&mut self, scalar: Scalar, elements: i64, limit: i64) -> Value {
         let mut data = Vec::new();
         for _ in 0..elements {
@@ -122,16 +122,16 @@ impl Generator {
         self.memory(scalar, data)
     }
 
-    /// A matrix whose tiles along the depth come one after the other. `rows` are the extent that is not summed over; its tiles are
-    /// the blocks' where `other` is the block.
+    /// Adds a matrix of `steps` tiles along K and `tiles` tiles along the other dimension. A tile has `depth` elements along K and
+    /// `rows` along the other dimension. If `other` is the tile block index, each tile block has its own tiles.
     fn matrix(&mut self, types: Types, rows: i64, depth: i64, steps: i64, lhs: bool, other: Value, tiles: i64) -> Matrix {
         let stored = if types.operand == Scalar::TF32 { Scalar::F32 } else { types.operand };
-        // The last tile may stick out of the matrix.
+        // The last tile may be partial.
         let ragged = if self.random.one_in(3) { self.random.below(depth as usize) as i64 } else { 0 };
         let along_size = (depth * steps - ragged).max(1);
-        let turned = self.random.one_in(4);
-        // The depth is the second dimension of a left operand, the first of a right one, and the other way round before a turn.
-        let along = usize::from(lhs != turned);
+        let transposed = self.random.one_in(4);
+        // K is the second dimension of the left operand and the first of the right operand. A transpose exchanges them.
+        let along = usize::from(lhs != transposed);
         let (mut tile, mut sizes) = (vec![rows; 2], vec![rows * tiles; 2]);
         (tile[along], sizes[along]) = (depth, along_size);
         let base = self.numbers(stored, sizes.iter().product(), types.limit);
@@ -148,10 +148,10 @@ impl Generator {
         let view = View { kind: ViewKind::Partition, tile: tile.clone(), dim_map };
         let view = self.view(&tensor, &view, Some(Padding::Zero));
         let table = self.random.apart().one_in(5).then(|| self.table(steps));
-        Matrix { view, kind: Kind::new(stored, &tile), along, other, table, turned, operand: types.operand }
+        Matrix { view, kind: Kind::new(stored, &tile), along, other, table, transposed, operand: types.operand }
     }
 
-    /// Numbers below `below`, as many, in memory.
+    /// Adds a table of `below` random indices, each less than `below`.
     fn table(&mut self, below: i64) -> Value {
         let mut random = self.random.apart();
         let data = (0..below).flat_map(|_| (random.below(below as usize) as i32).to_le_bytes()).collect();
@@ -166,7 +166,7 @@ impl Generator {
         self.reshape(number, &single, &[])
     }
 
-    /// The tile of a matrix for one step.
+    /// Loads the MMA operand of one step.
     fn operand(&mut self, matrix: &Matrix, step: Value) -> Value {
         let mut index = [matrix.other; 2];
         index[matrix.along] = matrix.table.map_or(step, |table| self.looked_up(table, step));
@@ -179,7 +179,7 @@ impl Generator {
             kind = kind.of(matrix.operand);
             tile = self.build.emit(&kind, Op::FToF { rounding_mode: Rounding::NearestEven, from: tile });
         }
-        if matrix.turned {
+        if matrix.transposed {
             kind.shape.reverse();
             tile = self.build.emit(&kind, Op::Permute { permutation: [1, 0].into(), source: tile });
         }
@@ -201,7 +201,7 @@ impl Generator {
         TripCount { bounds: [zero, upper, one], most: most.max(1) }
     }
 
-    /// A loop over K of one or two MMAs of tiles from memory.
+    /// Emits a loop over K with one or two MMAs of tiles from memory.
     pub(crate) fn mma_loop(&mut self) {
         let types = self.random.pick(&TYPES);
         let [m, n, k] = self.extents();
@@ -212,7 +212,7 @@ impl Generator {
         let result = Kind::new(types.acc, &[m, n]);
         let mut kinds = vec![result.clone(); 1 + usize::from(second.is_some())];
         let mut init: Vec<Value> = kinds.iter().map(|kind| self.start(kind, types.limit)).collect();
-        // Something else that is carried.
+        // Adds a loop-carried tile besides the accumulators.
         if self.random.one_in(3) && !self.plain {
             let (x, kind) = self.any();
             init.push(x);
@@ -235,7 +235,7 @@ impl Generator {
         values.into_iter().zip(kinds).for_each(|(value, kind)| self.add(value, kind));
     }
 
-    /// Tiles of a product one after the other, of which each block makes every so many: each is stored, and all are added up.
+    /// Emits a persistent loop over output tiles with a loop over K inside. It stores each output tile and adds all of them up.
     pub(crate) fn mma_tiles(&mut self) {
         let types = self.random.pick(&TYPES);
         let [m, n, k] = self.extents();
@@ -271,13 +271,13 @@ impl Generator {
         }
     }
 
-    /// What a sum starts with.
+    /// Emits the initial accumulator.
     fn start(&mut self, kind: &Kind, limit: i64) -> Value {
         if self.random.one_in(3) { self.small(kind, limit) } else { self.splat(kind, 0) }
     }
 
-    /// A tile with the signs of some rows changed, as a running maximum rescales accumulators; some factors are infinite, NaN or
-    /// zero.
+    /// Multiplies each row by 1 or -1, as attention rescales its accumulator by a running maximum. Some factors are infinite, NaN
+    /// or zero.
     fn flipped(&mut self, acc: Value, kind: &Kind, step: Value) -> Value {
         let rows = Kind::new(Scalar::I32, &[kind.shape[0], 1]);
         let flat = Kind::new(Scalar::I32, &[kind.shape[0]]);
@@ -286,7 +286,7 @@ impl Generator {
         let one = self.reshape(step, &Kind::new(Scalar::I32, &[]), &[1, 1]);
         let steps = if rows.count() == 1 { one } else { self.build.emit(&rows, Op::Broadcast { source: one }) };
         let sum = self.build.plus(&rows, places, steps);
-        // 0 and 1 become 1 and -1.
+        // Maps the low bit 0 to 1, and 1 to -1.
         let (mask, minus_two, one) = (self.splat(&rows, 1), self.splat(&rows, (-2i64) as u64), self.splat(&rows, 1));
         let odd = self.build.and(&rows, sum, mask);
         let odd = self.build.times(&rows, odd, minus_two);
@@ -307,7 +307,7 @@ impl Generator {
         }
     }
 
-    /// Factors that are no finite numbers in some of the rows, from an early step on or in late ones only.
+    /// Replaces some factors by infinity, NaN or zero. `numbers` is the row index plus the step, so the affected rows vary by step.
     fn special(&mut self, factors: Value, kind: &Kind, numbers: Value, random: &mut Random) -> Value {
         let full = kind.of(Scalar::I32);
         let special = random.pick(&[f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 0.0]);
@@ -320,7 +320,7 @@ impl Generator {
         self.build.emit(kind, Op::Select { cond, val_if_true, val_if_false: factors })
     }
 
-    /// A counted loop; `fill` is given the number of the step and what is carried, and gives what is carried on.
+    /// Emits a `for` loop. `fill` receives the counter and the loop-carried values, and returns the next values.
     fn for_each_step(
         &mut self,
         trip_count: &TripCount,
@@ -350,7 +350,7 @@ impl Generator {
         let width = self.random.pick(&[16, 32, 64]);
         let (zero, trip_count) = (self.index_constant(0), self.trip_count());
         let queries = self.matrix(types, m, k, 1, true, self.block, self.grid);
-        // Of the keys each step takes other columns, of the values other rows.
+        // Each step loads other columns of the keys and other rows of the values.
         let keys = Matrix { ..self.matrix(types, k, n, trip_count.most, true, zero, 1) };
         let values = self.matrix(types, width, n, trip_count.most, false, zero, 1);
         let (scores, result) = (Kind::new(types.acc, &[m, n]), Kind::new(types.acc, &[m, width]));
@@ -387,7 +387,7 @@ impl Generator {
         self.build.emit(&rows, Op::MaxF { propagate_nan, flush_to_zero, lhs: before, rhs })
     }
 
-    /// Whole numbers from 0 to 3 that depend on the scores.
+    /// Emits integers from 0 to 3 that depend on the scores.
     fn weights(&mut self, scores: Value, kind: &Kind, types: Types) -> Value {
         let full = kind.of(Scalar::I32);
         let (saturating, signedness, rounding_mode) = (false, Signedness::Signed, Rounding::NearestIntToZero);
@@ -397,7 +397,7 @@ impl Generator {
         self.of_full(low, &kind.of(types.operand))
     }
 
-    /// A product of narrow floats with a power of two for each few of them.
+    /// Emits a block-scaled MMA: narrow floats with one power of two per group of elements.
     pub(crate) fn scaled(&mut self) {
         let [m, n, _] = self.extents();
         let k = self.random.pick(&[32, 64, 128]);
@@ -417,7 +417,8 @@ impl Generator {
         self.add(value, result);
     }
 
-    /// A loop over K of a scaled MMA of tiles from memory: of 8-bit floats, or of bytes that hold pairs of 4-bit floats.
+    /// Emits a loop over K with a block-scaled MMA of tiles from memory. The elements are 8-bit floats, or bytes with two 4-bit
+    /// floats each.
     pub(crate) fn scaled_loop(&mut self) {
         let m = self.random.pick(&[64, 128, 128, 128, 256]);
         let (n, k) = (self.random.pick(&[16, 32, 64, 64, 128]), self.random.pick(&[64, 128, 128, 256]));
@@ -431,7 +432,7 @@ impl Generator {
         let types = if packed { types(Scalar::I8, Scalar::F32, 127) } else { types(Scalar::F8E4M3FN, Scalar::F32, 4) };
         let depth = if packed { k / 2 } else { k };
         let lhs = self.matrix(types, m, depth, trip_count.most, true, self.block, self.grid);
-        // Bytes are unpacked along their last dimension, which is the depth of either operand.
+        // Each byte unpacks to two elements along the last dimension, which is K of either operand.
         let rhs = self.matrix(types, n, depth, trip_count.most, packed, zero, 1);
         let result = Kind::new(Scalar::F32, &[m, n]);
         let init = vec![self.start(&result, 4)];
@@ -439,8 +440,8 @@ impl Generator {
             let (mut a, mut b) = (inner.operand(&lhs, step), inner.operand(&rhs, step));
             if packed {
                 (a, b) = (inner.unpacked(a, [m, k]), inner.unpacked(b, [n, k]));
-                let turned = Kind::new(Scalar::F4E2M1FN, &[k, n]);
-                b = inner.build.emit(&turned, Op::Permute { permutation: [1, 0].into(), source: b });
+                let transposed = Kind::new(Scalar::F4E2M1FN, &[k, n]);
+                b = inner.build.emit(&transposed, Op::Permute { permutation: [1, 0].into(), source: b });
             }
             let (lhs_scale, rhs_scale) = (inner.powers(scale, [m, k / block]), inner.powers(scale, [k / block, n]));
             vec![inner.build.emit(&result, Op::MmaFScaled { lhs: a, rhs: b, acc: acc[0], lhs_scale, rhs_scale })]
@@ -448,7 +449,7 @@ impl Generator {
         self.add(values[0], result);
     }
 
-    /// The 4-bit floats of a tile of bytes, in this shape.
+    /// Unpacks a tile of bytes to 4-bit floats of the given shape.
     fn unpacked(&mut self, bytes: Value, [lines, depth]: [i64; 2]) -> Value {
         let flat = self.reshape(bytes, &Kind::new(Scalar::I8, &[lines, depth / 2]), &[lines * depth / 2]);
         let floats = Kind::new(Scalar::F4E2M1FN, &[lines * depth]);
@@ -456,7 +457,7 @@ impl Generator {
         self.reshape(unpacked, &floats, &[lines, depth])
     }
 
-    /// 1/2, 1, 2 and 4.
+    /// Emits random scale factors among 1/2, 1, 2 and 4.
     fn powers(&mut self, scalar: Scalar, shape: [i64; 2]) -> Value {
         let bytes = Kind::new(Scalar::I8, &shape);
         let (exponent, first, step) = if scalar == Scalar::F8E8M0FNU { (2, 126, 1) } else { (2, 0x30, 8) };

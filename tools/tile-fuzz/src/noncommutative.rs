@@ -11,13 +11,13 @@ use tileir::enums::Direction;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ordered {
-    /// The right number unless it is zero.
+    /// The right operand, or the left operand if the right one is zero.
     LastNonzero,
-    /// Steps `x -> a x + b`, one after the other.
+    /// Composition of affine functions `x -> a x + b`.
     Recurrence,
-    /// The first number that is not zero, and of other numbers the last.
+    /// The first non-zero element of one operand and the last non-zero element of the other.
     Sides,
-    /// The sum, and the bits that any number has. The order does not matter.
+    /// The sum of one operand and the bitwise or of the other. This body is commutative.
     Gathered,
 }
 
@@ -30,7 +30,7 @@ impl Ordered {
         if self == Ordered::Recurrence { &[1, 0] } else { &[0; 2][..self.operands()] }
     }
 
-    /// What the body makes of a number of each operand on the left and on the right.
+    /// Evaluates the body on the host. `left` and `right` hold one number per operand.
     fn combine(self, left: &[u64], right: &[u64]) -> Vec<u64> {
         match self {
             Ordered::LastNonzero => vec![unless_zero(right[0], left[0])],
@@ -45,14 +45,14 @@ fn unless_zero(number: u64, other: u64) -> u64 {
     if number == 0 { other } else { number }
 }
 
-/// What is done along a dimension.
+/// The op along a dimension.
 #[derive(Clone, Copy)]
 enum Traversal {
     Scan(Direction),
     Reduce,
 }
 
-/// For each line along a dimension the indices of its elements in row order.
+/// The linear element indices of each line along a dimension.
 fn lines(shape: &[i64], dim: usize) -> Vec<Vec<usize>> {
     let inner: i64 = shape[dim + 1..].iter().product();
     let outer: i64 = shape[..dim].iter().product();
@@ -64,7 +64,7 @@ fn lines(shape: &[i64], dim: usize) -> Vec<Vec<usize>> {
 /// The expected result tile of each operand. The store truncates numbers to the element's width.
 fn computed(body: Ordered, traversal: Traversal, tiles: &[Vec<u64>], shape: &[i64], dim: usize, mask: u64) -> Vec<Vec<u64>> {
     let at = |index_value: usize| tiles.iter().map(|tile| tile[index_value]).collect::<Vec<u64>>();
-    let cut = |numbers: Vec<u64>| numbers.into_iter().map(|number| number & mask).collect::<Vec<u64>>();
+    let truncated = |numbers: Vec<u64>| numbers.into_iter().map(|number| number & mask).collect::<Vec<u64>>();
     let mut out = match traversal {
         Traversal::Scan(_) => tiles.to_vec(),
         Traversal::Reduce => vec![Vec::new(); tiles.len()],
@@ -75,7 +75,7 @@ fn computed(body: Ordered, traversal: Traversal, tiles: &[Vec<u64>], shape: &[i6
         }
         let mut before = at(line[0]);
         for index_value in &line[1..] {
-            before = cut(body.combine(&before, &at(*index_value)));
+            before = truncated(body.combine(&before, &at(*index_value)));
             if matches!(traversal, Traversal::Scan(_)) {
                 out.iter_mut().zip(&before).for_each(|(tile, number)| tile[*index_value] = *number);
             }
@@ -117,8 +117,8 @@ impl Generator {
         self.build.emit(kind, Op::Select { cond, val_if_true: number, val_if_false: other })
     }
 
-    /// A tile for each block, of numbers of which many are zero: the tile, and what it holds for each block. With a dimension,
-    /// no number is zero that is first or last along it.
+    /// Loads a tile of known numbers, about half of them zero. Returns the tile and its contents per tile block. If `ends` names a
+    /// dimension, the first and the last element of each line along it are not zero.
     fn known(&mut self, kind: &Kind, ends: Option<usize>) -> (Value, Vec<Vec<u64>>) {
         let mut blocks = Vec::new();
         let ends: Vec<usize> = match ends {
@@ -141,7 +141,7 @@ impl Generator {
         (self.load_view(view, &index, kind, None).0, blocks)
     }
 
-    /// For the start of a program, where every block comes by.
+    /// Emits a scan or reduction with expected results. Requires a position that every tile block reaches.
     pub(crate) fn ordered(&mut self) {
         let shape = self.shape();
         if shape.is_empty() {
@@ -149,7 +149,7 @@ impl Generator {
         }
         let kind = Kind::new(self.random.pick(&INTS), &shape);
         let dim = self.random.below(shape.len());
-        // In which order a reduction takes the elements between the first and the last is open, so those must decide.
+        // A reduction may combine the elements inside a line in any order, so the two ends alone must determine its result.
         let traversal = match self.random.below(3) {
             0 => Traversal::Reduce,
             1 => Traversal::Scan(Direction::Forward),
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(of(Ordered::Sides, Traversal::Reduce, 0), [[1, 2], [7, 6]]);
         assert_eq!(of(Ordered::Gathered, Traversal::Reduce, 1), [[3, 7], [7, 7]]);
         assert_eq!(of(Ordered::Sides, Traversal::Scan(Direction::Reverse), 1), [[2, 2, 4, 4], [5, 6, 7, 0]]);
-        // First x -> x + 5, then x -> 2 x + 6.
+        // x -> x + 5, followed by x -> 2 x + 6.
         assert_eq!(of(Ordered::Recurrence, Traversal::Scan(Direction::Forward), 1)[1], [5, 16, 7, 28]);
         let zeros = [vec![0, 9, 0, 0]];
         let last = |direction| computed(Ordered::LastNonzero, Traversal::Scan(direction), &zeros, &[4], 0, 0xff).remove(0);

@@ -20,7 +20,7 @@ use tileir::{Attribute, Module, Op};
 pub(crate) const INTS: [Scalar; 4] = [Scalar::I8, Scalar::I16, Scalar::I32, Scalar::I64];
 pub(crate) const FLOATS: [Scalar; 4] = [Scalar::F16, Scalar::BF16, Scalar::F32, Scalar::F64];
 
-/// Memory that a program works on.
+/// An input buffer of a program.
 pub(crate) struct Memory {
     pub(crate) scalar: Scalar,
     pub(crate) elements: i64,
@@ -30,7 +30,7 @@ pub(crate) struct Memory {
 pub(crate) struct Program {
     pub(crate) module: Module,
     pub(crate) launch: Launch,
-    /// What each buffer holds before.
+    /// Name and initial contents of each buffer.
     pub(crate) data: Vec<(String, Vec<u8>)>,
     pub(crate) outputs: Vec<Output>,
 }
@@ -45,7 +45,7 @@ impl Program {
         }
         let launch = serde_json::to_string_pretty(&self.launch).expect("a launch has plain values");
         std::fs::write(folder.join("launch.json"), launch).map_err(failed)?;
-        // Tools that do not run the stages compare with these files.
+        // Tools that do not run the stages compare their outputs with these files.
         let of = |output: &Output| {
             let Output { name, scalar, tolerance, expected } = output;
             let expected = expected.as_ref().map(|_| format!("{name}.expect"));
@@ -63,7 +63,7 @@ impl Program {
         std::fs::write(folder.join("k.tile"), file.write(Form::Binary)?).map_err(failed)
     }
 
-    /// Whether every stage leaves what the program itself does.
+    /// Executes the program at every stage and compares the outputs.
     pub(crate) fn compare(&self, bench: &Bench, folder: &Path) -> Result<Outcome> {
         self.write(folder)?;
         bench.compare(&self.outputs, folder)
@@ -73,28 +73,28 @@ impl Program {
 pub(crate) struct Generator {
     pub(crate) build: Builder,
     pub(crate) random: Random,
-    /// Tiles that can be used here.
+    /// Tiles that are visible at the current position.
     pub(crate) pool: Vec<(Value, Kind)>,
     pub(crate) inputs: Vec<Memory>,
-    /// Numbers that the launch gives, and what they are.
+    /// Scalar parameters and their arguments in the launch.
     pub(crate) sizes: Vec<(Value, i64)>,
     pub(crate) block: Value,
     pub(crate) grid: i64,
-    /// Shapes that tiles have; most have the same number of elements.
+    /// Shapes of the generated tiles; most have the same number of elements.
     pub(crate) shapes: Vec<Vec<i64>>,
-    /// How deep in regions, and in how many loops.
+    /// Nesting depth in regions; `loops` counts the enclosing loops.
     pub(crate) depth: u32,
     pub(crate) loops: u32,
-    /// Whether reductions have only bodies for which left and right may be exchanged.
+    /// Whether every reduction body is commutative.
     pub(crate) commutative: bool,
-    /// Whether programs have no ordered accesses, and large tiles.
+    /// Whether programs have large tiles and no ordered accesses.
     pub(crate) plain: bool,
     params: Vec<Param>,
     data: Vec<(String, Vec<u8>)>,
     pub(crate) outputs: Vec<Output>,
 }
 
-/// What a program is to be like.
+/// Options that select the kind of program.
 #[derive(clap::Args)]
 pub(crate) struct Config {
     /// Focus of the programs
@@ -111,10 +111,10 @@ pub(crate) struct Config {
 /// Elements of an input.
 const INPUT: i64 = 4096;
 
-/// A way to go on, and how often it is taken.
+/// A generator method and its relative frequency.
 type Step = (usize, fn(&mut Generator));
 
-/// What may be anywhere, however often it is executed.
+/// Steps that are valid anywhere, for any number of executions.
 const ANYWHERE: &[Step] = &[
     (12, Generator::elementwise),
     (6, Generator::reshaped),
@@ -130,9 +130,9 @@ const ANYWHERE: &[Step] = &[
     (1, Generator::shared_atomic),
     (1, Generator::assertion),
 ];
-/// What has regions.
+/// Steps that emit regions.
 const NESTED: &[Step] = &[(2, Generator::conditional), (2, Generator::repeat), (1, Generator::unbounded)];
-/// What may be executed once: it writes memory of its own.
+/// Steps that are valid only outside loops, because they write private memory.
 const ONCE: &[Step] = &[
     (3, Generator::bounce),
     (2, Generator::own_atomic),
@@ -144,7 +144,7 @@ const ONCE: &[Step] = &[
     (1, Generator::print),
     (1, Generator::early_store),
 ];
-/// Large constructs, of which a program gets only a few.
+/// Large constructs; a program gets only a few.
 const LARGE: &[Step] = &[
     (1, Generator::leave_early),
     (3, Generator::mma_loop),
@@ -154,10 +154,10 @@ const LARGE: &[Step] = &[
     (1, Generator::scaled_loop),
 ];
 
-/// What two blocks may do that have half of it each.
+/// Constructs that the CTAs of a cluster can divide.
 const OF_CLUSTERS: &[Step] = &[(3, Generator::mma_loop), (2, Generator::mma_tiles)];
 
-/// What programs are about.
+/// Focus of the generated programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Theme {
     /// All features
@@ -234,14 +234,14 @@ impl Generator {
         }
     }
 
-    /// A parameter that is a number.
+    /// Adds a scalar i32 parameter.
     pub(crate) fn number_parameter(&mut self, number: i64) -> Value {
         let ty = self.build.tile(&Kind::new(Scalar::I32, &[]));
         self.params.push(Param::I32(number));
         self.build.param(ty)
     }
 
-    /// A parameter that points to memory with these contents.
+    /// Adds a pointer parameter to an input buffer with the given contents.
     pub(crate) fn memory(&mut self, scalar: Scalar, data: Vec<u8>) -> Value {
         let name = format!("in{}", self.data.len());
         self.buffer(name, scalar, data)
@@ -254,14 +254,14 @@ impl Generator {
         self.build.param(ty)
     }
 
-    /// A parameter that points to memory for what the program writes.
+    /// Adds a pointer parameter to an output buffer.
     pub(crate) fn output(&mut self, scalar: Scalar, elements: i64, tolerance: f64) -> Value {
         let name = format!("out{}", self.outputs.len());
         self.outputs.push(Output { name: name.clone(), scalar, tolerance, expected: None });
         self.buffer(name, scalar, vec![0; elements as usize * scalar.bytes() as usize])
     }
 
-    /// Another parameter that points to the newest output.
+    /// Adds a parameter that aliases the newest output.
     pub(crate) fn same_output(&mut self, scalar: Scalar) -> Value {
         let name = self.outputs.last().expect("there is one").name.clone();
         let ty = self.build.pointers(scalar, &[]);
@@ -274,7 +274,7 @@ impl Generator {
         self.random.pick(&all)
     }
 
-    /// Numbers of all sizes, and sometimes special ones.
+    /// Random contents of all magnitudes, sometimes with special values.
     fn contents(&mut self, scalar: Scalar, elements: i64) -> Vec<u8> {
         let mut data = Vec::new();
         for _ in 0..elements {
@@ -325,7 +325,7 @@ impl Generator {
         }
     }
 
-    /// A shape of `1 << bits` elements.
+    /// A random shape of `1 << bits` elements.
     fn split(&mut self, bits: usize, rank: usize) -> Vec<i64> {
         let mut shape = vec![1; rank];
         for _ in 0..bits {
@@ -334,7 +334,7 @@ impl Generator {
         shape
     }
 
-    /// One more thing to do.
+    /// Emits one random step at the top level.
     fn step(&mut self) {
         match self.random.below(12) {
             0 => self.take(NESTED),
@@ -344,7 +344,7 @@ impl Generator {
         }
     }
 
-    /// One more thing to do in a region.
+    /// Emits one random step inside a region.
     pub(crate) fn inner_step(&mut self) {
         match self.random.below(12) {
             0 | 1 if self.depth < 3 => self.take(NESTED),
@@ -363,7 +363,7 @@ impl Generator {
         }
     }
 
-    /// Stores the newest tiles.
+    /// Stores the newest tiles of the pool.
     fn epilogue(&mut self) {
         let stored = self.pool.len().min(3);
         let latest = self.pool[self.pool.len() - stored..].to_vec();
@@ -372,7 +372,7 @@ impl Generator {
         }
     }
 
-    /// Stores what the ops outside regions gave, to outputs in their order. The program is otherwise as without this.
+    /// Stores each result of the ops outside regions to its own output, in program order. The other ops do not change.
     fn store_values(&mut self) {
         for (number, (op, value, kind)) in self.build.values().into_iter().enumerate() {
             let (value, kind) = match kind.scalar {
@@ -391,7 +391,7 @@ impl Generator {
             let value = self.reshape(value, &kind, &stored.shape);
             let pointer = self.output(kind.scalar, kind.count() * self.grid, 0.0);
             let name = format!("value{number:03}.{op}");
-            // `output` gave the buffer another name.
+            // Replaces the name that `output` assigned to the buffer.
             for pattern in
                 [&mut self.outputs.last_mut().expect("just added").name, &mut self.data.last_mut().expect("just added").0]
             {
@@ -419,7 +419,7 @@ impl Generator {
         self.pool.push((value, kind));
     }
 
-    /// A tile of the pool, newer ones more often.
+    /// A random tile of the pool; newer tiles are more likely.
     pub(crate) fn any(&mut self) -> (Value, Kind) {
         let at = self.random.below(self.pool.len()).max(self.random.below(self.pool.len()));
         self.pool[at].clone()
@@ -435,7 +435,7 @@ impl Generator {
     pub(crate) fn index_constant(&mut self, value: i64) -> Value {
         self.splat(&Kind::new(Scalar::I32, &[]), value as u64)
     }
-    /// A float constant.
+    /// Emits a splat float constant.
     pub(crate) fn number(&mut self, kind: &Kind, number: f64) -> Value {
         self.splat(kind, encode(kind.scalar, number))
     }
@@ -450,7 +450,7 @@ impl Generator {
     }
 }
 
-/// The bits of a number, rounded to nearest.
+/// Encodes a number, rounded to nearest even.
 pub(crate) fn encode(scalar: Scalar, number: f64) -> u64 {
     numerics::float::encode(scalar, number, numerics::arith::Rounding::NearestEven, numerics::float::Overflow::Ieee)
 }

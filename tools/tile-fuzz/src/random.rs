@@ -18,11 +18,11 @@ impl Random {
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
     }
-    /// Other numbers, taking none of these.
+    /// Returns another generator and does not advance this one.
     pub(crate) fn apart(&self) -> Random {
         Random(!self.0)
     }
-    /// True once in `n` times.
+    /// Returns true with probability 1/n.
     pub(crate) fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }

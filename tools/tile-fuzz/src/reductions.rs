@@ -8,10 +8,10 @@ use numerics::arith::{Overflow, Predicate, Rounding, Signedness};
 use tileir::Op;
 use tileir::enums::Direction;
 
-/// An operation that may be applied in any order.
+/// An associative and commutative operation.
 #[derive(Clone, Copy)]
 enum Fold {
-    /// Of floats only where they are small whole numbers.
+    /// Requires small integers if the elements are floats, so that the sum is exact.
     Add,
     Mul,
     Min,
@@ -54,7 +54,7 @@ impl Fold {
     }
 }
 
-/// Folds of one or more tiles at once, ready to be reduced or scanned.
+/// Operands, identities and body of a reduction or scan over one or more tiles.
 struct Folded {
     tiles: Vec<Value>,
     kinds: Vec<Kind>,
@@ -70,7 +70,7 @@ impl Generator {
                 let all = [Fold::Add, Fold::Add, Fold::Mul, Fold::Min, Fold::Max, Fold::UMax, Fold::And, Fold::Or, Fold::Xor];
                 self.random.pick(&all)
             }
-            // A long sum has more digits than these types.
+            // A long sum needs more significand bits than these types have.
             Scalar::BF16 | Scalar::F16 if kind.count() > 256 => self.random.pick(&[Fold::Min, Fold::Max]),
             _ => self.random.pick(&[Fold::Min, Fold::Max, Fold::Add]),
         }
@@ -84,7 +84,7 @@ impl Generator {
         })
     }
 
-    /// Each tile by an operation of its own.
+    /// Folds several tiles at once, each by its own operation.
     fn apart(&mut self, x: Value, kind: &Kind) -> Folded {
         let mut tiles = vec![(x, kind.clone())];
         for _ in 0..self.random.below(3).saturating_sub(self.random.below(2)) {
@@ -95,7 +95,7 @@ impl Generator {
         let folds: Vec<Fold> = tiles.iter().map(|(_, kind)| self.fold(kind)).collect();
         for ((tile, kind), fold) in tiles.iter_mut().zip(&folds) {
             if kind.scalar.is_float() && matches!(fold, Fold::Add) {
-                // The largest sum has to be exact in the narrowest type.
+                // The largest possible sum must be exact in the narrowest type.
                 *tile = self.small(kind, 1);
             }
         }
@@ -113,7 +113,7 @@ impl Generator {
         Folded { tiles, kinds, identities, body }
     }
 
-    /// The largest element and the first index_value that has it.
+    /// Argmax: the largest element and its first index.
     fn largest(&mut self, x: Value, kind: &Kind, dim: usize) -> Folded {
         let indices = Kind::new(Scalar::I32, &[kind.shape[dim]]);
         let iota = self.build.emit(&indices, Op::Iota {});
@@ -139,13 +139,13 @@ impl Generator {
         Folded { tiles: vec![x, index_value], kinds: vec![kind.clone(), numbers], identities, body }
     }
 
-    /// Steps `x -> a x + b`, one after the other: the order matters, the grouping does not.
+    /// Composition of affine functions `x -> a x + b`, which is associative but not commutative.
     fn recurrence(&mut self, x: Value, kind: &Kind) -> Folded {
         let factors = self.some(kind);
         let scalar = Kind::new(kind.scalar, &[]);
         let ty = self.build.tile(&scalar);
         let (body, args, before) = self.build.region(&[ty; 4]);
-        // First the step on the left, `a x + b`, then `c x + d`.
+        // The left function, `a x + b`, is applied before the right one, `c x + d`.
         let [a, c, b, d] = args[..] else { unreachable!("a left and a right value of each operand") };
         let factor = self.build.times(&scalar, a, c);
         let carried = self.build.times(&scalar, b, c);

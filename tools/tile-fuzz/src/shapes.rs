@@ -1,4 +1,4 @@
-//! Ops that move elements: reshapes, permutations, broadcasts, slices.
+//! Generators of ops that move elements: reshapes, permutations, broadcasts and slices.
 
 use crate::builder::Kind;
 use crate::program::Generator;
@@ -48,7 +48,7 @@ impl Generator {
         self.add(value, result);
     }
 
-    /// Broadcasts along dimensions that are first reduced to one element, or along new ones.
+    /// Emits a reshape and a broadcast to a shape with at least as many elements.
     fn broadcast(&mut self, x: Value, kind: &Kind) {
         let count = kind.count();
         let fits = |shape: &&Vec<i64>| !shape.is_empty() && shape.iter().product::<i64>() >= count;
@@ -57,7 +57,7 @@ impl Generator {
             return;
         }
         let shape = self.random.pick(&fitting);
-        // Dimensions that together have as many elements as the tile keep them.
+        // Keeps the extents of dimensions whose product is the tile's element count; the broadcast expands the others.
         let mut left = count;
         let mut narrow = vec![1; shape.len()];
         let first = self.random.below(shape.len());
@@ -76,7 +76,7 @@ impl Generator {
         self.add(value, result);
     }
 
-    /// A part of a dimension: which one, and how long it is.
+    /// Chooses a half or a quarter of one dimension. Returns the index operands and the kind of the slice.
     fn part(&mut self, kind: &Kind) -> Option<(Vec<Value>, Kind)> {
         let dim = self.random.below(kind.shape.len());
         if kind.shape[dim] < 2 {

@@ -1,4 +1,4 @@
-//! Loads and stores through tensor views: partitions, strided tiles, gathered rows.
+//! Generators of loads and stores through tensor views: partitions, strided tiles and gathered rows.
 
 use crate::builder::{Kind, View, ViewKind};
 use crate::program::Generator;
@@ -18,7 +18,7 @@ pub(crate) struct Tensor {
 }
 
 impl Tensor {
-    /// Whole rows in the given order of dimensions, the fastest last.
+    /// A contiguous tensor. `order` lists the dimensions; the fastest is last.
     pub(crate) fn packed(scalar: Scalar, sizes: &[i64], order: &[usize], base: Value) -> Tensor {
         let mut strides = vec![1; sizes.len()];
         let mut next = 1;
@@ -31,7 +31,7 @@ impl Tensor {
 }
 
 impl Generator {
-    /// The pointer, with or without a promise that its parameter keeps.
+    /// Returns the pointer, often with an alignment assumption that the parameter satisfies.
     pub(crate) fn promised(&mut self, value: Value, ty: TypeId) -> Value {
         if self.random.one_in(3) {
             return value;
@@ -39,7 +39,7 @@ impl Generator {
         self.build.op(Op::Assume { predicate: Attribute::DivBy { divisor: 16, every: None, along: None }, value }, ty)
     }
 
-    /// The view, with some of the extents and strides known only at run time.
+    /// Emits the view. Some of the extents and strides are dynamic.
     pub(crate) fn view(&mut self, tensor: &Tensor, view: &View, padding: Option<Padding>) -> Value {
         let ty = self.build.pointers(tensor.scalar, &[]);
         let base = self.promised(tensor.base, ty);
@@ -92,7 +92,7 @@ impl Generator {
         }
     }
 
-    /// Optimisation hints for an access, for some targets.
+    /// Optimisation hints of an access for some targets; often none.
     pub(crate) fn access_hints(&mut self) -> Option<Box<Dictionary>> {
         if !self.random.one_in(6) {
             return None;
@@ -113,7 +113,7 @@ impl Generator {
         }
     }
 
-    /// A tile of an input, which it may stick out of.
+    /// Loads a tile of an input through a view. The tile may be partial.
     pub(crate) fn load_window(&mut self, base: Value, elements: i64, kind: &Kind) -> Value {
         let rank = kind.shape.len();
         let mut dim_map: Vec<usize> = (0..rank).collect();
@@ -166,7 +166,7 @@ impl Generator {
         self.load_view(view, &index, kind, None).0
     }
 
-    /// The block, or another number, below `space`: an index outside the index space means nothing.
+    /// Emits a tile index below `space`, from the tile block index or another number. Tile IR leaves larger indices undefined.
     fn index_below(&mut self, space: i64) -> Value {
         let (index, most) = if self.random.one_in(3) { (self.below(4, &[]), 4) } else { (self.block, self.grid) };
         if most <= space {
@@ -176,7 +176,7 @@ impl Generator {
         self.build.emit(&Kind::new(Scalar::I32, &[]), Op::MinI { signedness: Signedness::Unsigned, lhs: index, rhs: last })
     }
 
-    /// A tile of a one-dimensional tensor whose extent is known only at run time.
+    /// Loads a tile of a one-dimensional tensor with a dynamic extent.
     pub(crate) fn load_row(&mut self, pointer: Value, kind: &Kind) -> Value {
         let ty = self.build.pointers(kind.scalar, &[]);
         let base = self.promised(pointer, ty);
@@ -194,7 +194,7 @@ impl Generator {
         self.load_view(view, &[index], kind, None).0
     }
 
-    /// A tensor that each block has a tile of, one after the other along the first dimension.
+    /// Emits a view with one tile per tile block, along the first dimension.
     pub(crate) fn own_view(&mut self, base: Value, kind: &Kind) -> Value {
         let mut sizes = kind.shape.clone();
         sizes[0] *= self.grid;
@@ -211,7 +211,7 @@ impl Generator {
     pub(crate) fn store_view(&mut self, view: Value, index: &[Value], tile: Value, token: Option<Value>) -> Value {
         let ty = self.build.token();
         let (memory_ordering, memory_scope) = self.store_order();
-        // All stores are to tiles that are whole.
+        // Every stored tile is full, so the `inbounds` flags hold.
         let inbounds = if self.random.one_in(3) { vec![true; index.len()].into() } else { Box::default() };
         let (index, optimization_hints) = (index.into(), self.access_hints());
         let store = Op::StoreViewTko { memory_ordering, memory_scope, optimization_hints, inbounds, tile, view, index, token };
@@ -227,7 +227,7 @@ impl Generator {
         }
     }
 
-    /// Rows of a tile go to rows that a reversed list names.
+    /// Emits a scatter: a store through a gather view, with permuted row indices.
     pub(crate) fn scatter(&mut self) {
         let (x, kind) = self.any();
         if kind.scalar == Scalar::I1 || kind.shape.is_empty() {
@@ -238,7 +238,8 @@ impl Generator {
         let rows = Kind::new(Scalar::I32, &[kind.shape[dim]]);
         let mut index = vec![self.index_constant(0); kind.shape.len()];
         let mut sizes = kind.shape.clone();
-        // The rows of a block are all others' neighbours; along another dimension the block has its own tile.
+        // If the tile blocks divide the scattered dimension, the row indices include the start of the tile block. Otherwise the
+        // index of the divided dimension selects the tile block's part.
         let iota = self.build.emit(&rows, Op::Iota {});
         let flip = self.random.below(rows.count() as usize) as u64;
         let flip = self.splat(&rows, flip);
@@ -251,7 +252,7 @@ impl Generator {
                 let start = self.spread(block, &rows);
                 index[dim] = self.build.plus(&rows, index[dim], start);
             }
-            // Where such a view starts is counted in elements.
+            // A gather view counts its other indices in elements.
             false => index[along] = self.own_start(kind.shape[along]),
         }
         let order: Vec<usize> = (0..sizes.len()).collect();

@@ -62,9 +62,9 @@ impl Ptxas {
         let line = format!("{command:?}");
         let output = child::output(&mut command, job.memory);
         let output = output.map_err(|error| failed(&format!("run {}", self.0.display()), error))?;
-        let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        let printed = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         let ptx_path = ptx.path().display().to_string();
-        let messages: Vec<String> = said.lines().map(|line| line.replace(&ptx_path, "kernel.ptx")).collect();
+        let messages: Vec<String> = printed.lines().map(|line| line.replace(&ptx_path, "kernel.ptx")).collect();
         if !output.status.success() {
             if output.status.code().is_none() {
                 let error = Diagnostic::io("LNK015", format!("ptxas died: {}", child::describe(output.status)));
@@ -114,8 +114,8 @@ mod tests {
 
     #[test]
     fn an_older_ptxas_gets_its_own_version_and_no_language() {
-        let said = ["ptxas x.ptx, line 9; fatal   : Unsupported .version 9.4; current version is '9.1'".to_string()];
-        assert_eq!(highest_version(&said), Some((9, 1)));
+        let printed = ["ptxas x.ptx, line 9; fatal   : Unsupported .version 9.4; current version is '9.1'".to_string()];
+        assert_eq!(highest_version(&printed), Some((9, 1)));
         let text = ".version 9.4\n.target sm_80\n.language 7\n{ }\n";
         assert_eq!(lower_version(text, (9, 1)), ".version 9.1\n.target sm_80\n{ }\n");
         assert_eq!(lower_version(text, (9, 3)), ".version 9.3\n.target sm_80\n.language 7\n{ }\n");

@@ -4,13 +4,13 @@ const model = JSON.parse(document.getElementById("model").textContent);
 /** An element with attributes and children; attributes that are functions are listeners. */
 function element(name, attributes = {}, ...children) {
   const svg = ["svg", "g", "rect", "line", "path", "text", "title"].includes(name);
-  const made = svg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
+  const node = svg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
-    if (typeof value === "function") made.addEventListener(key, value);
-    else if (value !== undefined && value !== false) made.setAttribute(key, value);
+    if (typeof value === "function") node.addEventListener(key, value);
+    else if (value !== undefined && value !== false) node.setAttribute(key, value);
   }
-  made.append(...children.flat().filter((child) => child !== undefined && child !== null));
-  return made;
+  node.append(...children.flat().filter((child) => child !== undefined && child !== null));
+  return node;
 }
 
 /** A table; rows with `go` can be clicked. */

@@ -1,4 +1,4 @@
-// Layouts: which warp, lane and register holds each element of a tile.
+// Layout drawing: the warp, lane and register of each tile element.
 const MOST_CELLS = 1 << 20;
 
 class LayoutDrawing {
@@ -58,7 +58,7 @@ class LayoutDrawing {
     return element("div", {}, element("b", {}, `${layout.name} `), counts, " of ", uses, " coloured by ", by, " ", find);
   }
 
-  /** How far each bit moves. */
+  /** The basis vectors: the coordinate offset of each register, lane and warp bit. */
   bases() {
     const step = (basis) => (basis ? `+(${coordinates(basis, this.shape).join(",")})` : "copies");
     const line = (name) => element("div", {}, `${name.padEnd(9)}`, this.layout[name].map(step).join("  ") || "no bits");
@@ -88,8 +88,8 @@ class LayoutDrawing {
   }
 
   point(event, click) {
-    const box = this.canvas.getBoundingClientRect();
-    const [column, row] = [event.clientX - box.left, event.clientY - box.top].map((at) => Math.floor(at / this.size));
+    const bounds = this.canvas.getBoundingClientRect();
+    const [column, row] = [event.clientX - bounds.left, event.clientY - bounds.top].map((at) => Math.floor(at / this.size));
     const number = row * this.columns + column;
     const owner = column < this.columns ? this.owners[number] : undefined;
     if (!owner) return;
@@ -104,7 +104,7 @@ class LayoutDrawing {
   }
 }
 
-/** The first holder of each element. */
+/** The warp, lane and register of each element; the lowest if several hold copies. */
 function owners(layout, elements) {
   const all = new Array(elements);
   for (let warp = 2 ** layout.warp.length - 1; warp >= 0; warp--) {
@@ -118,7 +118,7 @@ function owners(layout, elements) {
   return all;
 }
 
-/** The coordinates of an element of a tile that is numbered row by row. */
+/** Converts a row-major linear index to coordinates. */
 function coordinates(element, shape) {
   const all = [];
   for (const extent of [...shape].reverse()) {

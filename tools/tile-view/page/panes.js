@@ -83,9 +83,9 @@ class Pane {
     if (search.isMatch(this, row)) classes += " match";
     const code = element("span", { class: "code" });
     code.innerHTML = coloured(this.data.lines[row]);
-    const made = element("div", { class: classes, "data-row": row }, element("span", { class: "no" }, String(this.data.numbers[row])), this.heat(row), code);
-    made.style.top = `${row * HEIGHT}px`;
-    return made;
+    const div = element("div", { class: classes, "data-row": row }, element("span", { class: "no" }, String(this.data.numbers[row])), this.heat(row), code);
+    div.style.top = `${row * HEIGHT}px`;
+    return div;
   }
 
   isExact(source_position) {
@@ -208,10 +208,10 @@ const search = {
   isMatch(pane, row) { return this.keys.has(`${pane.data.name}:${row}`); },
   run(words) {
     this.words = words;
-    const wanted = words.toLowerCase();
+    const query = words.toLowerCase();
     this.matches = [];
-    if (wanted) for (const pane of panes.filter((pane) => !pane.root.hidden)) {
-      pane.data.lines.forEach((line, row) => { if (line.toLowerCase().includes(wanted)) this.matches.push([pane, row]); });
+    if (query) for (const pane of panes.filter((pane) => !pane.root.hidden)) {
+      pane.data.lines.forEach((line, row) => { if (line.toLowerCase().includes(query)) this.matches.push([pane, row]); });
     }
     this.keys = new Set(this.matches.map(([pane, row]) => `${pane.data.name}:${row}`));
     this.now = -1;

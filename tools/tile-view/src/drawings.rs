@@ -1,4 +1,4 @@
-//! The data of the drawings: layouts, buffers with live ranges and banks, warp roles and pipelines, loop schedules.
+//! Data of the drawings: layouts, buffers with live ranges and bank conflicts, warp roles, pipelines and loop schedules.
 
 use crate::model::{
     AccessView, BufferView, Decision, FunctionView, LayoutUse, LayoutView, LoopView, Occupied, PipelineView, RoleSpanView,
@@ -28,7 +28,7 @@ pub(crate) fn layouts(module: &Module) -> Vec<LayoutView> {
     module.layouts.iter().map(view).collect()
 }
 
-/// A function; `rows` are those of its ops in the text.
+/// The view of a function. `rows` are the rows of its ops in the text pane.
 pub(crate) fn function(module: &Module, function: &Function, rows: Vec<usize>) -> FunctionView {
     let attrs = &function.attrs;
     let live_ranges = live_ranges::live_ranges(function);
@@ -109,12 +109,12 @@ fn access(module: &Module, function: &Function, number: usize, op: base::ir::Op,
             Proxy::Mma => "MMA",
             Proxy::Tma => "TMA",
         },
-        atom: moves.map(|(_, atom)| to_text(&atom)).or_else(|| product(node.kind.program()?)).unwrap_or_default(),
+        atom: moves.map(|(_, atom)| to_text(&atom)).or_else(|| mma_or_tmem_atom(node.kind.program()?)).unwrap_or_default(),
         passes: moves.and_then(|(layout, atom)| banks::wavefronts(info, layout, atom)),
     }
 }
 
-/// The layout in which an op moves a tile to or from shared memory, and by which atom.
+/// The layout and the copy atom of an op that copies a tile to or from shared memory.
 fn moves<'a>(module: &'a Module, function: &Function, op: base::ir::Op) -> Option<(&'a Layout, CopyAtom)> {
     use tileas::Op as In;
     let node = &function.body.ops[op];
@@ -128,8 +128,8 @@ fn moves<'a>(module: &'a Module, function: &Function, op: base::ir::Op) -> Optio
     }
 }
 
-/// The atom of an op that reaches a buffer otherwise.
-fn product(op: &tileas::Op) -> Option<String> {
+/// The atom of an MMA or of a tensor-memory op.
+fn mma_or_tmem_atom(op: &tileas::Op) -> Option<String> {
     match op {
         tileas::Op::Mma { atom, .. } => Some(atom.name().into()),
         tileas::Op::TmemLoad { atom, .. } | tileas::Op::TmemStore { atom, .. } | tileas::Op::TmemScale { atom, .. } => {
@@ -139,8 +139,8 @@ fn product(op: &tileas::Op) -> Option<String> {
     }
 }
 
-/// The schedules of a file whose loops are still there, by function, with the unit occupancy that `tile-sched --schedule-trace`
-/// reports.
+/// The schedules of the loops that the file still contains, with their function names. `trace` has the unit occupancy that
+/// `tile-sched --schedule-trace` reports.
 pub(crate) fn loops(file: &File<Module>, trace: &[u8], source_positions: &mut SourceTable) -> Vec<(String, LoopView)> {
     let occupied = occupied(trace);
     let views = file.payload.schedules.iter().enumerate().filter_map(|(process, schedule)| {
@@ -167,7 +167,7 @@ pub(crate) fn loops(file: &File<Module>, trace: &[u8], source_positions: &mut So
     views.collect()
 }
 
-/// The events of the first iteration in a trace: of which loop, and what is occupied.
+/// The occupancy events of the first iteration in a trace, each with the index of its loop.
 fn occupied(trace: &[u8]) -> Vec<(usize, Occupied)> {
     let events: Vec<serde_json::Value> = serde_json::from_slice(trace).unwrap_or_default();
     let number = |event: &serde_json::Value, field: &str| event[field].as_i64();
@@ -188,7 +188,7 @@ fn occupied(trace: &[u8]) -> Vec<(usize, Occupied)> {
     events.iter().filter_map(one).collect()
 }
 
-/// What passes decided.
+/// The decisions in the pass log.
 pub(crate) fn decisions(envelope: &Envelope, source_positions: &mut SourceTable) -> Vec<Decision> {
     let one = |entry: &base::envelope::LogEntry| Decision {
         pass: entry.pass.clone(),

@@ -1,11 +1,11 @@
-//! The page: a template, style, scripts and the model, in one file that needs nothing else.
+//! The HTML page. Invariant: the page is self-contained; it embeds its style, scripts and model.
 
 use crate::model::Model;
 use base::diag::{Diagnostic, Result};
 
 const TEMPLATE: &str = include_str!("../page/page.html");
 const STYLE: &str = include_str!("../page/style.css");
-/// In this order: each uses what those before it define.
+/// Ordered by dependence: each script uses definitions of the earlier scripts.
 const SCRIPTS: [&str; 8] = [
     include_str!("../page/basics.js"),
     include_str!("../page/panes.js"),
@@ -22,7 +22,7 @@ pub(crate) fn json(model: &Model) -> Result<String> {
 }
 
 pub(crate) fn page(model: &Model) -> Result<String> {
-    // Inside a script element nothing ends it and nothing opens a comment.
+    // Without `<` the model can neither close its script element nor open a comment.
     let data = json(model)?.replace('<', "\\u003c");
     let parts = [
         ("{{title}}", escaped(&model.title)),
@@ -30,7 +30,7 @@ pub(crate) fn page(model: &Model) -> Result<String> {
         ("{{model}}", data),
         ("{{script}}", SCRIPTS.join("\n")),
     ];
-    // Each mark once and from the front, so that what was put in is not looked at again.
+    // Replaces each mark once, in template order, so that inserted text is not scanned for marks.
     let (mut out, mut rest) = (String::new(), TEMPLATE);
     for (mark, text) in parts {
         let (before, after) = rest.split_once(mark).expect("the template has each mark, in order");

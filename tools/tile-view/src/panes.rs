@@ -1,4 +1,4 @@
-//! Texts with the source position of each line. Locations are removed from the texts; the page shows them as links between lines.
+//! Text panes with the source position of each line. The panes omit the locations; the page shows them as links between lines.
 
 use crate::model::{Model, Pane, SourcePosition};
 use base::diag::Result;
@@ -6,7 +6,7 @@ use base::{DebugInfo, File, Loc, Locations, Payload};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Source files and the source_positions in them that lines come from, each once.
+/// Interned source files and source positions.
 #[derive(Debug, Default)]
 pub(crate) struct SourceTable {
     files: Vec<String>,
@@ -14,7 +14,7 @@ pub(crate) struct SourceTable {
     known: BTreeMap<SourcePosition, i64>,
 }
 
-/// The source_position of what comes from nowhere.
+/// Index for a line without a source position.
 pub(crate) const NOWHERE: i64 = -1;
 
 impl SourceTable {
@@ -34,7 +34,7 @@ impl SourceTable {
         })
     }
 
-    /// Hands files and source_positions to the model.
+    /// Moves the files and source positions into the model.
     pub(crate) fn finish(self, model: &mut Model) {
         (model.files, model.source_positions) = (self.files, self.source_positions);
     }
@@ -51,7 +51,7 @@ impl Pane {
     }
 }
 
-/// The program, as the reference prints it.
+/// The pane of the Tile IR program, in the reference printer's format.
 pub(crate) fn tile(file: &File<tileir::Module>, source_positions: &mut SourceTable) -> Pane {
     let text = tileir::text::print(&file.payload, Some(&file.envelope.debug));
     let definitions = aliases(&text);
@@ -66,15 +66,15 @@ pub(crate) fn tile(file: &File<tileir::Module>, source_positions: &mut SourceTab
     pane
 }
 
-/// The text after the program: the definitions of short names for locations.
+/// Parses the location aliases that follow the program text.
 fn aliases(text: &str) -> BTreeMap<&str, &str> {
     text.lines().filter(|line| line.starts_with('#')).filter_map(|line| line.split_once(" = ")).collect()
 }
 
-/// The innermost source_position of a short name, through the locations that it refers to.
+/// Resolves a location alias to its innermost source position.
 fn resolve<'a>(definitions: &BTreeMap<&'a str, &'a str>, alias: &str) -> Option<(&'a str, u32, u32)> {
     let mut definition = *definitions.get(alias)?;
-    // Definitions refer to others before or after them; a file chooses how often.
+    // Definitions may form cycles, so the number of steps is limited.
     for _ in 0..64 {
         if let Some(source_position) = definition.strip_prefix("loc(\"").and_then(|rest| rest.strip_suffix(')')) {
             let mut parts = source_position.rsplitn(3, ':');
@@ -89,7 +89,7 @@ fn resolve<'a>(definitions: &BTreeMap<&'a str, &'a str>, alias: &str) -> Option<
     None
 }
 
-/// A stage file without envelope.
+/// The pane of a stage file, without its envelope.
 pub(crate) fn stage<P: Payload>(name: &str, title: &str, file: &File<P>, source_positions: &mut SourceTable) -> Pane {
     let mut pane = Pane::new(name, title);
     for (number, line) in file.payload.print(&file.envelope, Locations::Named).lines().enumerate() {
@@ -100,7 +100,8 @@ pub(crate) fn stage<P: Payload>(name: &str, title: &str, file: &File<P>, source_
     pane
 }
 
-/// A line `… @7 { // file:12` without location and comment, and the location. Only ops and ends of heads have one.
+/// Splits a line `… @7 { // file:12` into its text without location and comment, and the location. Only ops and function headers
+/// have locations.
 fn located(line: &str) -> (String, Option<Loc>) {
     let without = |text: &str| -> Option<(String, Loc)> {
         let (text, brace) = text.strip_suffix(" {").map_or((text, ""), |text| (text, " {"));
@@ -114,7 +115,7 @@ fn located(line: &str) -> (String, Option<Loc>) {
     }
 }
 
-/// The rows of a stage's pane in which ops stand, for each function in program order.
+/// The rows of a stage's pane that contain ops, per function in program order.
 pub(crate) fn op_rows(pane: &Pane) -> Vec<Vec<usize>> {
     let mut functions: Vec<Vec<usize>> = Vec::new();
     let mut in_head = false;
@@ -132,7 +133,7 @@ pub(crate) fn op_rows(pane: &Pane) -> Vec<Vec<usize>> {
         {
             rows.push(row);
         }
-        // The head ends with the brace that opens the body.
+        // The function header ends with the brace that opens the body.
         in_head &= !(line.ends_with(") {") && !line.starts_with(' ') || line.starts_with("func ") && line.ends_with(" {"));
         if line == "}" {
             in_head = true;
@@ -141,8 +142,8 @@ pub(crate) fn op_rows(pane: &Pane) -> Vec<Vec<usize>> {
     functions
 }
 
-/// PTX without envelope and without its lines about locations. Instructions that LLVM moved to another source_position have no line
-/// of their own; they are taken for the source_position that they stand in.
+/// The pane of PTX, without its envelope and location directives. An instruction that LLVM moved has no directive of its own; it
+/// gets the position of the preceding `.loc`.
 pub(crate) fn ptx(bytes: &[u8], source_positions: &mut SourceTable) -> Pane {
     let text = String::from_utf8_lossy(bytes);
     let mut names: BTreeMap<u32, String> = BTreeMap::new();
@@ -175,7 +176,7 @@ pub(crate) fn ptx(bytes: &[u8], source_positions: &mut SourceTable) -> Pane {
     pane
 }
 
-/// What nvdisasm prints, without what tells locations.
+/// The pane of the SASS that nvdisasm prints, without the location comments.
 pub(crate) fn sass(bytes: &[u8], source_positions: &mut SourceTable) -> Pane {
     let mut pane = Pane::new("sass", "SASS");
     let mut source_position = NOWHERE;
@@ -185,7 +186,7 @@ pub(crate) fn sass(bytes: &[u8], source_positions: &mut SourceTable) -> Pane {
             let mut parts = position.split('"');
             let (name, rest) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
             let line = rest.strip_prefix(", line ").and_then(|rest| rest.split_whitespace().next()?.parse().ok());
-            // What it was inlined into follows on further lines.
+            // The next lines name the call sites that it was inlined into.
             if !position.contains("inlined at") || source_position == NOWHERE {
                 source_position = line.map_or(NOWHERE, |line| source_positions.source_position(name, line, 0));
             }
@@ -199,8 +200,8 @@ pub(crate) fn sass(bytes: &[u8], source_positions: &mut SourceTable) -> Pane {
     pane
 }
 
-/// The sources that source_positions name, where they are found: by their own name, or in one of these folders. The one that most
-/// source_positions are in comes first.
+/// Adds a pane for each source file that is found in one of the folders or at its own path. The file with the most source
+/// positions comes first.
 pub(crate) fn sources(model: &mut Model, folders: &[PathBuf]) -> Result<()> {
     let places_in = |file: usize| model.source_positions.iter().filter(|source_position| source_position.file == file).count();
     let mut order: Vec<usize> = (0..model.files.len()).collect();

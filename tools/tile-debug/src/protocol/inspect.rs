@@ -8,7 +8,7 @@ use crate::scene::{Scene, Why};
 use crate::values;
 use serde_json::{Value, json};
 
-/// Children that are sent where an editor does not say how many it wants.
+/// Maximum number of children in one response, and the default if the request has no count.
 const MOST_CHILDREN: usize = 256;
 
 impl Editor<'_> {
@@ -63,7 +63,7 @@ impl Editor<'_> {
         json!({"stackFrames": shown, "totalFrames": total})
     }
 
-    /// A file that is there by its path; ops, which are in no file, and what is missing by a number.
+    /// The protocol's source object: a path if the file exists, else a reference number for a listing or a missing file.
     fn source_of(&self, file: usize) -> Value {
         let known = &self.subject.files[file];
         match &known.found {
@@ -124,7 +124,7 @@ impl Editor<'_> {
         Ok(json!({"variables": variables}))
     }
 
-    /// A variable of the protocol. A client can expand one with elements.
+    /// A variable of the protocol. A client can expand a variable that has elements.
     fn variable(&mut self, name: &str, datum: Datum, scene: &Scene<'_>) -> Value {
         let (ty, shown) = match &datum {
             Datum::Tile(tile) => values::typed(tile, scene),
@@ -156,19 +156,19 @@ impl Editor<'_> {
             .map(|number| self.subject.files[number].name.clone())
             .collect();
         control.breakpoints.retain(|breakpoint| breakpoint.function.is_some() || !ours.contains(&breakpoint.file));
-        let mut answers = Vec::new();
+        let mut breakpoints = Vec::new();
         for requested in request.arguments["breakpoints"].as_array().into_iter().flatten() {
             let line = requested["line"].as_u64().unwrap_or(0) as u32;
             let Some((number, line)) = self.subject.line_with_code(file, line) else {
-                answers.push(json!({"verified": false, "line": line, "message": "no op comes from this line or one after it"}));
+                breakpoints.push(json!({"verified": false, "line": line, "message": "no op comes from this line or one after it"}));
                 continue;
             };
-            answers.push(self.set_breakpoint(requested, number, line, None, control));
+            breakpoints.push(self.set_breakpoint(requested, number, line, None, control));
         }
-        Ok(json!({"breakpoints": answers}))
+        Ok(json!({"breakpoints": breakpoints}))
     }
 
-    /// A breakpoint with the conditions of the request, as the protocol answers it.
+    /// Adds a breakpoint with the conditions of the request, and returns its response.
     fn set_breakpoint(&self, requested: &Value, file: usize, line: u32, function: Option<&str>, control: &mut Control) -> Value {
         let text = |name: &str| requested[name].as_str().filter(|text| !text.is_empty()).map(str::to_string);
         let times = text("hitCondition").map_or(Ok(1), |times| times.trim_start_matches(['>', '=', ' ']).parse());
@@ -183,21 +183,21 @@ impl Editor<'_> {
         answer
     }
 
-    /// Breakpoints at the first lines of functions; they replace those of the request before.
+    /// Sets breakpoints at the first lines of functions. They replace the breakpoints of the previous request.
     pub(super) fn set_function_breakpoints(&mut self, request: &Request, control: &mut Control) -> Result<Value, String> {
         control.breakpoints.retain(|breakpoint| breakpoint.function.is_none());
-        let mut answers = Vec::new();
+        let mut breakpoints = Vec::new();
         for requested in request.arguments["breakpoints"].as_array().into_iter().flatten() {
             let name = requested["name"].as_str().unwrap_or_default();
-            answers.push(match self.subject.line_of_function(name) {
+            breakpoints.push(match self.subject.line_of_function(name) {
                 Some((file, line)) => self.set_breakpoint(requested, file, line, Some(name), control),
                 None => json!({"verified": false, "message": format!("no op comes from a function '{name}'")}),
             });
         }
-        Ok(json!({"breakpoints": answers}))
+        Ok(json!({"breakpoints": breakpoints}))
     }
 
-    /// Whether an editor can watch a variable or an expression: the data of the breakpoint is the expression.
+    /// Whether an editor can watch a variable or an expression. The data identifier of the breakpoint is the expression.
     fn data_breakpoint_info(&self, request: &Request, scene: &Scene<'_>) -> Result<Value, String> {
         let name = request.arguments["name"].as_str().unwrap_or_default();
         let container = request.arguments["variablesReference"].as_u64().unwrap_or(0) as usize;
@@ -212,7 +212,7 @@ impl Editor<'_> {
         })
     }
 
-    /// The expressions that are watched; they replace those of the request before. An expression that stays keeps its last values.
+    /// Sets the watched expressions. They replace the expressions of the previous request; a repeated expression keeps its values.
     pub(super) fn set_data_breakpoints(
         &mut self,
         request: &Request,
@@ -228,8 +228,8 @@ impl Editor<'_> {
             (text.to_string(), now)
         });
         let ids = control.replace_watches(requested.collect());
-        let answers: Vec<Value> = ids.into_iter().map(|id| json!({"id": id, "verified": true})).collect();
-        Ok(json!({"breakpoints": answers}))
+        let breakpoints: Vec<Value> = ids.into_iter().map(|id| json!({"id": id, "verified": true})).collect();
+        Ok(json!({"breakpoints": breakpoints}))
     }
 
     pub(super) fn locations(&self, request: &Request) -> Result<Value, String> {

@@ -1,4 +1,4 @@
-//! Messages of the protocol: JSON after a header with its length.
+//! Wire format of the Debug Adapter Protocol: JSON messages after a `Content-Length` header.
 
 use serde_json::{Value, json};
 use std::io::{BufRead, Read, Write};
@@ -12,14 +12,14 @@ pub(super) struct Request {
     pub(super) arguments: Value,
 }
 
-/// Where messages go.
+/// Sends responses and events to standard output.
 pub(super) struct Wire {
     sent: i64,
-    /// The last request that was answered.
+    /// Sequence number of the last request with a response.
     answered: i64,
 }
 
-/// Bytes of a message.
+/// Maximum size of a message, in bytes.
 const MOST: usize = 16 << 20;
 
 impl Wire {
@@ -65,12 +65,12 @@ impl Wire {
         message["seq"] = json!(self.sent);
         let text = message.to_string();
         let mut out = std::io::stdout().lock();
-        // An editor that is gone is noticed where its requests are read.
+        // The reader thread detects a closed connection, so a failed write needs no handling.
         let _ = write!(out, "Content-Length: {}\r\n\r\n{text}", text.len()).and_then(|()| out.flush());
     }
 }
 
-/// The next request; none at the end, or when what comes is no message.
+/// Reads the next request. Returns `None` at the end of the input or after a malformed message.
 fn read(input: &mut impl BufRead) -> Option<Request> {
     loop {
         let mut length = None;
@@ -90,7 +90,7 @@ fn read(input: &mut impl BufRead) -> Option<Request> {
         let mut bytes = vec![0; length.filter(|length| *length <= MOST)?];
         input.read_exact(&mut bytes).ok()?;
         let message: Value = serde_json::from_slice(&bytes).ok()?;
-        // Answers to requests of ours do not exist.
+        // The debugger sends no requests, so it skips messages of other types.
         if message["type"] == "request" {
             return serde_json::from_value(message).ok();
         }
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_ends_the_session() {
+    fn malformed_messages_end_the_session() {
         for text in [
             "",
             "\r\n",

@@ -8,7 +8,7 @@ use tensormap::Expr;
 const RET: u32 = 0xd65f_03c0;
 const MOV_W0: u32 = 0x5280_0000;
 
-/// The same function as for x86-64; the parameters are where x3 points to.
+/// The same function as for x86-64. The parameter address is in x3.
 pub(super) fn fill(maps: &Maps) -> Vec<u8> {
     let mut code = Filler { bytes: Vec::new(), params: &maps.params };
     for (at, map) in &maps.maps {
@@ -55,14 +55,14 @@ pub(super) fn on_pre_load(bytes: Vec<u8>) -> Code {
     code
 }
 
-/// Writes the code that fills maps.
+/// Emits the code that fills the tensor maps.
 struct Filler<'a> {
     bytes: Vec<u8>,
     params: &'a [Param],
 }
 
 impl Filler<'_> {
-    /// Leaves the number in x0; x1 may be anything.
+    /// Computes an expression into x0; clobbers x1.
     fn compute(&mut self, expr: &Expr) {
         match expr {
             Expr::Const(value) => self.constant(0, *value as u64),
@@ -107,7 +107,7 @@ impl Filler<'_> {
         }
     }
 
-    /// The first number in x1 and the second in x0, then the operation.
+    /// Computes the operands into x1 and x0, and emits the operation.
     fn combine(&mut self, a: &Expr, b: &Expr, operation: &[u32]) {
         self.compute(a);
         self.word(0xf81f_0fe0); // str x0, [sp, #-16]!
@@ -116,7 +116,7 @@ impl Filler<'_> {
         operation.iter().for_each(|word| self.word(*word));
     }
 
-    /// A number into a register, 16 bits at a time.
+    /// Loads a constant into a register, 16 bits at a time.
     fn constant(&mut self, register: u32, value: u64) {
         self.word(0xd280_0000 | (value as u32 & 0xffff) << 5 | register); // movz
         for part in (1..4u32).filter(|part| value >> (16 * part) & 0xffff != 0) {
@@ -135,7 +135,7 @@ impl Code {
         self.bytes.extend(word.to_le_bytes());
     }
 
-    /// The address of a table into a register: `adrp`, `add`.
+    /// Loads the address of a table into a register with `adrp` and `add`.
     fn table(&mut self, register: u32, table: Table) {
         for (kind, word) in [
             (R_AARCH64_ADR_PREL_PG_HI21, 0x9000_0000 | register),

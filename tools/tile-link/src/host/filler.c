@@ -1,4 +1,4 @@
-/* Calls functions of the host object: reads the number of a kernel and the bytes of its bank, and writes the bank back. */
+/* Calls the functions of the host object: reads a kernel index and its parameter bank, and writes the bank back. */
 #include <stdint.h>
 #include <stdio.h>
 extern uint64_t __CUDA_TILEIR_CALLBACKS[9];

@@ -1,13 +1,13 @@
-/* Simulates the driver: links the host object, calls its functions, and looks at what they leave. */
+/* Simulates the driver: calls the functions of the linked host object and checks their results. */
 #include <stdint.h>
 #include <string.h>
 extern uint64_t __CUDA_TILEIR_CALLBACKS[9];
 extern CALL int __CUDA_TILEIR_ON_PRE_LOAD(void *operations, uint64_t handle, int version, uint64_t **out);
 
-static int asked, query_works;
+static int query_count, query_works;
 static CALL int query(uint64_t handle, int attribute, int *value) {
     char align[16] __attribute__((aligned(16)));
-    asked++;
+    query_count++;
     query_works = handle == 77 && attribute == 16 && ((uintptr_t)align & 15) == 0;
     *value = 108;
     return 0;
@@ -17,8 +17,8 @@ int main(void) {
     void *operations[8] = {0, 0, 0, 0, 0, 0, (void *)query, 0};
     uint64_t *table = 0, *entries;
     if (__CUDA_TILEIR_ON_PRE_LOAD(operations, 77, 0, &table) != 1 || table) return 1;
-    if (__CUDA_TILEIR_ON_PRE_LOAD(operations, 77, 2, &table) != 0 || asked) return 2;
-    if (__CUDA_TILEIR_ON_PRE_LOAD(operations, 77, 1, &table) != 0 || asked != 1 || !query_works) return 3;
+    if (__CUDA_TILEIR_ON_PRE_LOAD(operations, 77, 2, &table) != 0 || query_count) return 2;
+    if (__CUDA_TILEIR_ON_PRE_LOAD(operations, 77, 1, &table) != 0 || query_count != 1 || !query_works) return 3;
     if (table == __CUDA_TILEIR_CALLBACKS || table[0] != 2 || table[2] != 0 || table[4] != 64 || table[6] != 2 || table[7] != 2) return 4;
     if (table[8] != (uint64_t)(uintptr_t)__CUDA_TILEIR_ON_PRE_LOAD) return 5;
     entries = (uint64_t *)table[5];

@@ -1,4 +1,4 @@
-//! The objects as the driver and linkers see them, and their functions, executed.
+//! Tests of the object format that the driver and linkers require, and of the functions in the objects.
 
 use super::*;
 use crate::maps::{Maps, Param};
@@ -28,7 +28,7 @@ fn both_machines_have_the_tables_where_the_driver_looks() {
 }
 
 #[test]
-fn a_fatbin_lies_where_each_system_looks_for_it() {
+fn fatbin_sections_match_each_object_format() {
     let fatbin = cubin::fatbin::wrap(b"a cubin", 90, false);
     let forms = [
         (Convention::SystemV, BinaryFormat::Elf, ".nv_fatbin", ".nvFatBinSegment"),
@@ -38,8 +38,8 @@ fn a_fatbin_lies_where_each_system_looks_for_it() {
         for (convention, format, data, segment) in forms {
             let bytes = embed(machine, convention, &fatbin);
             let file = object::File::parse(&*bytes).unwrap();
-            let wanted = if machine == Machine::X86_64 { Architecture::X86_64 } else { Architecture::Aarch64 };
-            assert_eq!((file.format(), file.architecture()), (format, wanted));
+            let expected = if machine == Machine::X86_64 { Architecture::X86_64 } else { Architecture::Aarch64 };
+            assert_eq!((file.format(), file.architecture()), (format, expected));
             assert_eq!(file.section_by_name(data).unwrap().data().unwrap(), fatbin);
             let segment = file.section_by_name(segment).unwrap();
             assert_eq!(segment.data().unwrap(), cubin::fatbin::wrapper());
@@ -69,7 +69,7 @@ fn the_driver_can_call_it() {
     }
 }
 
-/// Numbers that look random; the same ones every time.
+/// A deterministic random number generator.
 struct Numbers(u64);
 
 impl Numbers {
@@ -86,7 +86,7 @@ impl Numbers {
         all[self.below(all.len() as u64) as usize]
     }
 
-    /// A number of an extent or stride, from parameter `index` in one of many ways.
+    /// A random expression of an extent or stride, from parameter `index`.
     fn expr(&mut self, index: u32) -> Expr {
         let param = || Box::new(Expr::Param(index));
         let small = Expr::Const(self.below(9) as i64);
@@ -156,7 +156,7 @@ impl Numbers {
 
 const BANK: usize = 1024;
 
-/// What the driver has in the bank before the function is called.
+/// Contents of the parameter bank before the driver calls the function.
 fn bank(maps: &Maps, arguments: &[i64]) -> Vec<u8> {
     let mut bytes = vec![0xa5; BANK];
     for (param, value) in maps.params.iter().zip(arguments) {
@@ -180,8 +180,8 @@ fn cases() -> (Vec<Maps>, Vec<(usize, Vec<i64>)>) {
     let mut numbers = Numbers(0x1234_5678_9abc_def1);
     let kernels: Vec<Maps> = (0..250).map(|_| numbers.kernel()).collect();
     let mut cases = Vec::new();
-    for round in 0.. {
-        let index = round % kernels.len();
+    for attempt in 0.. {
+        let index = attempt % kernels.len();
         let arguments = numbers.arguments(&kernels[index]);
         if filled(&kernels[index], &arguments).is_some() {
             cases.push((index, arguments));
@@ -189,12 +189,12 @@ fn cases() -> (Vec<Maps>, Vec<(usize, Vec<i64>)>) {
         if cases.len() == 10_000 {
             break;
         }
-        assert!(round < 4_000_000, "too few arguments make maps");
+        assert!(attempt < 4_000_000, "too few argument sets have an encoding");
     }
     (kernels, cases)
 }
 
-/// The functions fill the maps as the encoder makes them, for 10,000 sets of arguments.
+/// The functions fill the maps with the encoder's bytes, for 10,000 sets of arguments.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn functions_fill_the_maps() {
@@ -226,7 +226,7 @@ fn functions_fill_the_maps() {
     }
 }
 
-/// The same for the other machine, by an interpreter of the instructions that the code consists of.
+/// The same test for AArch64, with an interpreter of the emitted instructions.
 #[test]
 fn functions_fill_the_maps_on_aarch64() {
     let (kernels, cases) = cases();
@@ -238,7 +238,7 @@ fn functions_fill_the_maps_on_aarch64() {
     }
 }
 
-/// Executes a function that is called with the memory's address in x3, by the manual's description of each instruction.
+/// Executes a function with the address of `memory` in x3, as the architecture manual defines each instruction.
 fn interpret(code: &[u8], memory: &mut [u8]) {
     let mut x = [0u64; 32];
     let mut stack: Vec<u64> = Vec::new();
@@ -259,7 +259,7 @@ fn interpret(code: &[u8], memory: &mut [u8]) {
             _ if word >> 24 == 0x38 || word >> 24 == 0x78 || word >> 24 == 0xb8 || word >> 24 == 0xf8 => {
                 let size = 1 << field(30, 2);
                 match field(10, 2) {
-                    // Before and after: `str x0, [sp, #-16]!` and `ldr x1, [sp], #16`.
+                    // Pre-indexed and post-indexed accesses: `str x0, [sp, #-16]!` and `ldr x1, [sp], #16`.
                     3 if field(21, 3) == 0 => {
                         assert!(n == 31 && field(12, 9) == 0x1f0);
                         stack.push(x[d]);
@@ -288,7 +288,7 @@ fn interpret(code: &[u8], memory: &mut [u8]) {
             _ if word >> 24 == 0xaa => x[d] = register(n) | register(m),
             _ if word >> 24 == 0xeb && d == 31 => (left, right) = (register(n), register(m)),
             _ if word >> 24 == 0xf1 && d == 31 => (left, right) = (register(n), field(10, 12) as u64),
-            // csel, and csinc as cset.
+            // csel, and csinc, which encodes cset.
             _ if word >> 21 == 0x4d4 => {
                 let holds = match field(12, 4) {
                     0b1010 => left as i64 >= right as i64,
@@ -301,7 +301,7 @@ fn interpret(code: &[u8], memory: &mut [u8]) {
                 x[d] = if holds { register(n) } else { register(m) + increment };
             }
             _ if word >> 21 == 0x4d6 && field(10, 6) == 2 => x[d] = register(n) / register(m),
-            // ubfm: a shift to the left where the last bit comes before the first.
+            // ubfm: a left shift if the last bit is below the first bit, else a right shift.
             _ if word >> 22 == 0x34d => {
                 let (first, last) = (field(16, 6), field(10, 6));
                 x[d] = if last == 63 { register(n) >> first } else { register(n) << (63 - last) };

@@ -84,14 +84,14 @@ fn query(convention: Convention) -> Vec<u8> {
     bytes
 }
 
-/// Writes the code that fills maps.
+/// Emits the code that fills the tensor maps.
 struct Filler<'a> {
     bytes: Vec<u8>,
     params: &'a [Param],
 }
 
 impl Filler<'_> {
-    /// Leaves the number in rax. The parameters are where r8 points to; rcx and rdx may be anything.
+    /// Computes an expression into rax. Requires the parameter address in r8; clobbers rcx and rdx.
     fn compute(&mut self, expr: &Expr) {
         match expr {
             Expr::Const(value) => self.constant([0x48, 0xb8], *value as u64), // movabs rax, value
@@ -134,7 +134,7 @@ impl Filler<'_> {
         }
     }
 
-    /// The first number in rax and the second in rcx, then the operation.
+    /// Computes both operands into rax and rcx, and emits the operation.
     fn combine(&mut self, a: &Expr, b: &Expr, operation: &[u8]) {
         self.compute(a);
         self.push(&[0x50]); // push rax
@@ -147,7 +147,7 @@ impl Filler<'_> {
         self.push(&opcode);
         self.push(&value.to_le_bytes());
     }
-    /// An instruction that ends in a number of four bytes.
+    /// Emits an instruction with a 32-bit immediate or displacement at its end.
     fn with(&mut self, opcode: &[u8], number: u32) {
         self.push(opcode);
         self.push(&number.to_le_bytes());
@@ -163,7 +163,7 @@ impl Code {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// A `movabs` of how far the table is from the anchor.
+    /// Emits a `movabs` of the distance from the anchor to the table.
     fn distance(&mut self, opcode: [u8; 2], table: Table, anchor: usize) {
         self.push(&opcode);
         let offset = self.bytes.len();
