@@ -142,20 +142,28 @@ fn what_does_not_fit_is_refused_before_the_driver_is_touched() {
     fails("is not a cubin", &[], 1);
 }
 
+/// A folder with one case and one production launch, as `scripts/on-gpu` takes it.
+fn vadd_set(folder: &Path) -> PathBuf {
+    let set = folder.join("set");
+    let (case, perf) = (set.join("vadd"), set.join("perf/vadd"));
+    for to in [&case, &perf] {
+        fs::create_dir_all(to).unwrap();
+    }
+    for entry in fs::read_dir(root().join("tests/run/vadd")).unwrap().flatten() {
+        fs::copy(entry.path(), case.join(entry.file_name())).unwrap();
+    }
+    fs::copy(bytecode(), perf.join("kernel.tileirbc")).unwrap();
+    fs::copy(folder.join("launch.json"), perf.join("launch.json")).unwrap();
+    set
+}
+
 /// The one command for a machine with a GPU, from cases and a launch to report and calibration.
 #[test]
 fn on_gpu_checks_cases_times_launches_and_writes_what_it_found() {
     let folder = temporary();
     prepare(folder.path(), "sm_90");
-    let set = folder.path().join("set");
+    let set = vadd_set(folder.path());
     let case = set.join("vadd");
-    fs::create_dir_all(set.join("perf/vadd")).unwrap();
-    fs::create_dir_all(&case).unwrap();
-    for entry in fs::read_dir(root().join("tests/run/vadd")).unwrap().flatten() {
-        fs::copy(entry.path(), case.join(entry.file_name())).unwrap();
-    }
-    fs::copy(bytecode(), set.join("perf/vadd/kernel.tileirbc")).unwrap();
-    fs::copy(folder.path().join("launch.json"), set.join("perf/vadd/launch.json")).unwrap();
     let on_gpu = |driver: &Path| {
         let mut command = Command::new("python3");
         command
@@ -220,16 +228,7 @@ fn on_gpu_checks_cases_times_launches_and_writes_what_it_found() {
 fn an_archive_is_prepared_and_launched() {
     let folder = temporary();
     prepare(folder.path(), "sm_90");
-    let set = folder.path().join("set");
-    let (case, perf) = (set.join("vadd"), set.join("perf/vadd"));
-    for to in [&case, &perf] {
-        fs::create_dir_all(to).unwrap();
-    }
-    for entry in fs::read_dir(root().join("tests/run/vadd")).unwrap().flatten() {
-        fs::copy(entry.path(), case.join(entry.file_name())).unwrap();
-    }
-    fs::copy(bytecode(), perf.join("kernel.tileirbc")).unwrap();
-    fs::copy(folder.path().join("launch.json"), perf.join("launch.json")).unwrap();
+    let set = vadd_set(folder.path());
     let kit = |words: &[&str]| {
         let mut command = Command::new("python3");
         command.current_dir(folder.path()).arg(root().join("scripts/gpu-kit")).args(words);

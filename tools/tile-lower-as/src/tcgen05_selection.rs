@@ -186,7 +186,7 @@ impl MmaPlanner<'_> {
                 OperandSource::Tensor(
                     lanes
                         .stored(self.function, lhs, &info, all, self.warp_bits as usize)
-                        .ok_or("its warps do not access all lanes of tensor memory")?,
+                        .ok_or("its warps cannot divide the left operand in tensor memory")?,
                 )
             }
         };
@@ -224,7 +224,7 @@ impl MmaPlanner<'_> {
                     shared.push(place);
                 }
             }
-            u32::next_power_of_two(taken) > columns
+            tensor_memory::allocated_columns(taken) > columns
         })
     }
 

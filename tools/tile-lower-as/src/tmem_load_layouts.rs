@@ -166,8 +166,11 @@ impl Lanes {
         });
         let as_before =
             |layout: &Layout| from.as_ref().is_some_and(|from| (&from.lane, &from.warp) == (&layout.lane, &layout.warp));
-        let mut each = ALL.iter().filter_map(|name| tmem_loaded(&[name], info, warp_bits));
-        each.find(as_before).or_else(|| tmem_loaded(BY_ROWS, info, warp_bits))
+        // Two warps may not store the same element. With more warps than columns, some layouts repeat elements.
+        let divides = |layout: &Layout| layout.warp.iter().all(|basis| *basis != 0);
+        let of_each =
+            |atoms: &'static [&'static str]| atoms.iter().filter_map(|name| tmem_loaded(&[name], info, warp_bits)).filter(divides);
+        of_each(ALL).find(as_before).or_else(|| of_each(BY_ROWS).next())
     }
 }
 

@@ -17,11 +17,10 @@ use base::ir::{Op as OpId, Operation};
 use base::{Block, Target, Value};
 use sched::{Function, Op, TensorMemory};
 use std::collections::{BTreeMap, BTreeSet};
+use tileas::tensor_memory::allocated_columns;
 use tileas::verify::Program;
 use tileas::{Buffer, Space};
 
-/// Smallest TMEM allocation, in columns.
-const FEWEST: u32 = 32;
 /// CTAs per SM beyond which more hide no further latency.
 const ENOUGH: u32 = 4;
 
@@ -32,12 +31,12 @@ pub(crate) fn place(function: &Function, doubled: &BTreeSet<Buffer>) -> (BTreeMa
     // A guest operand may need one more barrier, which pays only if another CTA then fits.
     let all = Target::all().map(|target| target.tmem_columns).max().unwrap_or(0);
     let blocks = function.attrs.program.occupancy.unwrap_or(1).max(ENOUGH);
-    if apart.1.next_power_of_two().saturating_mul(blocks) <= all {
+    if allocated_columns(apart.1).saturating_mul(blocks) <= all {
         return apart;
     }
     let hosts = hosts(function, doubled);
     let together = place_beside(function, doubled, &hosts);
-    if together.1.next_power_of_two() < apart.1.next_power_of_two() { together } else { apart }
+    if allocated_columns(together.1) < allocated_columns(apart.1) { together } else { apart }
 }
 
 fn place_beside(function: &Function, doubled: &BTreeSet<Buffer>, hosts: &BTreeMap<Buffer, Buffer>) -> (BTreeMap<Buffer, u32>, u32) {
@@ -58,17 +57,12 @@ fn place_beside(function: &Function, doubled: &BTreeSet<Buffer>, hosts: &BTreeMa
 /// The TMEM allocation of a function, if it needs one. `address` is the shared-memory word that receives the base address.
 pub(crate) fn allocation(function: &Function, doubled: &BTreeSet<Buffer>, address: u32) -> Option<TensorMemory> {
     let (_, end) = place(function, doubled);
-    (end > 0).then(|| TensorMemory { columns: allocatable_columns(end), address })
+    (end > 0).then(|| TensorMemory { columns: allocated_columns(end), address })
 }
 
 /// Returns how many CTAs of a function fit the tensor memory of an SM.
 pub(crate) fn resident(function: &Function, target: Target) -> u32 {
-    (target.tmem_columns / allocatable_columns(place(function, &BTreeSet::new()).1)).max(1)
-}
-
-/// Rounds up to a size that `tcgen05.alloc` can allocate.
-fn allocatable_columns(columns: u32) -> u32 {
-    columns.next_power_of_two().max(FEWEST)
+    (target.tmem_columns / allocated_columns(place(function, &BTreeSet::new()).1)).max(1)
 }
 
 /// Adds to `doubled` as many of the `may` buffers as fit in `columns`, largest first.
@@ -77,7 +71,7 @@ pub(crate) fn doubled(function: &Function, mut doubled: BTreeSet<Buffer>, may: B
     may.sort_by_key(|buffer| (std::cmp::Reverse(function.attrs.program.buffers[*buffer].columns()), *buffer));
     for buffer in may {
         doubled.insert(buffer);
-        if place(function, &doubled).1.next_power_of_two() > columns {
+        if allocated_columns(place(function, &doubled).1) > columns {
             doubled.remove(&buffer);
         }
     }

@@ -27,14 +27,13 @@ use core_dialect::tile::Elem;
 use numerics::Scalar;
 use tileas::effects::{BufferAccess, Completes, Effects};
 use tileas::layout::{Layout, LayoutId};
+use tileas::tensor_memory::MIN_ALLOCATED_COLUMNS;
 use tileas::{Space, Type};
 
 /// Named barriers of a CTA.
 const BARRIERS: u32 = 16;
 /// Maximum copy groups in flight per thread.
 const MAX_GROUPS: u32 = 1 << 16;
-/// Minimum allocation of tensor memory, in columns.
-const MIN_TMEM_COLUMNS: u32 = 32;
 /// Maximum stages of a schedule: each needs a stage of a staged buffer, and thus shared memory.
 const MAX_STAGES: u32 = 64;
 
@@ -156,8 +155,8 @@ fn versioned_rules(
 fn tensor_memory(attrs: &FunctionAttrs, target: Target) -> Rule {
     let Some(TensorMemory { columns, address }) = attrs.tensor else { return Ok(()) };
     let most = tileas::budget::tmem_columns(target, attrs.program.occupancy.unwrap_or(1));
-    require(columns.is_power_of_two() && (MIN_TMEM_COLUMNS..=most).contains(&columns), || {
-        format!("the TMEM columns are a power of two from {MIN_TMEM_COLUMNS} to {most}, not {columns}")
+    require(columns.is_power_of_two() && (MIN_ALLOCATED_COLUMNS..=most).contains(&columns), || {
+        format!("the TMEM columns are a power of two from {MIN_ALLOCATED_COLUMNS} to {most}, not {columns}")
     })?;
     let (start, end) = (u64::from(address), u64::from(address) + u64::from(tileas::tensor_memory::WORD));
     let inside = end <= u64::from(attrs.shared_bytes) && address.is_multiple_of(tileas::tensor_memory::WORD);

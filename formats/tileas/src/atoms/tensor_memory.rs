@@ -36,8 +36,10 @@ pub const MAX_ROWS: u32 = 128;
 pub const MIN_ROWS: u32 = 64;
 pub const MAX_COLUMNS: u32 = 256;
 /// Minimum columns of an instruction with all rows, and of one with fewer rows.
-const MIN_TMEM_COLUMNS: u32 = 16;
+const MIN_INSTRUCTION_COLUMNS: u32 = 16;
 const MIN_COLUMNS_OF_FEW_ROWS: u32 = 8;
+/// Smallest TMEM allocation, in columns.
+pub const MIN_ALLOCATED_COLUMNS: u32 = 32;
 /// Minimum columns of a right operand: one group of the matrix descriptor.
 const MIN_OPERAND_COLUMNS: u32 = 8;
 /// CTAs that issue an MMA as a pair, and the minimum columns of such an MMA.
@@ -115,7 +117,7 @@ fn matrix(shape: &[u32]) -> Option<[u32; 2]> {
 
 /// Rows and columns of the instructions for an accumulator. An extent of eight columns becomes sixteen, each computed twice.
 pub fn instruction_extents([m, n]: [u32; 2]) -> [u32; 2] {
-    let fewest = if m < MAX_ROWS { MIN_COLUMNS_OF_FEW_ROWS } else { MIN_TMEM_COLUMNS };
+    let fewest = if m < MAX_ROWS { MIN_COLUMNS_OF_FEW_ROWS } else { MIN_INSTRUCTION_COLUMNS };
     [m.min(MAX_ROWS), n.clamp(fewest, MAX_COLUMNS)]
 }
 
@@ -196,7 +198,7 @@ pub fn scaled_tensor_atom(
     let takes = |scales: &BlockScales| scales.block == block && scales.elems.contains(&scale);
     let fits = |atom: &&TensorAtom| atom.scales.as_ref().is_some_and(takes) && atom.operands.contains(&operand);
     let atom = TENSOR_ATOMS.iter().find(fits)?;
-    (target.has(atom.needs) && m >= MAX_ROWS && n >= MIN_TMEM_COLUMNS && k >= atom.k).then_some(atom)
+    (target.has(atom.needs) && m >= MAX_ROWS && n >= MIN_INSTRUCTION_COLUMNS && k >= atom.k).then_some(atom)
 }
 
 /// Returns whether a CTA pair can compute an MMA with these accumulator extents in each CTA. One instruction covers all rows of
@@ -286,6 +288,11 @@ impl TmemSlice {
         let column = element & ((1 << self.whole_bits) - 1);
         if column >> self.own_bits != 0 { 0 } else { element >> self.whole_bits << self.own_bits | column }
     }
+}
+
+/// Rounds up to a number of columns that `tcgen05.alloc` can allocate.
+pub fn allocated_columns(columns: u32) -> u32 {
+    columns.next_power_of_two().max(MIN_ALLOCATED_COLUMNS)
 }
 
 pub fn lane_atom_named(name: &str) -> Option<&'static LaneAtom> {
