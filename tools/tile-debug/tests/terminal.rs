@@ -246,7 +246,7 @@ fn wrong_commands_are_reported() {
             && answer(&reported, "print w").contains("its values are gone"),
         "{reported}"
     );
-    assert!(answer(&reported, "next").contains("the kernel is at its end"), "{reported}");
+    assert!(answer(&reported, "next").contains("the kernel has ended"), "{reported}");
 }
 
 #[test]
