@@ -3,8 +3,8 @@
 use crate::{Function, Op};
 use base::Value;
 use base::ir::{Op as OpId, Operation};
-use core_dialect::region_edges::{RegionEdge, edges_of_op};
 use core_dialect::core_ops::Core;
+use core_dialect::region_edges::{RegionEdge, edges_of_op};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use tileas::Type;

@@ -189,14 +189,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    fn extreme(
-        &self,
-        name: &str,
-        propagate_nan: bool,
-        ftz: bool,
-        a: FloatValue<'c>,
-        b: FloatValue<'c>,
-    ) -> Result<Val<'c>> {
+    fn extreme(&self, name: &str, propagate_nan: bool, ftz: bool, a: FloatValue<'c>, b: FloatValue<'c>) -> Result<Val<'c>> {
         if ftz {
             let text = format!("{name}.ftz{}.f32 $0, $1, $2;", if propagate_nan { ".NaN" } else { "" });
             let args = [a.into(), b.into()];
