@@ -2,12 +2,12 @@
 //! front ends. The `executor` crate defines the semantics of kernels.
 
 mod compare;
+mod debuggee;
 mod engine;
 mod expression;
 mod names;
 mod protocol;
 mod scene;
-mod subject;
 mod terminal;
 mod values;
 
@@ -16,10 +16,10 @@ use common::launch::LaunchOptions;
 use common::options::GpuName;
 use common::{About, Session};
 use compare::Recording;
+use debuggee::Debuggee;
 use engine::Control;
 use executor::Input;
 use std::path::PathBuf;
-use subject::Subject;
 
 const ABOUT: About = About {
     name: "tile-debug",
@@ -94,7 +94,7 @@ fn parse_fault(word: &str) -> std::result::Result<String, String> {
     if known.contains(&word) { Ok(word.into()) } else { Err(format!("there are {}", known.join(", "))) }
 }
 
-/// Parses `3`, `3:1` or `3:1:0` as a block number; none for `all`.
+/// Parses `3`, `3:1` or `3:1:0` as the coordinates of a tile block, and returns its linear index. Returns `None` for `all`.
 fn parse_block(text: &str, grid: [u32; 3]) -> std::result::Result<Option<u64>, String> {
     if ["", "all"].contains(&text) {
         return Ok(None);
@@ -113,48 +113,49 @@ fn parse_block(text: &str, grid: [u32; 3]) -> std::result::Result<Option<u64>, S
 fn at_terminal(session: &mut Session, options: &Options) -> Result<()> {
     let input = session.input()?;
     let program = Input::decode(session, &input)?;
-    debug(session, options, &program, |subject, control, recording| {
-        let mut terminal = terminal::Terminal::new(subject, &options.execute);
+    debug(session, options, &program, |debuggee, control, recording| {
+        let mut terminal = terminal::Terminal::new(debuggee, &options.execute);
         if let Some(recording) = recording {
             terminal.print(&format!("{} values can be compared with {}", recording.count(), recording.name));
         }
-        engine::debug(subject, control, &mut terminal, recording)
+        engine::debug(debuggee, control, &mut terminal, recording)
     })
 }
 
-/// Sets up the program and starts a debugging session.
+/// Prepares the program and, for `--against`, the recording of the other stage; then calls `start`.
 fn debug(
     session: &mut Session,
     options: &Options,
     program: &Input,
-    with: impl FnOnce(&Subject<'_>, &mut Control, Option<&Recording>) -> Result<()>,
+    start: impl FnOnce(&Debuggee<'_>, &mut Control, Option<&Recording>) -> Result<()>,
 ) -> Result<()> {
     let other = match &options.against {
         Some(path) => Some(Input::decode(session, &common::read_file(Some(path))?)?),
         None => None,
     };
-    let subject = subject(options, program, options.lines == Lines::Ops)?;
+    let debuggee = debuggee(options, program, options.lines == Lines::Ops)?;
     let mut control = Control::new(options.max_ops, options.schedule_seed);
     control.ignored = options.ignore.iter().cloned().collect();
-    let block = parse_block(options.block.as_deref().unwrap_or(""), subject.call.grid);
+    let block = parse_block(options.block.as_deref().unwrap_or(""), debuggee.call.grid);
     control.block = block.map_err(|error| Diagnostic::usage("DBG004", format!("--block: {error}")))?;
     let recording = match (&other, &options.against) {
         (Some(other), Some(path)) => {
-            let other = self::subject(options, other, true)?;
+            let other = self::debuggee(options, other, true)?;
             let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-            Some(session.timed("compare", |_| Recording::new(&name, &other, &subject, &control, options.tolerance))?)
+            Some(session.timed("compare", |_| Recording::new(&name, &other, &debuggee, &control, options.tolerance))?)
         }
         _ => None,
     };
     if session.verify_only() {
         return Ok(());
     }
-    with(&subject, &mut control, recording.as_ref())
+    start(&debuggee, &mut control, recording.as_ref())
 }
 
-fn subject<'a>(options: &Options, program: &'a Input, by_ops: bool) -> Result<Subject<'a>> {
+/// Opens the launch of a program. `by_ops` selects ops as lines.
+fn debuggee<'a>(options: &Options, program: &'a Input, by_ops: bool) -> Result<Debuggee<'a>> {
     let opened = options.launch.open()?;
     let kernel = program.kernel(opened.entry())?;
     let call = opened.call(&kernel.name, &kernel.param_types(), program.target().or(options.target.gpu_name))?;
-    Ok(Subject::new(kernel, call, &options.source, by_ops))
+    Ok(Debuggee::new(kernel, call, &options.source, by_ops))
 }
