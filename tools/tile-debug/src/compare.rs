@@ -24,8 +24,8 @@ struct Key {
 /// The computed values of each tile block (by linear index) and key, in execution order.
 type Values = BTreeMap<(u64, Key), Vec<Tile>>;
 
-/// The values of the other stage, which `--against` names. Invariant: the debugged stage computes the same number of values for each
-/// key.
+/// The values of the other stage, which `--against` names. Invariant: the debugged stage computes the same number of values for
+/// each key.
 pub(crate) struct Recording {
     /// The file name of the other stage.
     pub(crate) name: String,
@@ -37,8 +37,8 @@ pub(crate) struct Recording {
 /// Size limit of the recorded values, in bytes.
 const MAX_RECORDED_BYTES: usize = 1 << 30;
 
-/// Ops (by the beginning of their mnemonic) whose integer results are compared. Integers of other ops may be addresses, which differ
-/// between stages.
+/// Ops (by the beginning of their mnemonic) whose integer results are compared. Integers of other ops may be addresses, which
+/// differ between stages.
 const OPS_WITH_INTEGER_DATA: [&str; 8] = ["load", "mma", "reduce", "scan", "atomic", "shared_load", "multimem", "multicast"];
 
 /// Returns the values of an op that are compared: its results, or the tile that it stores.

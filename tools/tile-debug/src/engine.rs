@@ -353,8 +353,8 @@ impl Run<'_, '_> {
         found
     }
 
-    /// Counts the hits of the breakpoints on the op's line, from frame `changed_frame` inwards. Returns the breakpoints that stop the
-    /// run, and the number of visible frames. Prints the messages of logpoints.
+    /// Counts the hits of the breakpoints on the op's line, from frame `changed_frame` inwards. Returns the breakpoints that stop
+    /// the run, and the number of visible frames. Prints the messages of logpoints.
     fn hit_breakpoints(&mut self, moment: &Moment<'_>, row: usize, changed_frame: usize) -> Option<(StopReason, usize)> {
         let debuggee = self.debuggee;
         let (mut stopping, mut call_depth) = (Vec::new(), usize::MAX);

@@ -6,8 +6,8 @@ use base::Value;
 use executor::Listing;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The call sites that lead into an inlined function, as pairs of file and line, outermost first. They distinguish a variable of the
-/// function from the same variable in another call.
+/// The call sites that lead into an inlined function, as pairs of file and line, outermost first. They distinguish a variable of
+/// the function from the same variable in another call.
 type CallSites = Vec<(usize, u32)>;
 
 /// The name of a value in one call of a function.

@@ -293,7 +293,8 @@ fn a_breakpoint_may_name_a_function() {
 #[test]
 fn constants_are_variables_from_their_line_on() {
     let folder = tempfile::tempdir().unwrap();
-    // The constant has the location of line 7, `w = z - 1`, so it is the value of `w`. At the first stop, on line 5, `w` has no value.
+    // The constant has the location of line 7, `w = z - 1`, so it is the value of `w`. At the first stop, on line 5, `w` has no
+    // value.
     let body = "
   %1 = constant(7) : i32 @7
   %2 = block_id(axis: 0) : i32 @5

@@ -17,8 +17,8 @@ class MemoryDrawing {
   }
 
   /**
-   * The buffers of a memory as rectangles: ops from left to right, addresses downwards. The ops of all warps come first, then the ops
-   * of each warp role, although the roles run at the same time.
+   * The buffers of a memory as rectangles: ops from left to right, addresses downwards. The ops of all warps come first, then the
+   * ops of each warp role, although the roles run at the same time.
    */
   map(space, size, unit) {
     const view = model.functions[this.function];

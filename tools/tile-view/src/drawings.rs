@@ -173,8 +173,8 @@ pub(crate) fn loops(file: &File<Module>, trace: &[u8], source_positions: &mut So
     views.collect()
 }
 
-/// The events of the first iteration in a trace, each with the index of its loop. The trace shows a loop as a process (`pid`), and a
-/// unit as a thread (`tid`).
+/// The events of the first iteration in a trace, each with the index of its loop. The trace shows a loop as a process (`pid`), and
+/// a unit as a thread (`tid`).
 fn occupied(trace: &[u8]) -> Vec<(usize, Occupied)> {
     let events: Vec<serde_json::Value> = serde_json::from_slice(trace).unwrap_or_default();
     let number = |event: &serde_json::Value, field: &str| event[field].as_i64();

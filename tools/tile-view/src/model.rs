@@ -92,7 +92,8 @@ pub(crate) struct BufferView {
     pub(crate) elem: String,
     pub(crate) elem_bytes: u32,
     pub(crate) shape: Vec<u32>,
-    /// For each bit of an element offset in the buffer, the element (row-major index in the tile) at the offset with only this bit set.
+    /// For each bit of an element offset in the buffer, the element (row-major index in the tile) at the offset with only this bit
+    /// set.
     pub(crate) offsets: Vec<u32>,
     /// `shared` (in bytes) or `tensor` (in TMEM columns).
     pub(crate) space: &'static str,

@@ -1,5 +1,5 @@
-//! The text panes of the page. A pane has the lines of one file and the source position of each line. The lines omit the locations of
-//! the file, because the page shows them as links between lines of different panes.
+//! The text panes of the page. A pane has the lines of one file and the source position of each line. The lines omit the locations
+//! of the file, because the page shows them as links between lines of different panes.
 
 use crate::model::{Model, Pane, SourcePosition};
 use base::diag::Result;

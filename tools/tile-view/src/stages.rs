@@ -23,7 +23,8 @@ pub(crate) struct Files {
     pub(crate) tile: Option<Vec<u8>>,
     pub(crate) aa: Option<Vec<u8>>,
     pub(crate) as_file: Option<Vec<u8>>,
-    /// A `.sched` file that still contains the scheduled loops, before materialization, and the trace of the units that their ops occupy.
+    /// A `.sched` file that still contains the scheduled loops, before materialization, and the trace of the units that their ops
+    /// occupy.
     pub(crate) scheduled: Option<(Vec<u8>, Vec<u8>)>,
     pub(crate) sched: Option<Vec<u8>>,
     pub(crate) ptx: Vec<u8>,

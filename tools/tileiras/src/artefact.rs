@@ -1,5 +1,5 @@
-//! Checks the output of a stage that reported success. A pipeline file may name a program that writes nothing, or a stage may end early
-//! without a message.
+//! Checks the output of a stage that reported success. A pipeline file may name a program that writes nothing, or a stage may end
+//! early without a message.
 
 use base::envelope::is_cut;
 

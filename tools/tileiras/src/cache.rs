@@ -50,7 +50,8 @@ impl Cache {
         Ok(Some(Cache { folder: folder.into(), limit }))
     }
 
-    /// The key: a hash of everything that determines the output. Returns None if a file cannot be read; the stages report the error.
+    /// The key: a hash of everything that determines the output. Returns None if a file cannot be read; the stages report the
+    /// error.
     pub(crate) fn key(&self, steps: &[Step], input: &[u8]) -> Option<Key> {
         let mut hasher = blake3::Hasher::new();
         let mut hash_part = |part: &[u8]| {

@@ -88,7 +88,8 @@ fn validate(parsed: &Parsed, source: &Source) -> Result<String, DriverError> {
         Some(0) => {
             return Ok(String::from_utf8_lossy(&finished.stdout).lines().map(|line| plain_line(line, style(parsed))).collect());
         }
-        // No verdict: the kernel has undefined behaviour on the generated arguments, a feature is not supported, or a limit ended the run.
+        // No verdict: the kernel has undefined behaviour on the generated arguments, a feature is not supported, or a limit ended
+        // the run.
         Some(2..=4) => diagnostics.iter_mut().for_each(|diagnostic| diagnostic.severity = Severity::Warning),
         Some(_) if !diagnostics.is_empty() => {}
         _ => return Err(DriverError::new(exit::COMPILE, format!("tile-validate failed: {}", child::describe(finished.status)))),
@@ -233,8 +234,8 @@ fn run_steps(
     }
 }
 
-/// Runs the stages in groups. With `stem`, each stage is a group, and its output is kept at `stem` with the kind as extension. Remarks
-/// come from the log of the PTX file, or of the output if the plan ends earlier.
+/// Runs the stages in groups. With `stem`, each stage is a group, and its output is kept at `stem` with the kind as extension.
+/// Remarks come from the log of the PTX file, or of the output if the plan ends earlier.
 fn run_in_groups(
     steps: &[Step],
     source: &Source,
@@ -267,8 +268,8 @@ fn run_in_groups(
     Ok(all)
 }
 
-/// The path of the `--save-temps` files without extension: in the folder that the option names, or next to the output. The file name is
-/// that of the input. In a batch it is that of the output, because an input may have several outputs.
+/// The path of the `--save-temps` files without extension: in the folder that the option names, or next to the output. The file
+/// name is that of the input. In a batch it is that of the output, because an input may have several outputs.
 fn temporary_stem(parsed: &Parsed, folder: &str, input: &str, output: &str) -> PathBuf {
     let source = if parsed.get("out-dir").is_some() { output } else { input };
     let name = Path::new(source).file_stem().unwrap_or_default();
@@ -298,8 +299,8 @@ fn render_stage_output(stage_output: &StageOutput, style: Style) -> String {
     }
 }
 
-/// Builds the error of a failed run. If the first stage rejects its input, the exit code means invalid input; all other failures share
-/// one exit code.
+/// Builds the error of a failed run. If the first stage rejects its input, the exit code means invalid input; all other failures
+/// share one exit code.
 fn compile_error(
     failure: &Failure,
     steps: &[Step],

@@ -6,8 +6,8 @@ use crate::run::{JSON_MESSAGES, run};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Writes a crash directory with the input, the file that the failed stage read, and the command that reproduces the failure. Returns
-/// None if a write fails.
+/// Writes a crash directory with the input, the file that the failed stage read, and the command that reproduces the failure.
+/// Returns None if a write fails.
 pub(crate) fn write_crash_dir(steps: &[Step], failed: usize, source: &Source, message: &str) -> Option<PathBuf> {
     let step = &steps[failed];
     // Several compilations of a batch may fail in the same stage, so the name has a number.

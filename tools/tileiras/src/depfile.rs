@@ -12,8 +12,8 @@ pub(crate) struct Depfile {
     text: String,
 }
 
-/// Returns the depfile that the command line requests with `-MD` or `-MF`, if any. It lists the input, the response files, the pipeline file, the tools, libdevice
-/// and ptxas, so a new version of a tool triggers a rebuild.
+/// Returns the depfile that the command line requests with `-MD` or `-MF`, if any. It lists the input, the response files, the
+/// pipeline file, the tools, libdevice and ptxas, so a new version of a tool triggers a rebuild.
 pub(crate) fn requested_depfile(parsed: &Parsed, steps: &[Step], input: &str, output: &str) -> Result<Option<Depfile>> {
     let path = match parsed.get("MF") {
         Some(path) => PathBuf::from(path),
@@ -55,8 +55,8 @@ pub(crate) fn utf8(path: PathBuf) -> Result<String> {
     text.map_err(|path| Diagnostic::usage("DEP002", format!("the name {path:?} is not UTF-8")))
 }
 
-/// Escapes a file name for make and ninja; if their rules differ, for make. `special` lists further characters to escape. In make, `|`
-/// has a meaning among the sources but not in the target, and `%` has none in explicit rules.
+/// Escapes a file name for make and ninja; if their rules differ, for make. `special` lists further characters to escape. In make,
+/// `|` has a meaning among the sources but not in the target, and `%` has none in explicit rules.
 fn escape(name: &str, special: &str) -> Result<String> {
     if name.contains(['\n', '\r', ';']) {
         return Err(Diagnostic::usage(

@@ -81,8 +81,8 @@ fn with_environment(line: Parsed, extra: Option<OsString>) -> Result<Parsed, Dri
     })
 }
 
-/// Ends this process and its stages if the driver itself exceeds the memory limit. The driver has no time limit, because a batch may
-/// have any number of compilations; `--max-time` limits each stage.
+/// Ends this process and its stages if the driver itself exceeds the memory limit. The driver has no time limit, because a batch
+/// may have any number of compilations; `--max-time` limits each stage.
 fn watch_memory(parsed: &Parsed) {
     let max_memory = parsed.get("max-memory").and_then(cl::parse_integer).and_then(|number| u64::try_from(number).ok());
     let style = style(parsed);

@@ -1,5 +1,5 @@
-//! The pipeline file lists the stage tools and their options. The plan of a command line is the list of commands to run, from the input
-//! to the requested output.
+//! The pipeline file lists the stage tools and their options. The plan of a command line is the list of commands to run, from the
+//! input to the requested output.
 
 use crate::options::OPTIONS;
 use common::cl::Value;

@@ -16,7 +16,8 @@ pub(crate) struct RemarkFilter {
 }
 
 impl RemarkFilter {
-    /// Returns None if the command line selects no remark. Opens the YAML file, so that an error is reported before the compilation.
+    /// Returns None if the command line selects no remark. Opens the YAML file, so that an error is reported before the
+    /// compilation.
     pub(crate) fn from_options(parsed: &Parsed) -> Result<Option<RemarkFilter>, DriverError> {
         let categories_of = |kind| {
             let values = [parsed.get("remarks"), parsed.get(kind)].into_iter().flatten();

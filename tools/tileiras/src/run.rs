@@ -13,8 +13,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 
 const SIGPIPE: i32 = 13;
-/// Messages of runtime libraries that run out of memory. They then abort with the same signal as after a bug, so only the message tells
-/// the two apart.
+/// Messages of runtime libraries that run out of memory. They then abort with the same signal as after a bug, so only the message
+/// tells the two apart.
 const OUT_OF_MEMORY: [&str; 3] = ["memory allocation of ", "LLVM ERROR: out of memory", "std::bad_alloc"];
 /// The driver passes this option to every stage, but omits it from the commands that it prints.
 pub(crate) const JSON_MESSAGES: &str = "--error-format=json";
@@ -121,8 +121,8 @@ pub(crate) fn as_file(path: &str) -> PathBuf {
     if path.starts_with('-') { Path::new(".").join(path) } else { PathBuf::from(path) }
 }
 
-/// Combines the results of the commands. The first failed command determines the outcome. The messages of later commands are dropped,
-/// because their input was incomplete.
+/// Combines the results of the commands. The first failed command determines the outcome. The messages of later commands are
+/// dropped, because their input was incomplete.
 fn outcome_of(
     steps: &[Step],
     output: base::diag::Result<Vec<u8>>,

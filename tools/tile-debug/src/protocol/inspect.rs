@@ -214,7 +214,8 @@ impl Editor<'_> {
         })
     }
 
-    /// Sets the watched expressions. They replace those of the previous request. An expression that was already watched keeps its values.
+    /// Sets the watched expressions. They replace those of the previous request. An expression that was already watched keeps its
+    /// values.
     pub(super) fn set_data_breakpoints(
         &mut self,
         request: &Request,
