@@ -42,7 +42,7 @@ impl Bench {
     fn new() -> Result<Bench> {
         let folder = tempfile::Builder::new().prefix("tile-view-").tempdir();
         let folder =
-            folder.map_err(|error| Diagnostic::io("VIW001", format!("no folder to work in: {}", common::plain(&error))))?;
+            folder.map_err(|error| Diagnostic::io("VIW001", format!("no folder to work in: {}", common::os_error_text(&error))))?;
         let own = std::env::current_exe().ok();
         let tools = own.and_then(|path| path.parent().map(PathBuf::from)).unwrap_or_default();
         Ok(Bench { folder, tools })
@@ -67,7 +67,8 @@ impl Bench {
 
     fn run(&self, name: &str, command: &mut Command) -> Result<Vec<u8>> {
         let output = common::child::output(command.current_dir(self.folder.path()), None);
-        let output = output.map_err(|error| Diagnostic::io("VIW002", format!("cannot run {name}: {}", common::plain(&error))))?;
+        let output =
+            output.map_err(|error| Diagnostic::io("VIW002", format!("cannot run {name}: {}", common::os_error_text(&error))))?;
         if output.status.success() {
             return Ok(output.stdout);
         }
@@ -170,7 +171,7 @@ fn sass(bench: &Bench, files: &mut Files) -> Result<()> {
     };
     bench.stage("tile-link", &["k.ptx", "-o", "k.cubin"])?;
     let out = std::fs::File::create(bench.path("k.sass"));
-    let out = out.map_err(|error| Diagnostic::io("VIW001", format!("no file for SASS: {}", common::plain(&error))))?;
+    let out = out.map_err(|error| Diagnostic::io("VIW001", format!("no file for SASS: {}", common::os_error_text(&error))))?;
     // Write to a file, because captured output of children is bounded.
     let status = common::child::command(&nvdisasm)
         .args(["-g", "-c", "k.cubin"])

@@ -71,8 +71,9 @@ pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<Stri
 
 /// Runs `tile-validate` on the stages and returns its output. A missing verdict is a warning, not a failure.
 fn validate(parsed: &Parsed, source: &Source) -> Result<String, Stop> {
-    let failed =
-        |error: std::io::Error| Stop::new(exit::CONFIGURATION, format!("cannot run tile-validate: {}", common::plain(&error)));
+    let failed = |error: std::io::Error| {
+        Stop::new(exit::CONFIGURATION, format!("cannot run tile-validate: {}", common::os_error_text(&error)))
+    };
     let input = MemoryFile::new("input", &source.bytes).map_err(failed)?;
     let mut command = std::process::Command::new(crate::pipeline::tools_folder().join("tile-validate"));
     command.arg(JSON).arg(format!("-O{}", parsed.get("opt-level").and_then(parse_integer).unwrap_or(3)));
@@ -112,7 +113,8 @@ fn refuse_library(parsed: &Parsed, steps: &[Step], source: &Source, library: &st
 
 /// Creates the folder that an option names, with its parents.
 pub(crate) fn make_folder(path: &str) -> Result<(), Stop> {
-    let failed = |error| Stop::new(exit::CONFIGURATION, format!("cannot create folder '{path}': {}", common::plain(&error)));
+    let failed =
+        |error| Stop::new(exit::CONFIGURATION, format!("cannot create folder '{path}': {}", common::os_error_text(&error)));
     std::fs::create_dir_all(path).map_err(failed)
 }
 
@@ -157,7 +159,7 @@ impl<'a> Source<'a> {
     fn read(path: &'a str) -> Result<Source<'a>, Stop> {
         const HEAD: u64 = 10;
         let unreadable = |reason: String| Stop::new(exit::USAGE, format!("unable to read input file '{path}': {reason}"));
-        let cannot = |error: std::io::Error| unreadable(common::plain(&error));
+        let cannot = |error: std::io::Error| unreadable(common::os_error_text(&error));
         let mut file = std::fs::File::open(path).map_err(cannot)?;
         let mut bytes = Vec::new();
         file.by_ref().take(HEAD).read_to_end(&mut bytes).map_err(cannot)?;

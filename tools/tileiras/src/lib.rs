@@ -36,7 +36,7 @@ const MORE_OPTIONS: &str = "TILEWORKS_OPTIONS";
 
 /// The tool, from its command line to its exit code.
 pub fn main() -> ExitCode {
-    common::limit_of_file_sizes_is_an_error();
+    common::fail_writes_beyond_file_size_limit();
     let (style, result) = match cl::args() {
         Err(message) => (Style::Reference, Err(Stop::new(exit::USAGE, message))),
         Ok((program, args)) => {
@@ -105,7 +105,7 @@ fn answer(program: &str, parsed: &Parsed) -> Result<String, Stop> {
     }
     let several = parsed.get("out-dir").is_some() || parsed.get("emit-ninja").is_some();
     if parsed.positional.len() > 1 && !several {
-        errors.extend(cl::too_many(program).lines().map(str::to_string));
+        errors.extend(cl::too_many_positional(program).lines().map(str::to_string));
     }
     if !errors.is_empty() {
         return Err(Stop::misused(program, &errors, style(parsed)));

@@ -96,8 +96,9 @@ fn inputs(parsed: &Parsed) -> Result<Vec<String>, Stop> {
             inputs.push(input.clone());
             continue;
         }
-        let entries = std::fs::read_dir(input)
-            .map_err(|error| Stop::new(exit::USAGE, format!("unable to read folder '{input}': {}", common::plain(&error))))?;
+        let entries = std::fs::read_dir(input).map_err(|error| {
+            Stop::new(exit::USAGE, format!("unable to read folder '{input}': {}", common::os_error_text(&error)))
+        })?;
         let mut found = Vec::new();
         for path in entries.flatten().map(|entry| entry.path()).filter(|path| is_bytecode(path)) {
             found.push(utf8(path).map_err(|error| Stop::new(exit::USAGE, error.message))?);

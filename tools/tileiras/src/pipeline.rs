@@ -66,7 +66,7 @@ impl Pipeline {
                     return Err(format!("pipeline file '{path}': a stage of a pipeline cannot start another one"));
                 }
                 let cannot = |reason| format!("cannot read pipeline file '{path}': {reason}");
-                let file = std::fs::File::open(path).map_err(|error| cannot(common::plain(&error)))?;
+                let file = std::fs::File::open(path).map_err(|error| cannot(common::os_error_text(&error)))?;
                 let bytes = common::read_at_most(file, path, LARGEST).map_err(|error| cannot(error.message))?;
                 (String::from_utf8(bytes).map_err(|_| cannot("it is not text".into()))?, path)
             }
