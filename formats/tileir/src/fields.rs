@@ -1,7 +1,7 @@
 //! The fields of ops as data, so that one reader, writer, printer, parser and verifier serves all ops.
 //!
 //! The op table gives each op a struct-like variant with typed fields. [`Field`] converts each field type to a [`FieldRef`] and
-//! from a [`FieldValue`]. [`Shape`] describes a field type without a value.
+//! from a [`FieldValue`]. [`FieldShape`] describes a field type without a value.
 
 use crate::enums::{ComparisonOrdering, Direction, WireEnum};
 use crate::types::{Attribute, ConstantId, Dictionary, StringId, Symbol};
