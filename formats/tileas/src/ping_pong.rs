@@ -11,7 +11,7 @@ use crate::verify::Program;
 use crate::{Buffer, BufferInfo, MmaAtom, Op, Space, Type};
 use base::ir::Op as OpId;
 use base::{Arena, Body, Region};
-use core_dialect::components::{Components, Touched, components};
+use core_dialect::components::{Components, OpEffects, components};
 use core_dialect::core_ops::Effect;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,11 +62,11 @@ pub fn ping_pong<O: Program>(
         let effects = kind.effects().unwrap_or_default();
         match () {
             () if left_out(op) || effects.filled_by_tma().is_some() => None,
-            () if is_shared(op) || kind.is_pure() => Some(Touched::default()),
-            () if matches!(effects.other, Effect::Branches | Effect::Leaves) => Some(Touched::default()),
+            () if is_shared(op) || kind.is_pure() => Some(OpEffects::default()),
+            () if matches!(effects.other, Effect::Branches | Effect::Leaves) => Some(OpEffects::default()),
             () => {
                 let places = effects.buffers.iter().map(|access| access.buffer).filter(|buffer| !by_tma.contains(buffer));
-                Some(Touched { places: places.map(|buffer| buffer.0).collect(), gives: true })
+                Some(OpEffects { places: places.map(|buffer| buffer.0).collect(), is_source: true })
             }
         }
     };

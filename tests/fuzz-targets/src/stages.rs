@@ -1,7 +1,7 @@
 //! Stage files: the round-trip properties of their readers and writers, and the stages that read them.
 
 use base::diag::Result;
-use base::envelope::{Form, LINE, MAGIC};
+use base::envelope::{Form, LINE_PREFIX, MAGIC};
 use base::{Diagnostic, File, Payload, Target};
 use common::Pass;
 use tile_lower_as::Lowering;
@@ -19,7 +19,7 @@ fn read<P: Payload>(bytes: &[u8]) -> Option<File<P>> {
         let written = file.write(form).expect("a file that was read can be written");
         let back = File::<P>::read(&written, "written").unwrap_or_else(|error| panic!("{form:?} does not read back: {error:?}"));
         assert!(text(&back) == before, "{form:?} reads back as another file");
-        if bytes.starts_with(LINE.as_bytes()) {
+        if bytes.starts_with(LINE_PREFIX.as_bytes()) {
             let ron = |file: &File<P>| file.write(Form::Ron).expect("a file that was read can be written");
             assert!(ron(&back) == ron(&file), "{form:?} reads back as another file than the text was");
         }

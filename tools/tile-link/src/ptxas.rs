@@ -47,8 +47,9 @@ impl Ptxas {
     }
 
     fn attempt(&self, job: &Job) -> Result<Result<Assembled, Vec<String>>> {
-        let failed =
-            |what: &str, error: std::io::Error| Diagnostic::io("LNK012", format!("cannot {what}: {}", common::plain(&error)));
+        let failed = |what: &str, error: std::io::Error| {
+            Diagnostic::io("LNK012", format!("cannot {what}: {}", common::os_error_text(&error)))
+        };
         let file = |name: &str, bytes: &[u8]| MemoryFile::new(name, bytes).map_err(|error| failed("make a temporary file", error));
         let (ptx, host, out) = (file("ptx", job.text.as_bytes())?, file("host", job.host_object)?, file("cubin", &[])?);
         let mut command = Command::new(&self.0);

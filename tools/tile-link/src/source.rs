@@ -21,8 +21,8 @@ impl Source {
         let text = std::str::from_utf8(bytes).map_err(|error| {
             Diagnostic::invalid("LNK001", format!("{name} is not PTX text")).in_input(name, Some(error.valid_up_to() as u64))
         })?;
-        let head = ptx::head(text);
-        let envelope = match head.lines().any(|line| line.starts_with(base::envelope::LINE)) {
+        let head = ptx::leading_comments(text);
+        let envelope = match head.lines().any(|line| line.starts_with(base::envelope::LINE_PREFIX)) {
             true => Envelope::from_lines(head, name)?.0,
             false => foreign(),
         };

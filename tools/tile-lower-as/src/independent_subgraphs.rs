@@ -8,7 +8,7 @@
 use crate::operands;
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Target, Value};
-use core_dialect::components::{Touched, components};
+use core_dialect::components::{OpEffects, components};
 use core_dialect::core_ops::Core;
 use core_dialect::tile::element_count;
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,7 +46,7 @@ fn has_all_lanes(function: &Function, mma: OpId) -> bool {
     accumulators.is_some_and(|(_, shape)| shape.len() == 2 && shape[0] == LANES)
 }
 
-fn touched(function: &Function, common: &BTreeSet<Value>, op: OpId) -> Touched {
+fn touched(function: &Function, common: &BTreeSet<Value>, op: OpId) -> OpEffects {
     let node = &function.body.ops[op];
     let is_common = |value: &Value| {
         common.contains(value) || function.body.ty(*value).tile().is_none_or(|(_, shape)| element_count(shape) == 1)
@@ -56,7 +56,7 @@ fn touched(function: &Function, common: &BTreeSet<Value>, op: OpId) -> Touched {
         Op::LoadView { .. } | Op::Load { .. } => !is_common(&node.results[0]),
         kind => !kind.is_pure(),
     };
-    Touched { places: Vec::new(), gives }
+    OpEffects { places: Vec::new(), is_source: gives }
 }
 
 /// The tiles that only MMAs use, as operands, possibly rearranged.

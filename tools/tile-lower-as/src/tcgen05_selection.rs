@@ -98,7 +98,7 @@ impl MmaPlanner<'_> {
             let tile = |value: Value| body.ty(value).tile().expect("operands of MMAs are tiles");
             let ((elem, left), (_, right), (sum, _)) = (tile(lhs), tile(rhs), tile(acc));
             let [batch, m, n, k] = extents(left, right);
-            let rate = rates.tcgen05.expect("a target with tensor memory has tcgen05.mma").of(elem.bits());
+            let rate = rates.tcgen05.expect("a target with tensor memory has tcgen05.mma").multiply_adds(elem.bits());
             // With 64 rows, half of the TMEM lanes are idle.
             let idle = if m < tensor_memory::MAX_ROWS { 2 } else { 1 };
             let multiplied = u64::from(batch * m * n) * u64::from(k) / u64::from(rate) * idle;

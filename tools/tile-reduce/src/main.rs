@@ -43,8 +43,9 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
     let file = tileir::import::open(&input.bytes, &input.name, &session.producer())?;
     let form = Written::of(&input.bytes);
     let folder = tempfile::Builder::new().prefix("tile-reduce-").tempdir();
-    let folder = folder
-        .map_err(|error| Diagnostic::io("RED001", format!("cannot create a folder for programs: {}", common::plain(&error))))?;
+    let folder = folder.map_err(|error| {
+        Diagnostic::io("RED001", format!("cannot create a folder for programs: {}", common::os_error_text(&error)))
+    })?;
     let path = folder.path().join("program");
     let start = Program { module: file.payload, debug: file.envelope.debug };
     let test = |program: &Program| -> Result<Ended> {
@@ -90,7 +91,7 @@ impl Written {
         let Program { module, debug } = program;
         match self {
             Written::Bytecode => tileir::bytecode::write(module, debug, module.version),
-            Written::Text => Ok((tileir::text::header(module) + &tileir::text::print_whole(module, debug)).into_bytes()),
+            Written::Text => Ok((tileir::text::header(module) + &tileir::text::print_complete(module, debug)).into_bytes()),
             Written::Stage => {
                 let mut envelope = Envelope::new::<tileir::Module>(tileir::import::PHASE, "tile-reduce", &[]);
                 envelope.debug = debug.clone();
@@ -119,7 +120,7 @@ fn ended(options: &Options, program: &Path) -> Result<Ended> {
     command.arg(options.patience.to_string()).args(&words);
     let output = common::child::output(&mut command, None).map_err(|error| {
         let name = PathBuf::from(&words[0]);
-        Diagnostic::io("RED001", format!("cannot run {}: {}", name.display(), common::plain(&error)))
+        Diagnostic::io("RED001", format!("cannot run {}: {}", name.display(), common::os_error_text(&error)))
     })?;
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     let said = options.prints.as_ref().is_some_and(|expected| text.contains(expected.as_str()));

@@ -210,7 +210,7 @@ fn chip(arguments: &Arguments, target: &str) -> Result<Machine> {
         }
         (None, Some(name)) => Machine::named(name)?,
         (None, None) => {
-            let name = perf_model::of_target(target).ok_or_else(|| {
+            let name = perf_model::typical_chip(target).ok_or_else(|| {
                 Diagnostic::unsupported("TIM002", format!("target '{target}' has no default GPU; select one with --gpu"))
             })?;
             Machine::named(name)?

@@ -73,7 +73,7 @@ impl Reader<'_> {
         let body = &self.function.body;
         let step = |value: Value| {
             let (element, _) = self.module.ty(*body.ty(value)).tile()?;
-            Some(numerics::float::step(element.scalar()?))
+            Some(numerics::float::epsilon(element.scalar()?))
         };
         let stores = |op: &Op| matches!(op, Op::StorePtrTko { .. } | Op::StoreViewTko { .. } | Op::MultimemStoreViewTko { .. });
         let computing = ops.iter().map(|op| &body.ops[*op].kind).filter(|op| !stores(op));

@@ -130,7 +130,7 @@ fn validate(session: &mut Session, options: &Options, bench: &Bench, program: &[
     for case in all {
         let folder = tempfile::Builder::new().prefix("tile-validate-").tempdir();
         let folder =
-            folder.map_err(|error| Diagnostic::io("FUZ001", format!("no folder for a case: {}", common::plain(&error))))?;
+            folder.map_err(|error| Diagnostic::io("FUZ001", format!("no folder for a case: {}", common::os_error_text(&error))))?;
         common::write_file(Some(&folder.path().join("k.tile")), program)?;
         let outputs = match (case, &options.launch) {
             (_, Some(launch)) => Some(cases::given(launch, kernel, options.tolerance, folder.path())?),
@@ -188,7 +188,7 @@ fn classify(bench: &Bench, outputs: &[Output], folder: tempfile::TempDir, keep: 
         Some(expected) => match move_to(&path, expected) {
             Ok(()) => expected.to_path_buf(),
             Err(failed) => {
-                error = error.note(format!("cannot make {}: {}", expected.display(), common::plain(&failed)));
+                error = error.note(format!("cannot make {}: {}", expected.display(), common::os_error_text(&failed)));
                 path
             }
         },

@@ -44,9 +44,9 @@ impl ToolFolder {
     fn new() -> Result<ToolFolder> {
         let folder = tempfile::Builder::new().prefix("tile-view-").tempdir();
         let folder =
-            folder.map_err(|error| Diagnostic::io("VIW001", format!("no folder to work in: {}", common::plain(&error))))?;
+            folder.map_err(|error| Diagnostic::io("VIW001", format!("no folder to work in: {}", common::os_error_text(&error))))?;
         let own_path = std::env::current_exe().ok();
-        let tools = own_path.and_then(|path| path.parent().map(PathBuf::schedule_input)).unwrap_or_default();
+        let tools = own_path.and_then(|path| path.parent().map(PathBuf::from)).unwrap_or_default();
         Ok(ToolFolder { folder, tools })
     }
 
@@ -70,7 +70,8 @@ impl ToolFolder {
     /// Runs a command in the folder and returns its standard output.
     fn run_command(&self, name: &str, command: &mut Command) -> Result<Vec<u8>> {
         let output = common::child::output(command.current_dir(self.folder.path()), None);
-        let output = output.map_err(|error| Diagnostic::io("VIW002", format!("cannot run {name}: {}", common::plain(&error))))?;
+        let output =
+            output.map_err(|error| Diagnostic::io("VIW002", format!("cannot run {name}: {}", common::os_error_text(&error))))?;
         if output.status.success() {
             return Ok(output.stdout);
         }
@@ -176,7 +177,7 @@ fn disassemble(tool_folder: &ToolFolder, files: &mut Files) -> Result<()> {
     };
     tool_folder.run_tool("tile-link", &["k.ptx", "-o", "k.cubin"])?;
     let out = std::fs::File::create(tool_folder.path("k.sass"));
-    let out = out.map_err(|error| Diagnostic::io("VIW001", format!("no file for SASS: {}", common::plain(&error))))?;
+    let out = out.map_err(|error| Diagnostic::io("VIW001", format!("no file for SASS: {}", common::os_error_text(&error))))?;
     // Write to a file, because captured output of children is bounded.
     let status = common::child::command(&nvdisasm)
         .args(["-g", "-c", "k.cubin"])
@@ -193,7 +194,7 @@ fn disassemble(tool_folder: &ToolFolder, files: &mut Files) -> Result<()> {
 
 fn nvdisasm(ptxas: &Path) -> Option<PathBuf> {
     let on_path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = ptxas.parent().map(PathBuf::schedule_input).into_iter().chain(std::env::split_paths(&on_path));
+    let folders = ptxas.parent().map(PathBuf::from).into_iter().chain(std::env::split_paths(&on_path));
     folders.map(|folder| folder.join("nvdisasm")).find(|path| path.is_file())
 }
 

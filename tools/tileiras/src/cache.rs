@@ -41,8 +41,8 @@ impl Cache {
         let bad = |message: String| DriverError::new(exit::CONFIGURATION, format!("cache folder '{folder}': {message}"));
         let megabytes = parsed.get("cache-size").and_then(common::cl::parse_integer).unwrap_or(1024);
         let limit = u64::try_from(megabytes).map_err(|_| bad("its size cannot be negative".into()))? << 20;
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| bad(common::plain(&error)))?;
-        let data = fs::metadata(folder).map_err(|error| bad(common::plain(&error)))?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| bad(common::os_error_text(&error)))?;
+        let data = fs::metadata(folder).map_err(|error| bad(common::os_error_text(&error)))?;
         let own_uid = fs::metadata("/proc/self").map_or(data.uid(), |process| process.uid());
         if data.uid() != own_uid || data.mode() & 0o077 != 0 {
             return Err(bad("other users own it or can access it; use your own folder with mode 700".into()));

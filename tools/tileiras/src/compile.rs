@@ -73,7 +73,7 @@ pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<Stri
 /// Runs `tile-validate` on the stages and returns its output. If it reaches no verdict, its errors become warnings.
 fn validate(parsed: &Parsed, source: &Source) -> Result<String, DriverError> {
     let failed = |error: std::io::Error| {
-        DriverError::new(exit::CONFIGURATION, format!("cannot run tile-validate: {}", common::plain(&error)))
+        DriverError::new(exit::CONFIGURATION, format!("cannot run tile-validate: {}", common::os_error_text(&error)))
     };
     let input = MemoryFile::new("input", &source.bytes).map_err(failed)?;
     let mut command = std::process::Command::new(crate::pipeline::tools_folder().join("tile-validate"));
@@ -117,7 +117,8 @@ fn reject_library(parsed: &Parsed, steps: &[Step], source: &Source, library: &st
 
 /// Creates the folder that an option names, with its parents.
 pub(crate) fn make_folder(path: &str) -> Result<(), DriverError> {
-    let failed = |error| DriverError::new(exit::CONFIGURATION, format!("cannot create folder '{path}': {}", common::plain(&error)));
+    let failed =
+        |error| DriverError::new(exit::CONFIGURATION, format!("cannot create folder '{path}': {}", common::os_error_text(&error)));
     std::fs::create_dir_all(path).map_err(failed)
 }
 
@@ -162,7 +163,7 @@ impl<'a> Source<'a> {
     fn read(path: &'a str) -> Result<Source<'a>, DriverError> {
         const HEAD: u64 = 10;
         let unreadable = |reason: String| DriverError::new(exit::USAGE, format!("unable to read input file '{path}': {reason}"));
-        let read_error = |error: std::io::Error| unreadable(common::plain(&error));
+        let read_error = |error: std::io::Error| unreadable(common::os_error_text(&error));
         let mut file = std::fs::File::open(path).map_err(read_error)?;
         let mut bytes = Vec::new();
         file.by_ref().take(HEAD).read_to_end(&mut bytes).map_err(read_error)?;

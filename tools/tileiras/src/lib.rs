@@ -36,7 +36,7 @@ const EXTRA_OPTIONS_VARIABLE: &str = "TILEWORKS_OPTIONS";
 
 /// The tool, from its command line to its exit code.
 pub fn main() -> ExitCode {
-    common::limit_of_file_sizes_is_an_error();
+    common::fail_writes_beyond_file_size_limit();
     let (style, result) = match cl::args() {
         Err(message) => (Style::Reference, Err(DriverError::new(exit::USAGE, message))),
         Ok((program, args)) => {
@@ -105,7 +105,7 @@ fn execute(program: &str, parsed: &Parsed) -> Result<String, DriverError> {
     }
     let has_several_outputs = parsed.get("out-dir").is_some() || parsed.get("emit-ninja").is_some();
     if parsed.positional.len() > 1 && !has_several_outputs {
-        errors.extend(cl::too_many(program).lines().map(str::to_string));
+        errors.extend(cl::too_many_positional(program).lines().map(str::to_string));
     }
     if !errors.is_empty() {
         return Err(DriverError::usage(program, &errors, style(parsed)));

@@ -101,7 +101,7 @@ fn inputs(parsed: &Parsed) -> Result<Vec<String>, DriverError> {
             continue;
         }
         let entries = std::fs::read_dir(input).map_err(|error| {
-            DriverError::new(exit::USAGE, format!("unable to read folder '{input}': {}", common::plain(&error)))
+            DriverError::new(exit::USAGE, format!("unable to read folder '{input}': {}", common::os_error_text(&error)))
         })?;
         let mut found = Vec::new();
         for path in entries.flatten().map(|entry| entry.path()).filter(|path| is_bytecode(path)) {

@@ -57,7 +57,13 @@ pub(crate) static OPTIONS: &[Spec] = &[
          whitespace, are unsupported.",
     ),
     option("device-debug", Tool, Bool, "", "Generate debug information (if present in the input bytecode)"),
-    option("gpu-name", Tool, Value::Target(&target_info::CHOICES), "value", "Specify name of NVIDIA GPU to generate code for."),
+    option(
+        "gpu-name",
+        Tool,
+        Value::Target(&target_info::NAMES_AND_TITLES),
+        "value",
+        "Specify name of NVIDIA GPU to generate code for.",
+    ),
     option(
         "host-arch",
         Tool,

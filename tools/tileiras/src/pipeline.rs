@@ -68,7 +68,7 @@ impl Pipeline {
                     return Err(format!("pipeline file '{path}': a stage of a pipeline cannot start another one"));
                 }
                 let read_error = |reason| format!("cannot read pipeline file '{path}': {reason}");
-                let file = std::fs::File::open(path).map_err(|error| read_error(common::plain(&error)))?;
+                let file = std::fs::File::open(path).map_err(|error| read_error(common::os_error_text(&error)))?;
                 let bytes = common::read_at_most(file, path, MAX_PIPELINE_FILE_BYTES).map_err(|error| read_error(error.message))?;
                 (String::from_utf8(bytes).map_err(|_| read_error("it is not text".into()))?, path)
             }

@@ -46,7 +46,7 @@ impl RemarkFilter {
         let name = parsed.get("remarks-output-file").filter(|name| !name.is_empty()).unwrap_or("tileir_remarks.yaml");
         let file = yaml.then(|| name.to_string());
         if let Some(Err(error)) = file.as_ref().map(|name| std::fs::OpenOptions::new().append(true).create(true).open(name)) {
-            let reason = common::plain(&error);
+            let reason = common::os_error_text(&error);
             let text =
                 format!("Error opening remark output file '{name}': {reason}\nerror: failed to enable optimization remarks\n");
             return Err(DriverError::reported(text, exit::INPUT));

@@ -94,7 +94,11 @@ pub(crate) fn run(steps: &[Step], input: &[u8], name: Option<&str>) -> Outcome {
         let stderr_readers: Vec<_> = children
             .iter_mut()
             .map(|child| {
-                child.as_mut().ok().and_then(|child| child.stderr.take()).map(|stderr| scope.spawn(move || child::listen(stderr)))
+                child
+                    .as_mut()
+                    .ok()
+                    .and_then(|child| child.stderr.take())
+                    .map(|stderr| scope.spawn(move || child::read_bounded(stderr)))
             })
             .collect();
         let last = children.last_mut().and_then(|child| child.as_mut().ok()).and_then(|child| child.stdout.take());
@@ -112,7 +116,7 @@ pub(crate) fn run(steps: &[Step], input: &[u8], name: Option<&str>) -> Outcome {
 fn command(step: &Step, input: Stdio) -> Command {
     let mut command = Command::new(&step.program);
     command.args(&step.arguments).env(NESTED_VARIABLE, "1").stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
-    child::tie(&mut command, None);
+    child::end_with_parent(&mut command, None);
     command
 }
 
@@ -137,7 +141,7 @@ fn outcome_of(
         let (status, end) = match status {
             Ok(status) if status.success() => continue,
             Ok(status) => (child::describe(status), end_of(status, &stderr_text)),
-            Err(error) => (format!("cannot be executed: {}", common::plain(&error)), End::NotStarted),
+            Err(error) => (format!("cannot be executed: {}", common::os_error_text(&error)), End::NotStarted),
         };
         let failure = Failure { index, tool: step.tool.clone(), status, end };
         if failure.end == End::ReaderGone {

@@ -67,8 +67,8 @@ impl MmaAtom {
         let rates = perf_model::rates(target);
         match self {
             MmaAtom::Sync(atom) => rates.mma(atom.rate, atom.bits),
-            MmaAtom::Group(atom) => rates.wgmma.expect(COLUMN).of(atom.operands[0].bits()),
-            MmaAtom::Tensor(atom) => rates.tcgen05.expect(COLUMN).of(atom.operands[0].bits()),
+            MmaAtom::Group(atom) => rates.wgmma.expect(COLUMN).multiply_adds(atom.operands[0].bits()),
+            MmaAtom::Tensor(atom) => rates.tcgen05.expect(COLUMN).multiply_adds(atom.operands[0].bits()),
             MmaAtom::MultiplyAdd(_) => rates.multiply_add,
         }
     }
@@ -82,7 +82,8 @@ impl MmaAtom {
             MmaAtom::MultiplyAdd(_) => true,
         };
         let rates = MmaAtom::all().filter(|atom| atom.is_on(target) && has_mma(atom)).map(|atom| atom.rate(target));
-        let packed = perf_model::rates(target).tcgen05.filter(|_| operand == Scalar::F4E2M1FN).map(|column| column.of(4));
+        let packed =
+            perf_model::rates(target).tcgen05.filter(|_| operand == Scalar::F4E2M1FN).map(|column| column.multiply_adds(4));
         rates.chain(packed).max().expect("each target has multiply-adds of threads")
     }
 

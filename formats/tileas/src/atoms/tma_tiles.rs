@@ -63,12 +63,12 @@ pub fn buffer(view: &View, extent: &[u32], swizzle: Swizzle) -> Option<BufferInf
     let mut offsets: Vec<u32> = inside.chain(outside).collect();
     let bits_of = |length: u32| (length / elem.bytes()).ilog2() as usize;
     let (line, piece) = (bits_of(LINE), bits_of(PIECE));
-    for bit in 0..swizzle.row().map_or(0, |row| (row / PIECE).ilog2() as usize) {
+    for bit in 0..swizzle.max_row_bytes().map_or(0, |row| (row / PIECE).ilog2() as usize) {
         if line + bit < offsets.len() {
             offsets[line + bit] ^= offsets[piece + bit];
         }
     }
-    let repeats = swizzle.row().map_or(ALIGN, |row| (8 * row).max(ALIGN));
+    let repeats = swizzle.max_row_bytes().map_or(ALIGN, |row| (8 * row).max(ALIGN));
     let info = BufferInfo { elem, shape: view.tile.clone(), offsets, align: repeats, space: Space::Shared };
     let full_tma_tiles = extent.iter().product::<u32>() * elem.bytes() >= ALIGN;
     (full_tma_tiles && info.bytes().is_multiple_of(repeats)).then_some(info)
@@ -94,7 +94,7 @@ pub fn halves(extent: &[u32], bytes: u32, swizzle: Swizzle) -> Option<Vec<u32>> 
     let half = bytes / 2;
     let mut extent = extent.to_vec();
     extent[last] /= 2;
-    half.is_multiple_of(swizzle.row().map_or(ALIGN, |row| (8 * row).max(ALIGN))).then_some(extent)
+    half.is_multiple_of(swizzle.max_row_bytes().map_or(ALIGN, |row| (8 * row).max(ALIGN))).then_some(extent)
 }
 
 /// The origins of a tile's TMA tiles along the map's dimensions, in buffer order.

@@ -5,7 +5,7 @@ use crate::layout::{Layout, Strides};
 use crate::{Buffer, CopyAtom, MAX_LATENCY, Op, Space, tma_tiles};
 use base::Region;
 use core_dialect::memory::{MemoryOrdering, MemoryScope, Order, Padding};
-use core_dialect::rules::{LOADED, STORED};
+use core_dialect::rules::{LOAD_ORDERINGS, STORE_ORDERINGS};
 use core_dialect::tile::{Elem, View, ViewKind};
 use target_info::Feature;
 use tensormap::Map;
@@ -18,14 +18,14 @@ impl Check<'_> {
         match kind {
             Op::LoadView { view, index, token, order, in_bounds, atom, .. } => {
                 let ty = uses.view(*view, index, in_bounds)?;
-                uses.ordered(*order, *token, &LOADED)?;
+                uses.ordered(*order, *token, &LOAD_ORDERINGS)?;
                 uses.results(&[Seen::of_view(ty), Seen::Token])?;
                 self.view_atom(uses, ty, index, &self.layout(uses, uses.op.results[0]), *atom)
             }
             Op::StoreView { tile, view, index, token, order, in_bounds, atom, .. } => {
                 let ty = uses.view(*view, index, in_bounds)?;
                 uses.same(&[*tile], Seen::of_view(ty))?;
-                uses.ordered(*order, *token, &STORED)?;
+                uses.ordered(*order, *token, &STORE_ORDERINGS)?;
                 uses.results(&[Seen::Token])?;
                 self.view_atom(uses, ty, index, &self.layout(uses, *tile), *atom)
             }
@@ -39,7 +39,7 @@ impl Check<'_> {
             Op::CopyView { .. } => self.copy_view(uses, kind),
             Op::TmaLoad { .. } | Op::TmaStore { .. } => self.by_tma(uses, kind),
             Op::Copy { ptr, mask, token, order, buffer, atom, .. } => {
-                let copied = uses.pointed(*ptr)?;
+                let copied = uses.pointee_tile(*ptr)?;
                 uses.masked(*mask, *ptr)?;
                 unordered(uses, *order, *token)?;
                 self.all_together(uses, &[Some(*ptr), *mask])?;
@@ -84,7 +84,7 @@ impl Check<'_> {
     fn pointer_atom<O: Program>(&self, uses: &Uses<'_, O, Type>, values: &[Option<Value>], atom: CopyAtom) -> Rule {
         self.all_together(uses, values)?;
         let ptr = values[0].expect("the pointers come first");
-        let Seen::Tile { elem, .. } = uses.pointed(ptr)? else { unreachable!("pointers point to elements") };
+        let Seen::Tile { elem, .. } = uses.pointee_tile(ptr)? else { unreachable!("pointers point to elements") };
         let CopyAtom::Vector { vector_bits } = atom else { return Err("accesses through pointers need a vector atom".into()) };
         let registers = self.layout(uses, ptr).register.len();
         require(vector_bits as usize <= registers && width(elem, vector_bits) <= u64::from(WIDEST), || {

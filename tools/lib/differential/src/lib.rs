@@ -76,7 +76,7 @@ impl Bench {
         let failed = |why: String| Diagnostic::io("FUZ001", format!("{}: {why}", path.display()));
         let mut command = duct::cmd(&path, args).stdin_null().stdout_capture().stderr_capture().unchecked();
         command = command.before_spawn(|child| {
-            common::child::tie(child, None);
+            common::child::end_with_parent(child, None);
             Ok(())
         });
         if self.runs_concurrently {

@@ -111,7 +111,7 @@ fn debug(session: &mut Session, wire: &mut Wire, inbox: &Receiver<Request>, requ
         .map_err(|error| Diagnostic::usage("DBG005", format!("the arguments of '{}': {error}", request.command)))?;
     if let Some(folder) = &arguments.cwd {
         std::env::set_current_dir(folder)
-            .map_err(|error| Diagnostic::io("DBG006", format!("{}: {}", folder.display(), common::plain(&error))))?;
+            .map_err(|error| Diagnostic::io("DBG006", format!("{}: {}", folder.display(), common::os_error_text(&error))))?;
     }
     let options = arguments.options()?;
     let program = Input::decode(session, &common::read_file(Some(&arguments.program))?)?;

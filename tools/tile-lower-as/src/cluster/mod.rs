@@ -15,7 +15,7 @@ use base::envelope::{Category, LogEntry, Outcome};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Envelope, Target, Value};
 use common::options;
-use core_dialect::core_ops::{Core, Effect, RANKS};
+use core_dialect::core_ops::{CLUSTER_SIZES, Core, Effect};
 use core_dialect::rules::MiddleOp;
 use core_dialect::tile::element_count;
 pub(crate) use rewrite::{Makers, run as rewrite};
@@ -47,13 +47,13 @@ pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) 
     if function.attrs.cluster.is_some() {
         return Ok(function.clone());
     }
-    let shared = match (RANKS.contains(&requested_value), target.has(Feature::Clusters)) {
+    let shared = match (CLUSTER_SIZES.contains(&requested_value), target.has(Feature::Clusters)) {
         (_, false) => Err("the target has no clusters".into()),
-        (false, _) => Err(format!("clusters have {} or {} CTAs", RANKS[0], RANKS[1])),
+        (false, _) => Err(format!("clusters have {} or {} CTAs", CLUSTER_SIZES[0], CLUSTER_SIZES[1])),
         _ if requested.is_some() => share_out(function, target, requested_value, true),
         // If an author's four CTAs are not possible, two may be.
-        _ => share_out(function, target, requested_value, false).or_else(|why| match requested_value == RANKS[1] {
-            true => share_out(function, target, RANKS[0], false).map_err(|_| why),
+        _ => share_out(function, target, requested_value, false).or_else(|why| match requested_value == CLUSTER_SIZES[1] {
+            true => share_out(function, target, CLUSTER_SIZES[0], false).map_err(|_| why),
             false => Err(why),
         }),
     };
@@ -248,7 +248,7 @@ impl Weights {
         if 2 * ranks * main(&part) > MAX_WORK * main(&whole) {
             return Some("each CTA would repeat most of the work");
         }
-        let in_quarters = forms.parts > RANKS[0];
+        let in_quarters = forms.parts > CLUSTER_SIZES[0];
         let wide = self.are_wide(forms, if in_quarters { self.rows } else { WIDE });
         if in_quarters && whole[0] > 0 && !wide {
             return Some("MMAs of a part are too narrow for full rate");

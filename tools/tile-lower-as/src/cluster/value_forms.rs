@@ -112,7 +112,7 @@ impl<'a> Forms<'a> {
         if matches!(kind, Op::Core(Core::If { .. } | Core::For { .. } | Core::Loop { .. })) {
             return;
         }
-        if *body.ty(value) == Type::Token && kind.given().is_none() && !matches!(kind, Op::Core(_)) {
+        if *body.ty(value) == Type::Token && kind.forwarded_values().is_none() && !matches!(kind, Op::Core(_)) {
             // For the token of an access, the access has the operand forms of its tile.
             let tokens = kind.operands().into_iter().filter(|operand| *body.ty(*operand) == Type::Token);
             return tokens.for_each(|token| self.need(token, Form::Whole));

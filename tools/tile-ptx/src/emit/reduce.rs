@@ -51,9 +51,9 @@ impl<'c> Emitter<'c, '_> {
         let along: Vec<usize> = (0..layout.register.len()).filter(|bit| layout.register[*bit] & mask != 0).collect();
         let kept: Vec<usize> = (0..layout.register.len()).filter(|bit| layout.register[*bit] & mask == 0).collect();
         let elem = self.elem(operands[0]);
-        let operation = combining::commutative(&self.function.body, body);
+        let operation = combining::single_commutative_op(&self.function.body, body);
         let packed = operation.and_then(Packed::of_binary).filter(|packed| packed.exists(elem, self.target));
-        let apart = combining::evens_apart(operation);
+        let apart = combining::combines_evens_separately(operation);
         let together = self.combined_together(operation, elem);
         let row = |group| (0..1usize << along.len()).map(|i| scatter(group, &kept) | scatter(i, &along)).collect();
         let rows: Vec<Vec<usize>> = (0..1usize << kept.len()).map(row).collect();
@@ -153,7 +153,7 @@ impl<'c> Emitter<'c, '_> {
 
     /// The warp-wide reduction instruction of the body's operation, if the target has one.
     fn warp_reduction(&self, body: Region, elems: &[Elem]) -> Option<&'static str> {
-        match (elems, combining::commutative(&self.function.body, body)?) {
+        match (elems, combining::single_commutative_op(&self.function.body, body)?) {
             ([Elem::Scalar(Scalar::I32)], kind) => Some(match kind {
                 Binary::AddI { .. } => "llvm.nvvm.redux.sync.add",
                 Binary::MaxI { signedness: Signedness::Signed } => "llvm.nvvm.redux.sync.max",

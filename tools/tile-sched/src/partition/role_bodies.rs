@@ -147,7 +147,8 @@ impl BodyWriter<'_> {
     /// The operands that the terminator of a region keeps.
     fn kept_at(&self, end: OpId) -> Vec<usize> {
         let body = &self.function.body;
-        let construct = self.nesting.ended_by(&self.function.body, end).expect("a terminator ends a control-flow op");
+        let construct =
+            self.nesting.construct_of_terminator(&self.function.body, end).expect("a terminator ends a control-flow op");
         let carried = |region: &Region, first: usize| self.slice.kept(&body.blocks[body.block_of(*region)].args[first..]);
         let node = &body.ops[construct];
         match (body.ops[end].kind.core(), node.kind.core()) {

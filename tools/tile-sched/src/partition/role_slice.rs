@@ -107,7 +107,7 @@ impl Marker<'_> {
         }
         if matches!(kind.core(), Some(Core::For { .. } | Core::Loop { .. })) {
             // The ops that leave the loop decide whether another iteration follows.
-            let ends = self.nesting.ends(op).to_vec();
+            let ends = self.nesting.terminators(op).to_vec();
             let parents: Vec<OpId> = ends.into_iter().filter_map(|end| self.nesting.parent(end)).collect();
             parents.into_iter().for_each(|parent| self.op(parent));
         }
@@ -133,7 +133,7 @@ impl Marker<'_> {
                 }
             }
             Def::Argument { block, index } => {
-                let Some(op) = self.nesting.around(block) else { return };
+                let Some(op) = self.nesting.op_around(block) else { return };
                 self.op(op);
                 match body.ops[op].kind.core() {
                     Some(Core::For { .. }) if index > 0 => self.carried(op, index as usize - 1),
@@ -164,7 +164,7 @@ impl Marker<'_> {
 
     /// Marks the values that matching terminators of a control-flow op forward.
     fn ended_with(&mut self, op: OpId, index: usize, proxy: impl Fn(&Core) -> bool) {
-        let ends = self.nesting.ends(op).to_vec();
+        let ends = self.nesting.terminators(op).to_vec();
         for end in ends {
             let kind = &self.function.body.ops[end].kind;
             if kind.core().is_some_and(&proxy) {

@@ -85,7 +85,7 @@ fn are_alike(scalar: Scalar, one: u64, other: u64, (magnitudes, count): (f64, f6
     if !a.is_finite() || !b.is_finite() {
         return a.is_nan() && b.is_nan() || a == b;
     }
-    (a - b).abs() <= count * float::step(scalar) * (magnitudes + a.abs() + b.abs())
+    (a - b).abs() <= count * float::epsilon(scalar) * (magnitudes + a.abs() + b.abs())
 }
 
 impl<P: Program> Body<'_, P> {

@@ -82,7 +82,7 @@ impl<O: Step> DistributedProgram<'_, O> {
     fn reduce_registers(&self, tiles: &[Tile], groups: &combine::Groups, body: Region, env: &mut Env<'_>) -> Result<Vec<Tile>> {
         let slots = || groups.slots.iter().map(|slot| *slot as usize);
         let mut all: Vec<Tile> = tiles.iter().map(|tile| pick(tile, slots())).collect();
-        let apart = combining::evens_apart(combining::commutative(self.source.body, body));
+        let apart = combining::combines_evens_separately(combining::single_commutative_op(self.source.body, body));
         let mut size = groups.size;
         while size > 1 {
             // With even and odd separated, the first of four elements meets the third; of two, the second.

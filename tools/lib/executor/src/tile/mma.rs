@@ -71,13 +71,13 @@ fn doubles(x: &Tile) -> Vec<f64> {
 fn widened(x: &Tile, to: Scalar) -> Lanes {
     match x.carrier() == to {
         true => x.lanes().clone(),
-        false => Convert::FToF { rounding: Rounding::NearestEven }.along(x.carrier(), to, x.lanes()),
+        false => Convert::FToF { rounding: Rounding::NearestEven }.eval_lanes(x.carrier(), to, x.lanes()),
     }
 }
 
 /// Converts f32 or f64 words to the accumulator's type, with canonical NaNs.
 fn narrowed(acc: &Tile, from: Scalar, words: Lanes) -> Tile {
-    let lanes = Convert::FToF { rounding: Rounding::NearestEven }.along(from, acc.carrier(), &words);
+    let lanes = Convert::FToF { rounding: Rounding::NearestEven }.eval_lanes(from, acc.carrier(), &words);
     Tile::new(acc.shape.clone(), acc.elem, lanes)
 }
 

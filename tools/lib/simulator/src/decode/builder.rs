@@ -595,7 +595,7 @@ impl<'m> Builder<'m> {
         let Operand::Address(address) = operand else {
             return Err(Fault::new("SIM002", format!("'{}' needs an address", instruction.full_name())));
         };
-        if !address.more.is_empty() {
+        if !address.trailing_operands.is_empty() {
             return Err(unsupported(instruction, "coordinates in this address"));
         }
         self.plain_address(address)

@@ -163,10 +163,10 @@ impl Builder<'_> {
         let Operand::Address(address) = self.operand(instruction, index)? else {
             return Err(unsupported(instruction, "it needs a tensor map"));
         };
-        let [Operand::Vector(coordinates)] = &*address.more else {
+        let [Operand::Vector(coordinates)] = &*address.trailing_operands else {
             return Err(unsupported(instruction, "these coordinates"));
         };
-        let map = self.plain_address(&ptx::Address { more: Vec::new(), ..address.clone() })?;
+        let map = self.plain_address(&ptx::Address { trailing_operands: Vec::new(), ..address.clone() })?;
         (op.map, op.map_offset) = (map.base, map.offset);
         op.coordinates = coordinates.iter().map(|coordinate| self.value(coordinate, 32)).collect::<Result<_>>()?;
         Ok(())
