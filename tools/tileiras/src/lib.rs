@@ -86,7 +86,7 @@ fn with_environment(line: Parsed, extra: Option<OsString>) -> Result<Parsed, Dri
 fn watch_memory(parsed: &Parsed) {
     let max_memory = parsed.get("max-memory").and_then(cl::parse_integer).and_then(|number| u64::try_from(number).ok());
     let style = style(parsed);
-    common::Limits { max_memory, max_time: Some(0) }.watch_memory(move |reason| {
+    common::Limits { max_memory, max_time: Some(0) }.watch(move |reason| {
         let driver_error = DriverError::new(exit::COMPILE, format!("tileiras was stopped: {reason}"));
         print(&mut std::io::stderr(), &driver_error.render(style));
         std::process::exit(i32::from(exit::COMPILE));
