@@ -91,7 +91,7 @@ fn op_table() -> Vec<String> {
 fn status_page(ran: &BTreeMap<String, BTreeSet<String>>, cases: usize) -> String {
     let compared = compared_ops();
     let mut page = format!(
-        "# Op coverage of the tests\n\n`tests/run.rs` generates this page from the programs that it executes; `scripts/bless` updates it. No program here ran on a GPU.\n\n\
+        "# Op coverage of the tests\n\n`tests/run.rs` generates this page from the programs that it executes; `scripts/bless` updates it. The marks come from CPU executors only. [Benchmarks](benchmarks.md) reports the runs on an H200.\n\n\
          - A target has ✓ where one of {cases} programs with this op compiles for it at `-O0` and `-O3`. `tile-run` executes each stage's file and \
          `tile-sim` the PTX, and all results are as expected.\n\
          - The last column has ✓ where `tests/ops.rs` executes the op on edge inputs, in each of its types, in `tile-run` and as PTX for sm_80 \
