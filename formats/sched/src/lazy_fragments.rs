@@ -12,7 +12,7 @@ use tileas::renaming::keeps_registers;
 
 /// Checks whether a load can be split per K step, and returns why not. `uses` counts the uses of each value; `block` is the load's.
 /// The loaded tile may be reshaped on the way to the MMA.
-pub fn refused(
+pub fn check(
     function: &Function,
     layouts: &Arena<LayoutId, Layout>,
     uses: &[u32],
@@ -37,7 +37,7 @@ pub fn refused(
             let fragments = matches!(kind, Op::Core(program) if program.fragments().is_some_and(|both| both.contains(&value)));
             return if fragments { Ok(()) } else { Err("no MMA reads the per-K-step load") };
         }
-        if !kind.regions().is_empty() || !passes(&kind.effects()) {
+        if !kind.regions().is_empty() || !may_stand_between(&kind.effects()) {
             return Err("an op between a per-K-step load and its MMA waits or accesses memory");
         }
     }
@@ -72,9 +72,10 @@ pub(crate) fn origin(function: &Function, mut value: Value) -> Option<OpId> {
 }
 
 /// Returns whether an op may be between a load and its MMA: it computes, reads shared memory, or issues asynchronous copies.
-fn passes(effects: &Effects<'_>) -> bool {
-    let later = effects.completes == Completes::WithItsCopies;
-    let shared = effects.buffers.iter().all(|access| !access.access_kind.writes() || access.proxy == Proxy::Copies && later);
-    let quiet = matches!(effects.synchronises, None | Some(Synchronises::EndsCopies));
-    shared && quiet && (effects.global.is_none() || later) && effects.other == Effect::Nothing
+fn may_stand_between(effects: &Effects<'_>) -> bool {
+    let is_async_copy = effects.completes == Completes::WithItsCopies;
+    let writes_no_stage =
+        effects.buffers.iter().all(|access| !access.access_kind.writes() || access.proxy == Proxy::Copies && is_async_copy);
+    let never_waits = matches!(effects.synchronises, None | Some(Synchronises::EndsCopies));
+    writes_no_stage && never_waits && (effects.global.is_none() || is_async_copy) && effects.other == Effect::Nothing
 }
