@@ -24,13 +24,14 @@ pub struct PingPong {
     /// The component of each op that computes on tiles.
     pub ops: BTreeMap<OpId, usize>,
     /// The accumulators of the second component.
-    pub later: BTreeSet<Buffer>,
+    pub second_accumulators: BTreeSet<Buffer>,
     /// The used buffers of shared memory, each with its only component.
     pub buffers: BTreeMap<Buffer, Option<usize>>,
 }
 
 impl PingPong {
-    /// Returns whether two buffers can share memory. A warp role knows only about its own buffers when they are dead.
+    /// Returns whether two buffers can share memory: they belong to the same component, or not both are in the table. Reason: a
+    /// warp role does not know when the buffers of another role are dead.
     pub fn share(&self, one: Buffer, other: Buffer) -> bool {
         let of = |buffer: Buffer| self.buffers.get(&buffer);
         of(one).zip(of(other)).is_none_or(|(one, other)| one.is_some() && one == other)
@@ -80,10 +81,10 @@ pub fn ping_pong<O: Program>(
     }
     let second = tmem_loads.last().copied();
     let own = all.iter().filter(|op| components.of(**op) == second);
-    let later = own.filter_map(|op| accumulators(body.ops[*op].kind.program()?)).collect();
+    let second_accumulators = own.filter_map(|op| accumulators(body.ops[*op].kind.program()?)).collect();
     let ops = all.iter().filter_map(|op| Some((*op, usize::from(Some(components.of(*op)?) == second)))).collect();
     let buffers = owners((body, &all), buffers, &components, second);
-    Ok(PingPong { ops, later, buffers })
+    Ok(PingPong { ops, second_accumulators, buffers })
 }
 
 /// The accumulator in tensor memory that an MMA updates.

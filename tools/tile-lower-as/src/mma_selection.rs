@@ -319,7 +319,7 @@ impl MmaPlanner<'_> {
         if self.registers < wgmma_atoms::accumulator_registers(sum, [m, n], warp_bits) + REGISTERS_WITHOUT_WGMMA_ACCUMULATOR {
             return Err(Some("wgmma accumulators exceed the registers per thread at this number of warps and CTAs"));
         }
-        let (accumulators, left) = (wgmma_atoms::accumulators(m, n, warp_bits), wgmma_atoms::left(elem, m, k, warp_bits));
+        let (accumulators, left) = (wgmma_atoms::accumulators(m, n, warp_bits), wgmma_atoms::left_operand(elem, m, k, warp_bits));
         let most = budget::mma_registers(target, 1 << warp_bits);
         let fits = (left.registers() as u32).saturating_mul(elem.bytes()) / 4 + accumulators.registers() as u32 <= most;
         let lhs_in_registers = match elem.bytes() {

@@ -150,7 +150,7 @@ pub(crate) fn neighbours(info: &BufferInfo, layout: &Layout) -> u32 {
 pub(crate) fn read_atom(info: &BufferInfo, layout: &Layout, by_bytes: bool) -> CopyAtom {
     let vector = || CopyAtom::Vector { vector_bits: neighbours(info, layout) };
     let bytes = || info.byte_matrices(layout).filter(|_| by_bytes).map(|_| CopyAtom::ByteMatrix);
-    info.matrix(layout).or_else(bytes).unwrap_or_else(vector)
+    info.ldmatrix_atom(layout).or_else(bytes).unwrap_or_else(vector)
 }
 
 /// The atom that writes a tile to a buffer: `stmatrix` if threads have at most one contiguous word, or vector stores.
@@ -160,7 +160,7 @@ pub(crate) fn write_atom(info: &BufferInfo, layout: &Layout, by_matrices: bool) 
     let bytes = info.elem.bytes();
     let words = (layout.registers() as u32).saturating_mul(bytes) / WORD;
     let pays = by_matrices && words > 1 && bytes << vector_bits <= WORD;
-    info.matrix_store(layout).filter(|_| pays).unwrap_or(CopyAtom::Vector { vector_bits })
+    info.stmatrix_atom(layout).filter(|_| pays).unwrap_or(CopyAtom::Vector { vector_bits })
 }
 
 /// A layout with fewer bank conflicts for reads of a swizzled TMA tile: lanes that would hit the same banks take chunks further on

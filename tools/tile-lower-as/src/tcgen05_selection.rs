@@ -180,7 +180,7 @@ impl MmaPlanner<'_> {
             true => OperandSource::Memory,
             // Operands that threads compute, or load to registers, are stored to tensor memory from there.
             false => {
-                let info = tensor_memory::left(elem, left)
+                let info = tensor_memory::left_operand(elem, left)
                     .filter(|_| elem.bits() >= 8)
                     .ok_or("its left operand does not fit tensor memory")?;
                 OperandSource::Tensor(
@@ -238,7 +238,7 @@ impl MmaPlanner<'_> {
         let left = |op: &OpId| {
             let [lhs, ..] = operands::of_mma(self.function, *op);
             let (elem, shape) = self.function.body.ty(lhs).tile().expect("operands of MMAs are tiles");
-            (!self.is_loaded(lhs)).then(|| Some((*op, tensor_memory::left(elem, shape)?))).flatten()
+            (!self.is_loaded(lhs)).then(|| Some((*op, tensor_memory::left_operand(elem, shape)?))).flatten()
         };
         chain.mmas.iter().filter_map(left).collect()
     }

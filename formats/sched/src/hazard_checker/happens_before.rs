@@ -2,9 +2,9 @@
 //!
 //! Every warp role counts its events. An access completes at some count of its role: at once, or when the role waits for its copies
 //! or MMAs. The vector clock of a role has, for each role (itself included), the count up to which everything is known to be
-//! complete. A barrier joins the vector clocks of the warps of a role. An arrival at a pipeline publishes the clock of the arriving role,
-//! and a waiter joins that clock. Threads, copies and MMAs thus follow one rule, *conflict order*. If two accesses share bytes and
-//! one writes, the later role's clock must cover the earlier access.
+//! complete. A barrier joins the vector clocks of the warps of a role. An arrival at a pipeline publishes the clock of the arriving
+//! role, and a waiter joins this clock. Threads, copies and MMAs thus follow one rule, *conflict order*. If two accesses share
+//! bytes and one writes, the later role's clock must cover the earlier access.
 //!
 //! Either branch of a fork may have been taken. After the fork, accesses of both may be in flight, and the clock is the minimum of
 //! both vector clocks. An access that a barrier of its branch completes stores that fact itself.

@@ -33,8 +33,8 @@ fn has_lanes(info: &BufferInfo) -> bool {
     info.offsets.len() >= (parts + crate::tensor_memory::LANES.ilog2()) as usize
 }
 
-/// A CTA with warp roles may have any number of warps.
-pub(super) fn block(attrs: &FunctionAttrs, divided: bool) -> Rule {
+/// Checks the warps and the occupancy. A CTA with warp roles (`divided`) may have any number of warps.
+pub(super) fn cta(attrs: &FunctionAttrs, divided: bool) -> Rule {
     let warps = attrs.warps;
     let known = (1..=MAX_WARPS).contains(&warps) && (divided || warps.is_power_of_two());
     require(known, || format!("a CTA has a power of two of up to {MAX_WARPS} warps, not {warps}"))?;

@@ -102,7 +102,7 @@ impl Converter<'_> {
     /// A left operand that threads store to tensor memory.
     pub(super) fn left_in_tensor_memory(&mut self, value: Value, layout: &Layout) -> Result<MmaOperand> {
         let (elem, shape) = self.elem_shape(value);
-        let info = tileas::tensor_memory::left(elem, &shape).expect("the plan checks the operand's shape");
+        let info = tileas::tensor_memory::left_operand(elem, &shape).expect("the plan checks the operand's shape");
         let whole = TmemSlice::of(&shape, &shape, 0).expect("the buffer has the operand's shape");
         let atom = LaneMove(tcgen05_selection::lane_atom(&info, &whole, layout).expect("the plan checks the layout"));
         let x = self.tile(value, layout)?;

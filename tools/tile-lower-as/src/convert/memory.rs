@@ -313,7 +313,7 @@ impl Converter<'_> {
 
     /// Emits an access with register results.
     fn access(&mut self, op: OpId, new: Op) -> Result<()> {
-        let found_once = new.effects().is_found_once();
+        let found_once = new.effects().is_computed_by_one_thread();
         let results = self.result_types(op)?;
         let mut values = self.emit(new, results, self.from.body.ops[op].loc);
         if found_once {
