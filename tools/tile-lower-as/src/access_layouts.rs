@@ -57,7 +57,7 @@ impl Accesses {
                 Op::ReduceView { view, .. } => planner.view(*view, 0),
                 Op::MulticastLoad { view, .. } | Op::MulticastStore { view, .. } => planner.multicast(*view)?,
                 // For scattered pointers no layout is better than their own.
-                Op::AtomicRmw { ptr, .. } | Op::AtomicCas { ptr, .. } if planner.neighbours(*ptr) => {
+                Op::AtomicRmw { ptr, .. } | Op::AtomicCas { ptr, .. } if planner.has_neighbours(*ptr) => {
                     planner.pointers(*ptr, None, 0)?
                 }
                 _ => return None,
@@ -65,7 +65,7 @@ impl Accesses {
             Some((op, access))
         };
         let mut accesses = function.body.walk(function.region).into_iter().filter_map(plan).collect();
-        unify_vector_widths::agree(function, &mut accesses, warp_bits);
+        unify_vector_widths::unify(function, &mut accesses, warp_bits);
         Accesses(accesses)
     }
     pub(crate) fn get(&self, op: OpId) -> Option<&AccessPlan> {
@@ -102,9 +102,9 @@ impl AccessPlanner<'_> {
         let Some(t) = contiguous else { return self.ordered(&view.tile, None, 0) };
         let Some(facts) = self.facts.memref(value) else { return self.ordered(&view.tile, contiguous, 0) };
         let piece = view_width(&facts, view, t);
-        let whole = piece.min(facts.sizes[view.dim_map[t] as usize].max(1).ilog2());
-        let copy = Some(Pieces { dim: t, bits: piece, whole: whole == piece || common::fault_injected("as.whole") });
-        AccessPlan { copy, ..self.ordered(&view.tile, contiguous, whole.min(widest)) }
+        let in_bounds_bits = piece.min(facts.sizes[view.dim_map[t] as usize].max(1).ilog2());
+        let copy = Some(Pieces { dim: t, bits: piece, whole: in_bounds_bits == piece || common::fault_injected("as.whole") });
+        AccessPlan { copy, ..self.ordered(&view.tile, contiguous, in_bounds_bits.min(widest)) }
     }
 
     /// Multimem instructions take full words: pairs of 16-bit elements. The caller guarantees word alignment of the address and of
@@ -158,7 +158,7 @@ impl AccessPlanner<'_> {
     }
 
     /// Whether some pointers of a tile are adjacent.
-    fn neighbours(&self, ptr: Value) -> bool {
+    fn has_neighbours(&self, ptr: Value) -> bool {
         let dims = self.function.body.ty(ptr).tile().map_or(0, |(_, shape)| shape.len());
         (0..dims).any(|dim| self.facts.axis(ptr, dim).contiguity > 1)
     }
@@ -188,7 +188,7 @@ fn view_width(facts: &MemRefFacts, view: &View, t: usize) -> u32 {
     let bytes = u64::from(view.memref.elem.bytes());
     let dim = view.dim_map[t] as usize;
     let step = u64::from(view.kind.step(&view.tile, t));
-    let across = (0..facts.strides.len()).filter(|other| *other != dim).map(|other| facts.strides[other]);
+    let other_strides = (0..facts.strides.len()).filter(|other| *other != dim).map(|other| facts.strides[other]);
     let limits = [WIDEST / bytes, u64::from(view.tile[t]), facts.base / bytes, step & step.wrapping_neg()];
-    limits.into_iter().chain(across.filter(|_| !common::fault_injected("as.width"))).min().unwrap_or(1).max(1).ilog2()
+    limits.into_iter().chain(other_strides.filter(|_| !common::fault_injected("as.width"))).min().unwrap_or(1).max(1).ilog2()
 }

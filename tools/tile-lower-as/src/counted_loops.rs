@@ -39,7 +39,8 @@ fn is_of_arguments(function: &Function, blocks: &[Option<Block>], value: Value) 
     .is_ok()
 }
 
-/// Visits the operand tree of some values, each once. `goes_on` decides whether to follow a value's operands, or returns an error.
+/// Visits some values and, transitively, their operands, each once. `goes_on` returns whether to follow the operands of a value, or
+/// an error.
 pub(crate) fn follow<E>(
     function: &Function,
     from: impl IntoIterator<Item = Value>,

@@ -11,11 +11,11 @@ use tileas::FunctionAttrs;
 
 /// The default number of warps.
 const WARPS: u32 = 4;
-/// Elements of the largest tile that each thread needs at least; with fewer, threads would only repeat scalar work.
+/// Minimum elements of the largest tile for each thread. With fewer elements, more threads would only repeat scalar work.
 const ELEMENTS: usize = 2;
-/// Elements of one tile per thread, at most.
+/// Maximum elements of a tile for each thread.
 const MAX_ELEMENTS: usize = 64;
-/// The same for persistent kernels: their registers limit no further CTAs, because the grid does not have more than fit.
+/// The same for persistent kernels. They may use more registers, because their grid has no more CTAs than fit.
 const MAX_ELEMENTS_PERSISTENT: usize = 32;
 
 /// The most warps that an author may request: a CTA of 1024 threads.
@@ -87,7 +87,7 @@ fn largest_tile(function: &tileaa::Function) -> usize {
 /// Chooses more warps if MMAs or the largest tiles need registers, and fewer if no tile is large enough to share.
 fn chosen_warps(function: &tileaa::Function, in_components: bool, target: Target) -> u32 {
     let largest = largest_tile(function);
-    let busy = (largest / (32 * ELEMENTS)).max(1).next_power_of_two() as u32;
+    let useful_warps = (largest / (32 * ELEMENTS)).max(1).next_power_of_two() as u32;
     let has_mma = function.body.ops.values().any(|node| matches!(node.kind, tileaa::Op::Mma { .. } | tileaa::Op::MmaScaled { .. }));
     if in_components && !crate::independent_subgraphs::second(function, target).is_empty() {
         // Each component gets a warp role with one thread per row.
@@ -98,8 +98,8 @@ fn chosen_warps(function: &tileaa::Function, in_components: bool, target: Target
         // Several of the largest tiles are live at a time; more threads have more registers.
         false if largest > most_elements(function) * 32 * WARPS as usize => 2 * WARPS,
         // More warps shorten the time for which a CTA blocks others.
-        false if waits_for_ctas(function) => busy.min(2 * WARPS),
-        false => busy.min(WARPS),
+        false if waits_for_ctas(function) => useful_warps.min(2 * WARPS),
+        false => useful_warps.min(WARPS),
     }
 }
 
@@ -107,11 +107,11 @@ fn chosen_warps(function: &tileaa::Function, in_components: bool, target: Target
 fn waits_for_ctas(function: &tileaa::Function) -> bool {
     let body = &function.body;
     let is_atomic = |op: &Op| matches!(body.ops[*op].kind, tileaa::Op::AtomicRmw { .. } | tileaa::Op::AtomicCas { .. });
-    let tries = |kind: &tileaa::Op| match kind {
+    let is_spin_loop = |kind: &tileaa::Op| match kind {
         tileaa::Op::Core(Core::Loop { body: region, .. }) => body.walk(*region).iter().any(is_atomic),
         _ => false,
     };
-    body.walk(function.region).into_iter().any(|op| tries(&body.ops[op].kind))
+    body.walk(function.region).into_iter().any(|op| is_spin_loop(&body.ops[op].kind))
 }
 
 fn most_elements(function: &tileaa::Function) -> usize {

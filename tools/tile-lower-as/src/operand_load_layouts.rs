@@ -53,7 +53,7 @@ impl CopyPlanner<'_> {
         let moved = |end: &End| {
             let layout = end.layout.as_ref().unwrap_or(assigned_layout);
             let inner = [assigned_layout, layout].map(|layout| innermost(layout, shape));
-            smem_swizzles::passes(
+            smem_swizzles::conversion_cost(
                 self.function.body.ty(end.value).tile().expect("ends are tiles").0,
                 shape,
                 inner,
@@ -127,7 +127,7 @@ impl CopyPlanner<'_> {
                 match others[..] {
                     [] => self.ends_of(body.result(user), block, between + 1, known),
                     [other] => {
-                        let mma = operands::mma_after(self.function, other)?;
+                        let mma = operands::producing_mma(self.function, other)?;
                         let accumulators =
                             self.mmas.get(mma).filter(|mma| !matches!(mma, MmaSelection::Shared { .. }))?.accumulator();
                         let here = self.blocks[mma.0 as usize] == Some(block);

@@ -31,16 +31,16 @@ pub(crate) fn log(function: &Function, accesses: &Accesses, mmas: &MmaSelections
 }
 
 /// Reports an occupancy hint that was lowered to fit accumulators into tensor memory.
-pub(crate) fn log_occupancy(function: &Function, wished: Option<u32>, chosen: Option<u32>, envelope: &mut Envelope) {
-    let (Some(wished), Some(chosen)) = (wished, chosen) else { return };
-    if chosen < wished {
+pub(crate) fn log_occupancy(function: &Function, hinted_occupancy: Option<u32>, chosen: Option<u32>, envelope: &mut Envelope) {
+    let (Some(hinted_occupancy), Some(chosen)) = (hinted_occupancy, chosen) else { return };
+    if chosen < hinted_occupancy {
         envelope.log.push(LogEntry {
             pass: "mma".into(),
             outcome: Outcome::Missed,
             name: "Occupancy".into(),
             category: Category::Other,
             message: format!(
-                "occupancy = {wished} is lowered to {chosen}: tensor memory does not fit the accumulators of so many CTAs"
+                "occupancy = {hinted_occupancy} is lowered to {chosen}: tensor memory does not fit the accumulators of so many CTAs"
             ),
             function: function.name.clone(),
             loc: function.loc,
@@ -68,7 +68,7 @@ pub(crate) fn log_unscaled<'a>(
 }
 
 /// Reports that MMA chains run in two M subtiles, or why they do not although their accumulators exceed registers or TMEM.
-pub(crate) fn log_halves(function: &Function, why_not: Option<&str>, envelope: &mut Envelope) {
+pub(crate) fn log_split_m(function: &Function, why_not: Option<&str>, envelope: &mut Envelope) {
     let (outcome, message) = match why_not {
         None => (
             Outcome::Passed,

@@ -21,7 +21,7 @@ pub(crate) struct LoweredFor {
 /// The choice that `convert` must revise.
 pub(crate) enum TooMuch {
     Copy(OpId),
-    MmaSelection(OpId),
+    Mma(OpId),
 }
 
 /// If shared memory overflows, the largest copy that is live at the point of the highest demand; without copies there, the MMA that
@@ -53,7 +53,7 @@ pub(crate) fn too_much(function: &Function, lowered_for: &LoweredFor, target: Ta
     // A buffer that is not live there may still cause fragmentation.
     let largest =
         |lowered_for| largest_of(lowered_for, &mut alive(fullest)).or_else(|| largest_of(lowered_for, &mut buffers.ids()));
-    largest(&lowered_for.copies).map(TooMuch::Copy).or_else(|| largest(&lowered_for.mmas).map(TooMuch::MmaSelection))
+    largest(&lowered_for.copies).map(TooMuch::Copy).or_else(|| largest(&lowered_for.mmas).map(TooMuch::Mma))
 }
 
 /// The buffers that threads store to inside a loop and `tcgen05.mma` reads. An MMA may still read its operand when the threads that

@@ -22,7 +22,7 @@ use tileaa::{Function, Op, Type};
 use tileas::layout::Strides;
 use tileas::{budget, tma_tiles};
 
-/// An operand takes at most 1/SHARES of the shared memory: two parts, and all other buffers.
+/// A part of an operand takes at most 1/SHARES of shared memory, because two parts are live at a time besides the other buffers.
 const SHARES: u32 = 3;
 /// The smallest extent of a part along K, in bits: one step of any atom.
 const SHORTEST: u32 = 256;
@@ -72,7 +72,7 @@ struct Loaded {
     dim: usize,
     /// The ops from the load to the MMA, with the split dimension of each result.
     chain: Vec<(OpId, usize)>,
-    /// The greatest index whose part numbers fit the index type; none if every index does.
+    /// The greatest tile index whose part indices fit the index type. `None` if the part indices of every tile fit.
     limit: Option<i64>,
 }
 
@@ -128,10 +128,10 @@ impl<'a> SplitPlanner<'a> {
             sides.iter().zip(needed).all(|(side, needed)| needed == 1 || side.is_some()).then_some(sides)
         };
         let sides = in_parts(parts)?;
-        let narrow =
+        let tma_parts =
             if self.alternating { sides.iter().flatten().filter_map(|side| self.tma_tiles_along(side)).max() } else { None };
-        let narrow = narrow.filter(|narrow| *narrow > parts && k / narrow * bits >= SHORTEST);
-        let (parts, sides) = narrow.and_then(|narrow| Some((narrow, in_parts(narrow)?))).unwrap_or((parts, sides));
+        let tma_parts = tma_parts.filter(|tma_parts| *tma_parts > parts && k / tma_parts * bits >= SHORTEST);
+        let (parts, sides) = tma_parts.and_then(|tma_parts| Some((tma_parts, in_parts(tma_parts)?))).unwrap_or((parts, sides));
         let [lhs, rhs] = sides.map(|side| side.map(Source::Loads));
         let (lhs, rhs) = (lhs.unwrap_or(Source::Whole(k_of_lhs)), rhs.unwrap_or(Source::Whole(k_of_rhs)));
         Some(Split { mma, block, parts, lhs, rhs })
@@ -184,9 +184,9 @@ impl<'a> SplitPlanner<'a> {
         let body = &self.function.body;
         let Op::LoadView { view, index, order, .. } = &body.ops[load].kind else { return false };
         let Type::View(ty) = body.ty(*view) else { return false };
-        let made = body.defining_op(*view).is_some_and(|op| matches!(body.ops[op].kind, Op::Core(Core::MakeView { .. })));
-        let plain = ty.kind == ViewKind::Partition && order.semantics == MemoryOrdering::Weak;
-        plain && made && self.bits(index[dim]) >= 32
+        let is_make_view = body.defining_op(*view).is_some_and(|op| matches!(body.ops[op].kind, Op::Core(Core::MakeView { .. })));
+        let is_weak_partition = ty.kind == ViewKind::Partition && order.semantics == MemoryOrdering::Weak;
+        is_weak_partition && is_make_view && self.bits(index[dim]) >= 32
     }
 
     fn index_limit(&self, load: OpId, dim: usize, parts: u32) -> Option<i64> {

@@ -10,7 +10,7 @@
 //! operand twice and `ptxas` would interleave both, so nothing is gained.
 
 use crate::cluster::value_forms::{Flow, Form, Forms};
-use crate::cluster::{self, Makers};
+use crate::cluster::{self, PartAssignment};
 use crate::mma_selection::{self, registers};
 use crate::operands;
 use base::ir::{Op as OpId, Operation};
@@ -40,10 +40,10 @@ pub(crate) fn are_desired(function: &Function, target: Target, when: Option<&str
 /// Splits the function along M, or returns why it cannot be split.
 pub(crate) fn run(function: &Function, target: Target) -> Result<Function, String> {
     let flow = Flow::of(function);
-    let forms = cluster::parted(function, target, &flow, 2)?;
-    by_rows(&forms)?;
-    splits_no_ordered_access(&forms)?;
-    Ok(cluster::rewrite(&forms, &flow, Makers::Alternating))
+    let forms = cluster::divided_forms(function, target, &flow, 2)?;
+    check_row_division(&forms)?;
+    check_ordered_accesses(&forms)?;
+    Ok(cluster::rewrite(&forms, &flow, PartAssignment::Alternating))
 }
 
 /// Whether the live accumulators of chained MMAs exceed the registers, and those of M subtiles fit.
@@ -55,14 +55,14 @@ fn m_subtiles_fit(function: &Function, target: Target) -> bool {
     };
     let sum = |value| registers(function, value, 32);
     let all = mma_selection::alive_together(function, |op| acc(op).map_or(0, sum));
-    let passing =
+    let not_carried =
         mma_selection::alive_together(function, |op| acc(op).filter(|acc| starts_at_constant(function, *acc)).map_or(0, sum));
     let capacity = budget::mma_registers(target, WARPS) * 32 * WARPS;
-    all > capacity && all - passing / 2 <= capacity
+    all > capacity && all - not_carried / 2 <= capacity
 }
 
-/// Whether the accumulators of one block of ops take all registers of an SM, as a 256x256 tile does. They spill in either form, but
-/// with M subtiles `ptxas` spills only one at a time.
+/// Whether the accumulators of one block of ops take all registers of an SM, as a 256x256 tile does. They spill with and without M
+/// subtiles, but with subtiles `ptxas` spills only one accumulator at a time.
 fn exceeds_registers(function: &Function, target: Target) -> bool {
     let body = &function.body;
     let blocks = body.op_blocks();
@@ -94,7 +94,7 @@ fn m_subtiles_fit_tmem(function: &Function, target: Target) -> bool {
         Op::Mma { acc, .. } => columns(acc),
         _ => 0,
     };
-    let passes = |op: OpId| match body.ops[op].kind {
+    let not_carried_columns = |op: OpId| match body.ops[op].kind {
         Op::Mma { acc, .. } if starts_at_constant(function, acc) => columns(acc),
         _ => 0,
     };
@@ -103,13 +103,14 @@ fn m_subtiles_fit_tmem(function: &Function, target: Target) -> bool {
         _ => 0,
     };
     let together = |of: &dyn Fn(OpId) -> u32| mma_selection::alive_together(function, of);
-    let (all, passing) = (together(&|op| accumulators(op) + computed(op)), together(&|op| passes(op) + computed(op)));
+    let (all, not_carried) =
+        (together(&|op| accumulators(op) + computed(op)), together(&|op| not_carried_columns(op) + computed(op)));
     let capacity = target.tmem_columns;
     !chained.is_empty()
         && chained.iter().all(has_rows)
         && together(&accumulators) <= capacity
         && capacity < all
-        && all - passing / 2 <= capacity
+        && all - not_carried / 2 <= capacity
 }
 
 /// Whether an accumulator starts with a constant in each iteration, so that it is not loop-carried.
@@ -118,8 +119,8 @@ fn starts_at_constant(function: &Function, acc: Value) -> bool {
     matches!(made, Some(Op::Core(Core::Constant { .. })))
 }
 
-/// Checks that every MMA belongs to one subtile.
-fn by_rows(forms: &Forms<'_>) -> Result<(), String> {
+/// Checks that the M subtiles divide the rows of every MMA.
+fn check_row_division(forms: &Forms<'_>) -> Result<(), String> {
     let body = &forms.function.body;
     let has_rows = |result: Value| {
         let rank = body.ty(result).tile().map_or(0, |(_, shape)| shape.len());
@@ -133,7 +134,7 @@ fn by_rows(forms: &Forms<'_>) -> Result<(), String> {
 }
 
 /// Checks that no token orders an access that both subtiles would execute.
-fn splits_no_ordered_access(forms: &Forms<'_>) -> Result<(), String> {
+fn check_ordered_accesses(forms: &Forms<'_>) -> Result<(), String> {
     let body = &forms.function.body;
     for op in body.walk(forms.function.region) {
         let node = &body.ops[op];

@@ -73,7 +73,7 @@ impl MmaPlanner<'_> {
         lanes: &Lanes,
         refused: &BTreeMap<OpId, &'static str>,
     ) -> Result<Vec<MmaSelection>, &'static str> {
-        let too_short = chain.is_straight() && !self.is_requested(Family::TensorMemory) && !self.pays_at_once(chain, all);
+        let too_short = chain.is_straight() && !self.is_requested(Family::TensorMemory) && !self.pays_without_loop(chain, all);
         let elem = self.function.body.ty(chain.result).tile().map(|(elem, _)| elem.carrier());
         let mmas = chain.mmas.iter().map(|op| match refused.get(op) {
             Some(reason) => Err(*reason),
@@ -86,11 +86,11 @@ impl MmaPlanner<'_> {
         mmas.collect()
     }
 
-    /// Whether `tcgen05` is faster although threads wait for the MMA and `tcgen05.ld`. Independent chains of a block share one
-    /// wait.
-    fn pays_at_once(&self, chain: &Chain, all: &[Chain]) -> bool {
+    /// Whether `tcgen05` is faster than `mma.sync` for a chain without loop, whose MMAs and `tcgen05.ld` threads wait for.
+    /// Independent chains of a block share this wait.
+    fn pays_without_loop(&self, chain: &Chain, all: &[Chain]) -> bool {
         /// Cycles from the issue of an MMA to its start, plus the cycles of `tcgen05.ld` after it.
-        const THERE_AND_BACK: u64 = 400;
+        const TMEM_ROUND_TRIP: u64 = 400;
         let (rates, body) = (perf_model::rates(self.target), &self.function.body);
         let blocks = body.op_blocks();
         let cycles = |op: &OpId| {
@@ -117,7 +117,7 @@ impl MmaPlanner<'_> {
                 let here = made.is_some_and(|made| blocks[made.0 as usize] == blocks[op.0 as usize]);
                 here && !operands::comes_from_mma(self.function, operand)
             };
-            (there, self.by_warps(by_warps, atom, [m, n, k], [read(lhs), read(rhs)]))
+            (there, self.mma_sync_cycles(by_warps, atom, [m, n, k], [read(lhs), read(rhs)]))
         };
         let sum = |sum: (u64, u64), each: (u64, u64)| (sum.0.saturating_add(each.0), sum.1.saturating_add(each.1));
         let (there, here) = chain.mmas.iter().map(cycles).fold((0, 0), sum);
@@ -130,7 +130,7 @@ impl MmaPlanner<'_> {
             let here = other.is_straight() && blocks[other.mmas[0].0 as usize] == block;
             here && (*other == chain || !needs(chain, other) && !needs(other, chain))
         });
-        there.saturating_add(THERE_AND_BACK / beside.count().max(1) as u64) < here
+        there.saturating_add(TMEM_ROUND_TRIP / beside.count().max(1) as u64) < here
     }
 
     fn tcgen05_mma(&self, op: OpId, accumulators: Value, all: &[Chain], lanes: &Lanes) -> Result<MmaSelection, &'static str> {
@@ -156,12 +156,12 @@ impl MmaPlanner<'_> {
             Some(scaled) => Some(scaled.layouts(self.warp_bits as usize).ok_or(NO_LANES_OF_SCALES)?),
             None => None,
         };
-        let across = |operand, side| !atom.transposes && self.lies_across(operand, side);
-        let loaded_across = |operand, side| self.is_loaded(operand) && across(operand, side);
-        if loaded_across(lhs, Operand::A) || loaded_across(rhs, Operand::B) {
+        let is_mn_major = |operand, side| !atom.transposes && self.is_mn_major(operand, side);
+        let is_loaded_mn_major = |operand, side| self.is_loaded(operand) && is_mn_major(operand, side);
+        if is_loaded_mn_major(lhs, Operand::A) || is_loaded_mn_major(rhs, Operand::B) {
             return Err("tcgen05 takes such elements along K, and memory has them M- or N-major");
         }
-        let right = match across(rhs, Operand::B) {
+        let right = match is_mn_major(rhs, Operand::B) {
             false => Some(OperandSource::Memory),
             true => {
                 let sync = sync_atom(self.target, elem.carrier(), sum.carrier(), [m, n, k]);
@@ -208,7 +208,7 @@ impl MmaPlanner<'_> {
         chains.iter().position(|chain| {
             let accumulators = accumulators(self.function, chain).map(|info| (info, chain.is_single()));
             let left = self
-                .lefts(chain)
+                .stored_lefts(chain)
                 .into_iter()
                 .map(|(_, info)| (info, true))
                 .filter(|(info, _)| !hosted.contains(&(self.component(chain), info.clone())));
@@ -234,7 +234,7 @@ impl MmaPlanner<'_> {
     }
 
     /// The left operands of a chain that threads store to tensor memory, with their TMEM buffers.
-    fn lefts(&self, chain: &Chain) -> Vec<(OpId, BufferInfo)> {
+    fn stored_lefts(&self, chain: &Chain) -> Vec<(OpId, BufferInfo)> {
         let left = |op: &OpId| {
             let [lhs, ..] = operands::of_mma(self.function, *op);
             let (elem, shape) = self.function.body.ty(lhs).tile().expect("operands of MMAs are tiles");
@@ -261,7 +261,8 @@ impl MmaPlanner<'_> {
                 hosts.push(place)
             }
         });
-        let left = chains.iter().flat_map(|chain| self.lefts(chain).into_iter().map(|(_, info)| (self.component(chain), info)));
+        let left =
+            chains.iter().flat_map(|chain| self.stored_lefts(chain).into_iter().map(|(_, info)| (self.component(chain), info)));
         left.for_each(|place| {
             if !guests.contains(&place) {
                 guests.push(place)
@@ -287,7 +288,7 @@ impl MmaPlanner<'_> {
         let chains: Vec<&Chain> = chains.iter().filter(|chain| self.component(chain) == *component).collect();
         let of_host = |chain: &&Chain| chain.is_single() && accumulators(self.function, chain).is_some_and(|info| info == *host);
         let hosts: Vec<&Chain> = chains.iter().copied().filter(of_host).collect();
-        let mut users = chains.iter().flat_map(|chain| self.lefts(chain)).filter(|(_, info)| info == guest);
+        let mut users = chains.iter().flat_map(|chain| self.stored_lefts(chain)).filter(|(_, info)| info == guest);
         let serves = |user: OpId| {
             let [lhs, ..] = operands::of_mma(self.function, user);
             let block = blocks[user.0 as usize];
@@ -403,39 +404,39 @@ pub(crate) fn lane_atom(info: &BufferInfo, part: &TmemSlice, layout: &Layout) ->
     ALL.iter().filter_map(|name| tensor_memory::lane_atom_named(name)).find(|atom| atom.fits(info, part, layout))
 }
 
-/// Why an MMA does not use tensor memory.
+/// The reason against tensor memory if TMA does not copy an operand.
 pub(crate) const NO_TMA: &str = "an operand is not copied by TMA";
 
-/// The `tcgen05` MMAs whose operands are not in the memory that the instruction reads, and why.
+/// The `tcgen05` MMAs with an operand that is not in the memory from which the instruction reads it, with the reason.
 pub(crate) fn without_tma(function: &Function, mmas: &MmaSelections, copies: &Copies) -> BTreeMap<OpId, &'static str> {
     let blocks = function.body.op_blocks();
-    let made: BTreeSet<OpId> = mmas.in_tensor_memory().collect();
-    let others = read_otherwise(function, &made);
+    let in_tensor_memory: BTreeSet<OpId> = mmas.in_tensor_memory().collect();
+    let others = read_otherwise(function, &in_tensor_memory);
     let why = |op: OpId| {
         let [lhs, rhs, _] = operands::of_mma(function, op);
         let Some(MmaSelection::Tensor { lhs: left, .. }) = mmas.get(op) else { unreachable!("chains consist of `tcgen05` MMAs") };
         let in_shared = [lhs, rhs].into_iter().skip(usize::from(matches!(left, OperandSource::Tensor(_))));
-        let wanting = |operand| not_by_tma(function, copies, operand, blocks[op.0 as usize] == Some(function.entry()), &blocks);
+        let lacks_tma = |operand| not_by_tma(function, copies, operand, blocks[op.0 as usize] == Some(function.entry()), &blocks);
         let shared = |operand: &Value| {
             let is_copied = operands::loaded_by(function, *operand).is_some();
             let is_shared = is_copied && others.contains(&operands::rearranged(function, *operand));
             is_shared.then_some("an operand is also read by threads")
         };
-        in_shared.filter_map(|operand| wanting(operand).or_else(|| shared(&operand))).next().map(|why| (op, why))
+        in_shared.filter_map(|operand| lacks_tma(operand).or_else(|| shared(&operand))).next().map(|why| (op, why))
     };
     mmas.in_tensor_memory().filter_map(why).collect()
 }
 
 /// The tiles that other ops than `tcgen05` MMAs read, possibly through permutes or reshapes.
-fn read_otherwise(function: &Function, made: &BTreeSet<OpId>) -> BTreeSet<Value> {
+fn read_otherwise(function: &Function, in_tensor_memory: &BTreeSet<OpId>) -> BTreeSet<Value> {
     let body = &function.body;
     let rearranges = |op: &OpId| matches!(body.ops[*op].kind, Op::Core(Core::Permute { .. } | Core::Reshape { .. }));
-    let others = body.walk(function.region).into_iter().filter(|op| !made.contains(op) && !rearranges(op));
+    let others = body.walk(function.region).into_iter().filter(|op| !in_tensor_memory.contains(op) && !rearranges(op));
     others.flat_map(|op| body.ops[op].kind.operands()).map(|value| operands::rearranged(function, value)).collect()
 }
 
-/// The reason against an operand. TMA must copy an operand that every iteration loads; threads may store one that is computed or
-/// loaded once.
+/// Why an operand is not in the memory from which `tcgen05` reads it. TMA must copy an operand that every iteration loads. Threads
+/// may store an operand that they compute, or load once (`once`).
 fn not_by_tma(function: &Function, copies: &Copies, operand: Value, once: bool, blocks: &[Option<Block>]) -> Option<&'static str> {
     let body = &function.body;
     let tile = operands::rearranged(function, operand);

@@ -31,7 +31,7 @@ pub(crate) struct Store {
     pub(crate) map: Map,
 }
 
-/// The least number of bytes of a TMA store. Its issuer waits until TMA has read the buffer; smaller tiles are faster with threads.
+/// Minimum bytes of a TMA store. Its issuer waits until TMA has read the buffer; smaller tiles are faster with threads.
 const MIN_BYTES: u32 = 16 << 10;
 
 /// The TMA stores, and why threads execute the other stores that pass through shared memory.
@@ -52,9 +52,12 @@ impl Stores {
         for op in function.body.walk(function.region) {
             let Some(Stored { tile, mode, .. }) = stored(function, op) else { continue };
             let (Some(assigned_layout), Some(access)) = (plan.assigned_layouts.get(tile), plan.accesses.get(op)) else { continue };
-            // Threads can store from the assigned layout at once. Reductions are element-wise without TMA, so they stay candidates.
-            let at_once = access.layout.renaming(assigned_layout, |element| element).is_some() || !is_of_mma(function, plan, tile);
-            if at_once && mode.is_none() {
+            // Without a layout conversion, a store by threads is cheaper than TMA. Only accumulators pass through shared memory in
+            // any case, so other tiles count as tiles without a conversion. Reductions stay candidates, because without TMA they
+            // are element-wise atomics.
+            let needs_no_conversion =
+                access.layout.renaming(assigned_layout, |element| element).is_some() || !is_of_mma(function, plan, tile);
+            if needs_no_conversion && mode.is_none() {
                 continue;
             }
             match planner.store(op, [assigned_layout, &access.layout]) {
@@ -65,7 +68,7 @@ impl Stores {
         let uses = Uses::of(function);
         loop {
             let all: BTreeSet<OpId> = planned.keys().copied().collect();
-            let refused = all.iter().filter_map(|op| Some((*op, planner.order(*op, &all, &uses).err()?)));
+            let refused = all.iter().filter_map(|op| Some((*op, planner.check_token_order(*op, &all, &uses).err()?)));
             let refused: Vec<(OpId, &'static str)> = refused.collect();
             if refused.is_empty() {
                 break;
@@ -167,7 +170,7 @@ impl CopyPlanner<'_> {
     }
 
     /// Checks that tokens order only stores of `all` after a store, and a store only after those and loads.
-    fn order(&self, store: OpId, all: &BTreeSet<OpId>, uses: &Uses<'_>) -> Result<(), &'static str> {
+    fn check_token_order(&self, store: OpId, all: &BTreeSet<OpId>, uses: &Uses<'_>) -> Result<(), &'static str> {
         let body = &self.function.body;
         let Stored { token, .. } = stored(self.function, store).expect("only stores are planned");
         if token.is_some_and(|token| !self.is_of_loads_and(token, all)) {

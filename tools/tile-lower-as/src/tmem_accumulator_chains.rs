@@ -92,9 +92,9 @@ struct ChainUse {
 /// The effect of a use on the accumulator.
 enum Step {
     Adds,
-    /// A loop takes it as the init with this index.
+    /// A loop takes the accumulator as the init with this index.
     Enters(usize),
-    /// An iteration yields it with this index.
+    /// A `continue` passes the accumulator with this index.
     Leaves(usize),
     /// Rows are multiplied by these factors.
     Scales(Value),
@@ -235,7 +235,7 @@ impl Finder<'_> {
         is_tile && matches!(made, Some(Op::Core(Core::Constant { value: Dense::Splat(0) })))
     }
 
-    /// Whether a loop runs at least once, as later stages can also see: its bounds are constants.
+    /// Whether a loop is known to run at least once. Its bounds must be constants, so that later stages can prove it, too.
     fn runs(&self, for_op: OpId) -> bool {
         let Op::Core(Core::For { lower, upper, unsigned, .. }) = &self.function.body.ops[for_op].kind else {
             unreachable!("only `for` loops are entered")

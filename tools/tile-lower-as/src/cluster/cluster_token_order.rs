@@ -11,8 +11,8 @@ use core_dialect::tile::ViewKind;
 use std::collections::{BTreeMap, BTreeSet};
 use tileaa::{Function, Op, Type};
 
-/// The first ordered pair of accesses whose order a cluster would not keep.
-pub(super) fn broken(forms: &Forms<'_>, flow: &Flow) -> Option<(OpId, OpId)> {
+/// The first pair of accesses that tokens order and that different CTAs of a cluster could execute in another order.
+pub(super) fn violated_pair(forms: &Forms<'_>, flow: &Flow) -> Option<(OpId, OpId)> {
     let function = forms.function;
     let before = before(function, flow);
     let none = BTreeSet::new();
@@ -97,7 +97,7 @@ fn part(forms: &Forms<'_>, op: OpId) -> Option<Part> {
             let whole = ty.kind == ViewKind::Partition;
             whole.then(|| Part::Runs(*memref, ty.dim_map[dim], ty.tile[dim] / forms.parts))
         }
-        // It is computed once, so it is equal in every access.
+        // If the entry block defines the pointers, they are the same in every execution.
         Op::Load { ptr, .. } | Op::Store { ptr, .. } => {
             let once = body.blocks[forms.function.entry()].ops.contains(&body.defining_op(*ptr)?);
             once.then_some(Part::Pointers(*ptr, dim))

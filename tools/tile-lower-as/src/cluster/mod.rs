@@ -18,16 +18,16 @@ use common::options;
 use core_dialect::core_ops::{Core, Effect, RANKS};
 use core_dialect::rules::MiddleOp;
 use core_dialect::tile::element_count;
-pub(crate) use rewrite::{Makers, run as rewrite};
+pub(crate) use rewrite::{PartAssignment, run as rewrite};
 use std::collections::BTreeMap;
 use target_info::Feature;
 use tileaa::{Function, Op};
 use tileas::MmaAtom;
 use value_forms::{Flow, Form, Forms};
 
-/// The most loads and stores; their pairs are compared.
+/// Maximum loads and stores. Reason: all pairs are compared.
 const MAX_ACCESSES: usize = 256;
-/// The limit of a cluster's total work, in halves of one CTA's work.
+/// Maximum total work of a cluster, in halves of the work of one CTA.
 const MAX_WORK: u128 = 3;
 /// The least number of MMA columns, and of M rows of a part, for full tensor-core rate.
 const WIDE: u128 = 128;
@@ -50,10 +50,10 @@ pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) 
     let shared = match (RANKS.contains(&requested_value), target.has(Feature::Clusters)) {
         (_, false) => Err("the target has no clusters".into()),
         (false, _) => Err(format!("clusters have {} or {} CTAs", RANKS[0], RANKS[1])),
-        _ if requested.is_some() => share_out(function, target, requested_value, true),
+        _ if requested.is_some() => divide_tile_block(function, target, requested_value, true),
         // If an author's four CTAs are not possible, two may be.
-        _ => share_out(function, target, requested_value, false).or_else(|why| match requested_value == RANKS[1] {
-            true => share_out(function, target, RANKS[0], false).map_err(|_| why),
+        _ => divide_tile_block(function, target, requested_value, false).or_else(|why| match requested_value == RANKS[1] {
+            true => divide_tile_block(function, target, RANKS[0], false).map_err(|_| why),
             false => Err(why),
         }),
     };
@@ -91,18 +91,19 @@ pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) 
     }
 }
 
-/// The function of one CTA, or why there is none. A user's request overrides profitability.
-fn share_out(function: &Function, target: Target, ranks: u32, requested: bool) -> std::result::Result<Function, String> {
+/// The function of one CTA of a cluster, or the reason against it. If the user requests clusters, profitability does not matter.
+fn divide_tile_block(function: &Function, target: Target, ranks: u32, requested: bool) -> std::result::Result<Function, String> {
     let flow = Flow::of(function);
-    let forms = parted(function, target, &flow, ranks)?;
+    let forms = divided_forms(function, target, &flow, ranks)?;
     if let Some(loss) = Weights::of(function, target).loss(&forms).filter(|_| !requested) {
         return Err(loss.into());
     }
-    Ok(rewrite::run(&forms, &flow, Makers::ByRank))
+    Ok(rewrite::run(&forms, &flow, PartAssignment::ByRank))
 }
 
-/// The forms of all values if stores are divided into parts that are computed in any order; or why the function cannot be divided.
-pub(crate) fn parted<'a>(
+/// The forms of all values if every store is divided into parts that may execute in any order, or the reason why the function
+/// cannot be divided.
+pub(crate) fn divided_forms<'a>(
     function: &'a Function,
     target: Target,
     flow: &'a Flow,
@@ -115,8 +116,8 @@ pub(crate) fn parted<'a>(
     if cluster_token_order::accesses(function).len() > MAX_ACCESSES {
         return Err(format!("it has more than {MAX_ACCESSES} accesses"));
     }
-    let forms = choose(function, flow, &Weights::of(function, target), parts)?;
-    match cluster_token_order::broken(&forms, flow) {
+    let forms = divide_stores(function, flow, &Weights::of(function, target), parts)?;
+    match cluster_token_order::violated_pair(&forms, flow) {
         Some((first, second)) => {
             let [first, second] = [first, second].map(|op| body.ops[op].kind.mnemonic());
             Err(format!("tokens order a '{second}' after a '{first}' that may be in another CTA's part"))
@@ -142,18 +143,23 @@ pub(crate) fn happens_once(op: &Op) -> bool {
 }
 
 /// Divides every store along the dimension that leaves a CTA the least work.
-fn choose<'a>(function: &'a Function, flow: &'a Flow, weights: &Weights, parts: u32) -> std::result::Result<Forms<'a>, String> {
+fn divide_stores<'a>(
+    function: &'a Function,
+    flow: &'a Flow,
+    weights: &Weights,
+    parts: u32,
+) -> std::result::Result<Forms<'a>, String> {
     let mut forms = Forms::new(function, flow, parts);
     let accesses = cluster_token_order::accesses(function).into_iter().map(|(op, _)| op);
     let stores: Vec<OpId> = accesses.filter(|op| cluster_token_order::writes(function, *op)).collect();
     for &store in &stores {
         let (Op::StoreView { tile, .. } | Op::Store { value: tile, .. }) = &function.body.ops[store].kind else { continue };
         let extents = function.body.ty(*tile).tile().map(|(_, shape)| shape.clone()).unwrap_or_default();
-        let parted = (0..extents.len()).filter(|dim| extents[*dim] >= parts).filter_map(|dim| {
+        let divisions = (0..extents.len()).filter(|dim| extents[*dim] >= parts).filter_map(|dim| {
             let mut forms = forms.clone();
-            forms.store(store, dim).map(|()| forms)
+            forms.divide_store(store, dim).map(|()| forms)
         });
-        forms = parted.min_by_key(|forms| weights.work(forms)).ok_or("a store has no dimension to divide")?;
+        forms = divisions.min_by_key(|forms| weights.work(forms)).ok_or("a store has no dimension to divide")?;
     }
     if stores.is_empty() { Err("it stores nothing".into()) } else { Ok(forms) }
 }
@@ -237,8 +243,8 @@ impl Weights {
     }
 
     /// Why a cluster would be slower than one CTA: each CTA repeats most of the work, or the cluster loads more bytes. More loads
-    /// are acceptable if MMA time hides them, or if the accumulator does not fit one CTA. TMA multicast of shared tiles counts as
-    /// no extra load if the MMAs of a part keep full rate.
+    /// are acceptable if the MMAs hide them, or if the accumulator does not fit one CTA. Tiles that TMA multicasts count as loaded
+    /// once if the MMAs of a part keep full rate.
     fn loss(&self, forms: &Forms<'_>) -> Option<&'static str> {
         let function = forms.function;
         let ranks = u128::from(forms.parts);
@@ -255,11 +261,11 @@ impl Weights {
         }
         let fmas = self.rate(function)?;
         let copy = u128::from(perf_model::rates(self.target).copy);
-        let in_time = 3 * part[1] * fmas <= 2 * part[0] * copy;
-        let brought = if wide { self.shared(forms) / ranks * (ranks - 1) } else { 0 };
-        let as_much = 8 * ranks * (part[1] - brought) <= 9 * whole[1];
+        let mmas_hide_loads = 3 * part[1] * fmas <= 2 * part[0] * copy;
+        let multicast_bytes = if wide { self.shared(forms) / ranks * (ranks - 1) } else { 0 };
+        let loads_little_more = 8 * ranks * (part[1] - multicast_bytes) <= 9 * whole[1];
         let fits = self.accumulators(function) <= self.capacity();
-        (fits && !in_time && !as_much).then_some("the CTAs together would load more than one CTA")
+        (fits && !mmas_hide_loads && !loads_little_more).then_some("the CTAs together would load more than one CTA")
     }
 
     /// Bytes that all CTAs of a cluster load through views.

@@ -63,7 +63,7 @@ impl Converter<'_> {
         let result = self.from.body.result(op);
         let added = self.predicate_constant(false, loc);
         self.remember(result, None, added);
-        self.take_up(result);
+        self.load_final_accumulator(result);
         Ok(())
     }
 
@@ -106,7 +106,7 @@ impl Converter<'_> {
         let whole = TmemSlice::of(&shape, &shape, 0).expect("the buffer has the operand's shape");
         let atom = LaneMove(tcgen05_selection::lane_atom(&info, &whole, layout).expect("the plan checks the layout"));
         let x = self.tile(value, layout)?;
-        let buffer = self.shared_place(info);
+        let buffer = self.shared_tmem_buffer(info);
         self.emit(Op::TmemStore { x, buffer, stage: None, from: 0, atom }, [], self.loc_of(value));
         Ok(MmaOperand::Memory { buffer, stage: None, transposed: false })
     }
@@ -124,18 +124,18 @@ impl Converter<'_> {
         let x = self.emit_one(Core::Broadcast { x }, ty, loc);
         let whole = TmemSlice::of(&info.shape, &info.shape, 0).expect("the buffer has the shape of the scales");
         let atom = LaneMove(tcgen05_selection::lane_atom(&info, &whole, layout).expect("the plan checks the layout"));
-        let buffer = self.shared_place(info);
+        let buffer = self.shared_tmem_buffer(info);
         self.emit(Op::TmemStore { x, buffer, stage: None, from: 0, atom }, [], loc);
         Ok(MmaOperand::Memory { buffer, stage: None, transposed: false })
     }
 
     /// A TMEM buffer that is live only until the next MMA, so that MMAs of a component share it.
-    fn shared_place(&mut self, info: BufferInfo) -> Buffer {
+    fn shared_tmem_buffer(&mut self, info: BufferInfo) -> Buffer {
         let component = self.component;
-        let known = self.places.iter().find(|(of, buffer)| *of == component && self.attrs.buffers[*buffer] == info);
+        let known = self.shared_tmem_buffers.iter().find(|(of, buffer)| *of == component && self.attrs.buffers[*buffer] == info);
         known.map(|(_, buffer)| *buffer).unwrap_or_else(|| {
             let buffer = self.attrs.buffers.push(info);
-            self.places.push((component, buffer));
+            self.shared_tmem_buffers.push((component, buffer));
             buffer
         })
     }
@@ -146,7 +146,7 @@ impl Converter<'_> {
             return *buffer;
         }
         let info = tcgen05_selection::accumulators(self.from, chain).expect("the plan checks the accumulator's shape");
-        let buffer = if chain.is_single() { self.shared_place(info) } else { self.attrs.buffers.push(info) };
+        let buffer = if chain.is_single() { self.shared_tmem_buffer(info) } else { self.attrs.buffers.push(info) };
         self.accumulators.insert(chain.mmas[0], buffer);
         buffer
     }
@@ -164,12 +164,12 @@ impl Converter<'_> {
     }
 
     /// Loads a chain's accumulator to registers, if the value is its final one and threads do not load it by slices.
-    pub(super) fn take_up(&mut self, result: Value) {
+    pub(super) fn load_final_accumulator(&mut self, result: Value) {
         let Some(chain) = self.mmas.chain_to(result).filter(|chain| chain.slices.is_empty()) else { return };
         self.load_accumulator(chain, result, 0);
     }
 
-    pub(super) fn take_up_slice(&mut self, op: OpId) {
+    pub(super) fn load_accumulator_slice(&mut self, op: OpId) {
         let chain = self.mmas.chain_of_slice(op).expect("the op extracts a slice of an accumulator");
         self.load_accumulator(chain, self.from.body.result(op), tcgen05_selection::slice_start(self.from, op));
     }
