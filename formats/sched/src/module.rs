@@ -276,9 +276,9 @@ impl FunctionAttrs {
     }
     /// The arrivals that free a stage of a pipeline, from all CTAs that must release it.
     pub fn draining_threads(&self, info: &PipelineInfo) -> u32 {
-        let own: u32 =
+        let arrivals_of_cta: u32 =
             info.consumers.iter().filter_map(|warp_role| self.role_threads(*warp_role)).map(|all| info.releases(all)).sum();
-        own * self.ctas_of(info)
+        arrivals_of_cta * self.ctas_of(info)
     }
     /// The number of CTAs whose consumers free a stage of a pipeline. It is the cluster size if TMA multicast or MMAs of a CTA pair
     /// fill the stage.

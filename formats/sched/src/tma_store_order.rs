@@ -40,17 +40,17 @@ fn tokens_after_tma_stores(function: &Function) -> BTreeSet<Value> {
     }
     let inside = |op: OpId| body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region));
     loop {
-        let before = after.len();
+        let count = after.len();
         for &op in &all {
             let node = &body.ops[op];
-            let mut own = inside(op).chain([op]);
-            if !own.any(|op| is_store(&op) || body.ops[op].kind.operands().iter().any(|value| after.contains(value))) {
+            let mut op_and_inner = inside(op).chain([op]);
+            if !op_and_inner.any(|op| is_store(&op) || body.ops[op].kind.operands().iter().any(|value| after.contains(value))) {
                 continue;
             }
             after.extend(&node.results);
             after.extend(node.kind.regions().into_iter().flat_map(|region| &body.blocks[body.block_of(region)].args));
         }
-        if after.len() == before {
+        if after.len() == count {
             return after;
         }
     }

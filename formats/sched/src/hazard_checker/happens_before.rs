@@ -504,16 +504,16 @@ impl<'a> AbstractExecution<'a> {
     }
 
     fn enter_stage(&mut self, at: usize, Position { pipeline, stage, .. }: Position, side: usize) {
-        let known = self.side(self.executions[at].rank, pipeline, stage, side).known.clone();
+        let published = self.side(self.executions[at].rank, pipeline, stage, side).known.clone();
         let (is_single_thread, alternates) = (self.is_single_thread(pipeline, side), self.alternates_warps(at, pipeline, side));
         let execution = &mut self.executions[at];
         if alternates {
-            merge(self.issuers.entry((at, pipeline, stage)).or_default(), &known);
+            merge(self.issuers.entry((at, pipeline, stage)).or_default(), &published);
         } else {
-            merge(&mut execution.first, &known);
+            merge(&mut execution.first, &published);
         }
         if !is_single_thread {
-            merge(&mut execution.clock, &known);
+            merge(&mut execution.clock, &published);
         }
         let end = execution.ends.entry((pipeline, side)).or_default();
         end.visited += 1;
@@ -857,7 +857,7 @@ impl<'a> AbstractExecution<'a> {
                 None if earlier.proxy == Proxy::Mma => ", by an MMA".into(),
                 None => ", by a copy of its pipeline".into(),
             };
-            let known = clock[earlier.clock_entry];
+            let covered = clock[earlier.clock_entry];
             match earlier.completed_at {
                 None if earlier.proxy != Proxy::Mma && !writes && earlier.stage == stage => {
                     return Err(format!("{stage} is read before its copy was waited for{by}"));
@@ -866,7 +866,7 @@ impl<'a> AbstractExecution<'a> {
                     return Err(format!("{stage} is {done} while a copy to {} is in flight{by}", earlier.stage));
                 }
                 None => return Err(format!("{stage} is overwritten while an MMA in flight reads it{by}")),
-                Some(over) if over > known && earlier.completed_for >> at & 1 == 0 => {
+                Some(over) if over > covered && earlier.completed_for >> at & 1 == 0 => {
                     return Err(match (earlier.clock_entry == at, earlier.writes) {
                         (true, true) if earlier.proxy == Proxy::Copies => {
                             format!("{stage} is {done} before a barrier after the wait{other}")
@@ -879,9 +879,9 @@ impl<'a> AbstractExecution<'a> {
                 }
                 Some(_) => {}
             }
-            let fenced = earlier.fenced_at.is_some_and(|fenced| fenced <= known) || earlier.fenced_for >> at & 1 == 1;
-            let shared = stage.space == Space::Shared;
-            if access.proxy == Proxy::Mma && shared && earlier.writes && of_threads && !fenced {
+            let fenced = earlier.fenced_at.is_some_and(|fenced| fenced <= covered) || earlier.fenced_for >> at & 1 == 1;
+            let in_shared_memory = stage.space == Space::Shared;
+            if access.proxy == Proxy::Mma && in_shared_memory && earlier.writes && of_threads && !fenced {
                 return Err(format!("{stage} is read in place without a fence after it was written{by}"));
             }
             if by_tma && of_threads && !fenced {

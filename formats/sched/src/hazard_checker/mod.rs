@@ -345,16 +345,16 @@ fn ends_copies(function: &Function, region: Region) -> bool {
 fn main_loop(function: &Function, op: OpId) -> Option<OpId> {
     let body = &function.body;
     let Some(Core::For { lower, upper, .. }) = body.ops[op].kind.core() else { return None };
-    let before = body.defining_op(*lower)?;
-    let Some(Core::For { lower: start, upper: end, .. }) = body.ops[before].kind.core() else { return None };
+    let previous_loop = body.defining_op(*lower)?;
+    let Some(Core::For { lower: previous_lower, upper: end, .. }) = body.ops[previous_loop].kind.core() else { return None };
     let defining_core = |value: Value| body.defining_op(value).and_then(|op| body.ops[op].kind.core());
     let ends_before = match defining_core(*end) {
-        Some(Core::Select { yes, no, .. }) if no == start => {
+        Some(Core::Select { yes, no, .. }) if no == previous_lower => {
             matches!(defining_core(*yes), Some(Core::Binary { kind: Binary::SubI { .. }, lhs, .. }) if lhs == upper)
         }
         _ => false,
     };
-    (ends_before || is_pipelined(function, op) && is_pipelined(function, before)).then_some(before)
+    (ends_before || is_pipelined(function, op) && is_pipelined(function, previous_loop)).then_some(previous_loop)
 }
 
 /// Each epilogue loop with its main loop.
@@ -405,7 +405,7 @@ fn staged_buffers(
         let Some(&for_op) = loops.get(schedule.index as usize) else { continue };
         let Some(block): Option<Block> = crate::loop_body(function, schedule.index) else { continue };
         let ops = &body.blocks[block].ops;
-        let mut own = BTreeSet::new();
+        let mut prefetched = BTreeSet::new();
         for entry in &schedule.entries {
             let copied = ops.get(entry.op as usize).and_then(|op| body.ops[*op].kind.effects().copied_to());
             let ahead = schedule.last_stage() - entry.stage;
@@ -417,9 +417,9 @@ fn staged_buffers(
             if u64::from(depth) < in_flight {
                 return Err(format!("{buffer} has {depth} stages, but is filled {ahead} iterations ahead and needs {in_flight}"));
             }
-            own.insert(buffer);
+            prefetched.insert(buffer);
         }
-        staged_buffers.insert(for_op, own);
+        staged_buffers.insert(for_op, prefetched);
     }
     Ok(staged_buffers)
 }
