@@ -66,9 +66,9 @@ impl Layout {
         if let Some(basis) = self.bases().find(|basis| u64::from(*basis) >> bits != 0) {
             return Err(format!("basis {basis} lies outside a tile of {} elements", 1u64 << bits));
         }
-        let held = rank(self.bases());
-        if held != bits {
-            return Err(format!("the layout holds {} of {} elements", 1u64 << held, 1u64 << bits));
+        let held_bits = rank(self.bases());
+        if held_bits != bits {
+            return Err(format!("the layout holds {} of {} elements", 1u64 << held_bits, 1u64 << bits));
         }
         // Replication is a zero basis of a lane or a warp, and nothing else.
         let distinct = self.bases().filter(|basis| *basis != 0).count();
@@ -119,9 +119,9 @@ impl Layout {
     /// The shuffle that converts `from` to this layout within a warp. `None` if an element is in another warp, or if lanes would
     /// have to read different registers in one shuffle.
     pub fn exchange(&self, from: &Layout) -> Option<Exchange> {
-        let held = Span::of(&[&from.register[..], &from.lane].concat());
+        let span_of_warp = Span::of(&[&from.register[..], &from.lane].concat());
         let split = |element: u32| {
-            let found = held.solve(element)?;
+            let found = span_of_warp.solve(element)?;
             Some((found & ((1 << from.register.len()) - 1), (found >> from.register.len()) as u32))
         };
         let lane_of = |element: u32| split(element).filter(|(register, _)| *register == 0).map(|(_, lane)| lane);

@@ -121,7 +121,7 @@ fn of_scales<'a>(scales: &Option<MmaOperand>, proxy: Proxy) -> Effects<'a> {
     scales.map_or(computes(), |place| place.effects(proxy))
 }
 
-/// The highest latency hint.
+/// The maximum latency hint.
 pub const MAX_LATENCY: u32 = 10;
 
 /// The conversion between two register layouts.

@@ -48,8 +48,8 @@ pub fn ping_pong<O: Program>(
 ) -> Result<PingPong, &'static str> {
     let (all, blocks, entry) = (body.walk(region), body.op_blocks(), body.block_of(region));
     let in_iterations = |is_one: fn(&Op) -> bool| {
-        let here = all.iter().filter(|op| blocks[op.0 as usize] != Some(entry));
-        let found = here.filter(move |op| body.ops[**op].kind.program().is_some_and(is_one));
+        let ops_in_loops = all.iter().filter(|op| blocks[op.0 as usize] != Some(entry));
+        let found = ops_in_loops.filter(move |op| body.ops[**op].kind.program().is_some_and(is_one));
         found.copied().collect::<Vec<OpId>>()
     };
     let tmem_loads = in_iterations(|op| matches!(op, Op::TmemLoad { .. }));
@@ -80,8 +80,8 @@ pub fn ping_pong<O: Program>(
         return Err("the computation between one MMA and the next is not independent of all other computation");
     }
     let second = tmem_loads.last().copied();
-    let own = all.iter().filter(|op| components.of(**op) == second);
-    let second_accumulators = own.filter_map(|op| accumulators(body.ops[*op].kind.program()?)).collect();
+    let second_ops = all.iter().filter(|op| components.of(**op) == second);
+    let second_accumulators = second_ops.filter_map(|op| accumulators(body.ops[*op].kind.program()?)).collect();
     let ops = all.iter().filter_map(|op| Some((*op, usize::from(Some(components.of(*op)?) == second)))).collect();
     let buffers = owners((body, &all), buffers, &components, second);
     Ok(PingPong { ops, second_accumulators, buffers })

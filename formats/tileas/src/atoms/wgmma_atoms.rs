@@ -126,8 +126,9 @@ impl Matrix {
     pub fn of(info: &BufferInfo, operand: Operand, transposed: bool) -> Option<Matrix> {
         let rank = info.shape.len();
         let known = |inner: &usize| {
-            let lies = |good: BufferInfo| good.offsets == info.offsets && good.space == info.space && info.align >= ALIGN;
-            operand_buffer(info.elem, &info.shape, *inner).is_some_and(lies)
+            let matches =
+                |expected: BufferInfo| expected.offsets == info.offsets && expected.space == info.space && info.align >= ALIGN;
+            operand_buffer(info.elem, &info.shape, *inner).is_some_and(matches)
         };
         let inner = (rank.checked_sub(2)?..rank).find(known)?;
         let depth_is_last = (operand == Operand::A) != transposed;

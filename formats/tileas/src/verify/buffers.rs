@@ -73,16 +73,16 @@ pub(super) fn goes_through_a_buffer<O: Program>(
     body: &Body<O, Type>,
     is_in_several: impl Fn(Value) -> bool,
 ) -> Result<(), (Loc, String)> {
-    let mut alone = BTreeSet::new();
+    let mut single_thread_results = BTreeSet::new();
     for op in body.ops.values() {
-        let found = op.kind.effects().filter(Effects::is_computed_by_one_thread).and(op.results.first());
-        alone.extend(found.copied().filter(|value| is_in_several(*value)));
+        let result = op.kind.effects().filter(Effects::is_computed_by_one_thread).and(op.results.first());
+        single_thread_results.extend(result.copied().filter(|value| is_in_several(*value)));
     }
-    if alone.is_empty() {
+    if single_thread_results.is_empty() {
         return Ok(());
     }
     for op in body.ops.values().filter(|op| !op.kind.reads_from_one_thread()) {
-        if let Some(value) = op.kind.operands().into_iter().find(|value| alone.contains(value)) {
+        if let Some(value) = op.kind.operands().into_iter().find(|value| single_thread_results.contains(value)) {
             let message =
                 format!("{} uses {value}, which one thread computes: other threads must load it from a buffer", op.kind.mnemonic());
             return Err((op.loc, message));

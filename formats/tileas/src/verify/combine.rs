@@ -150,8 +150,8 @@ impl Check<'_> {
             layouts == [expected(Operand::A, m, k), expected(Operand::B, k, n), expected(Operand::C, m, n)]
                 && of_scales.as_ref().is_none_or(|found| *found == [scale(Operand::A, m), scale(Operand::B, n)])
         };
-        let some = all_covers(atom, [batch, m, n], warp_bits).any(fits);
-        require(some, || format!("the layouts are not those of the fragments of '{name}'"))
+        let has_cover = all_covers(atom, [batch, m, n], warp_bits).any(fits);
+        require(has_cover, || format!("the layouts are not those of the fragments of '{name}'"))
     }
 
     /// The operands are in buffers that a matrix descriptor can describe, or the left one is in the registers of the atom's warps.
@@ -192,9 +192,9 @@ impl Check<'_> {
         let warp_bits = self.warps.checked_ilog2().unwrap_or(0);
         let takes = |elem: Scalar| atom.operands.contains(&elem) && elem == a && sum == atom.acc;
         require(takes(a) && takes(b), || format!("'{name}' has no MMA of {a} and {b} into {sum}"))?;
-        let whole = out[..rank - 2].iter().all(|extent| *extent == 1)
+        let divides = out[..rank - 2].iter().all(|extent| *extent == 1)
             && wgmma_atoms::group_atom(self.target, a, sum, [m, n, k], warp_bits).is_some();
-        require(whole, || format!("the MMA does not divide into '{name}' on {}", self.target))?;
+        require(divides, || format!("the MMA does not divide into '{name}' on {}", self.target))?;
         let lhs_fits =
             lhs.registers().is_none_or(|value| self.layout(uses, value) == wgmma_atoms::left_operand(a, m, k, warp_bits));
         let accumulator_fits = self.layout(uses, acc) == wgmma_atoms::accumulators(m, n, warp_bits);
@@ -204,11 +204,11 @@ impl Check<'_> {
     /// FMA dots read both operands from shared memory.
     fn smem_mma<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: [Buffer; 2], acc: Value, k: u32) -> Rule {
         let [lhs, rhs] = [self.buffer(operands[0])?, self.buffer(operands[1])?];
-        let shared = [lhs, rhs].iter().all(|info| info.space == Space::Shared);
-        require(shared, || "FMAs read their operands from shared memory".into())?;
+        let in_shared_memory = [lhs, rhs].iter().all(|info| info.space == Space::Shared);
+        require(in_shared_memory, || "FMAs read their operands from shared memory".into())?;
         uses.mma(&lhs.shape, &rhs.shape, acc)?;
-        let whole = lhs.shape.last().is_some_and(|extent| extent.is_multiple_of(k));
-        require(whole, || format!("its extent along K is not a multiple of {k} unrolled steps"))?;
+        let divides = lhs.shape.last().is_some_and(|extent| extent.is_multiple_of(k));
+        require(divides, || format!("its extent along K is not a multiple of {k} unrolled steps"))?;
         require(!is_ptr(lhs.elem) && !is_ptr(rhs.elem), || "pointers cannot be operands of an MMA".into())?;
         has_mma(lhs.elem.carrier(), rhs.elem.carrier(), uses.number(acc)?.0)
     }

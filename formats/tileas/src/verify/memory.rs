@@ -177,14 +177,14 @@ impl Check<'_> {
         if half {
             (derived.extent, derived.swizzle) = tma_tiles::tma_tiles_of(ty).ok_or("half of its rows is shorter than 16 bytes")?;
         }
-        let whole = Map { extent: derived.extent.clone(), ..stated.clone() };
-        require(whole == derived, || format!("{map} is not the tensor map of {view}"))?;
+        let with_derived_extent = Map { extent: derived.extent.clone(), ..stated.clone() };
+        require(with_derived_extent == derived, || format!("{map} is not the tensor map of {view}"))?;
         require(tma_tiles::are_subtiles(&stated.extent, &derived.extent), || {
             format!("the TMA tiles of {map} do not divide those of {view}")
         })?;
         let filled = tma_tiles::buffer(ty, &stated.extent, derived.swizzle).ok_or("its TMA tiles are too small")?;
-        let same = (info.elem, &info.shape, &info.offsets) == (filled.elem, &filled.shape, &filled.offsets);
-        let fits = same && info.space == filled.space;
+        let is_same_layout = (info.elem, &info.shape, &info.offsets) == (filled.elem, &filled.shape, &filled.offsets);
+        let fits = is_same_layout && info.space == filled.space;
         require(fits && info.align >= filled.align, || format!("{buffer} does not have the layout of the TMA tiles of {map}"))
     }
 
@@ -200,8 +200,8 @@ impl Check<'_> {
         let pieces = matches!(bytes, 4 | 8 | 16) && info.elem.bits() >= 8 && info.elem.bytes() <= bytes;
         require(pieces, || format!("there are no copies of {bytes} bytes"))?;
         let bits = (bytes / info.elem.bytes()).ilog2();
-        let whole = info.has_vectors(layout, bits);
-        require(whole, || format!("vectors of {bytes} bytes are not contiguous in {buffer} or in the copy's layout"))?;
+        let is_contiguous = info.has_vectors(layout, bits);
+        require(is_contiguous, || format!("vectors of {bytes} bytes are not contiguous in {buffer} or in the copy's layout"))?;
         Ok(bits)
     }
 }

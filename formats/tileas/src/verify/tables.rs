@@ -50,8 +50,8 @@ pub(super) fn buffers(attrs: &FunctionAttrs) -> Rule {
         let given = match info.space {
             Space::Shared => info.offsets.len(),
             Space::Tensor => {
-                let lies = matches!(info.elem.bytes(), 1 | 2 | 4) && info.columns() <= MAX_COLUMNS && has_lanes(info);
-                require(lies, || format!("{buffer} does not fit the lanes and columns of tensor memory"))?;
+                let fits = matches!(info.elem.bytes(), 1 | 2 | 4) && info.columns() <= MAX_COLUMNS && has_lanes(info);
+                require(fits, || format!("{buffer} does not fit the lanes and columns of tensor memory"))?;
                 info.offsets.iter().filter(|basis| **basis != 0).count()
             }
         };

@@ -17,15 +17,15 @@ impl Check<'_> {
             Op::TmemStore { x, buffer, from, atom, .. } => {
                 uses.results(&[])?;
                 self.lane_access(uses, *x, *buffer, *from, atom.0)?;
-                let alone = self.layout(uses, *x).warp.iter().all(|basis| *basis != 0);
-                require(alone, || format!("several warps store the same elements of {x}"))
+                let is_divided = self.layout(uses, *x).warp.iter().all(|basis| *basis != 0);
+                require(is_divided, || format!("several warps store the same elements of {x}"))
             }
             Op::TmemScale { by, buffer, zero_init, atom, .. } => {
                 uses.results(&[])?;
                 self.is_i1(uses, *zero_init)?;
                 let (info, (elem, shape)) = (self.buffer(*buffer)?, uses.tile(*by)?);
                 let accumulators = tensor_memory::accumulators(info.elem, &info.shape)
-                    .is_some_and(|good| tensor_memory::is_same_but_alignment(info, &good));
+                    .is_some_and(|expected| tensor_memory::is_same_but_alignment(info, &expected));
                 require(accumulators, || format!("{buffer} does not have an accumulator layout"))?;
                 let same = info.shape.split_last().zip(shape.split_last()).is_some_and(|(all, own)| all.1 == own.1 && *own.0 == 1);
                 let float = elem == info.elem && elem.carrier() == Scalar::F32;
@@ -65,9 +65,9 @@ impl Check<'_> {
             return Err(format!("'{name}' needs its accumulator in tensor memory, untransposed"));
         };
         let out = self.buffer(*accumulators)?;
-        let lies =
-            tensor_memory::accumulators(out.elem, &out.shape).is_some_and(|good| tensor_memory::is_same_but_alignment(out, &good));
-        require(lies, || format!("{accumulators} does not have an accumulator layout"))?;
+        let has_layout = tensor_memory::accumulators(out.elem, &out.shape)
+            .is_some_and(|expected| tensor_memory::is_same_but_alignment(out, &expected));
+        require(has_layout, || format!("{accumulators} does not have an accumulator layout"))?;
         let MmaOperand::Memory { buffer: right, transposed, .. } = rhs else {
             return Err(format!("'{name}' needs its right operand in shared memory"));
         };
@@ -78,9 +78,9 @@ impl Check<'_> {
             MmaOperand::Registers(_) => return Err(format!("'{name}' has no operands in registers")),
             MmaOperand::Memory { buffer, transposed, .. } if self.buffer(*buffer)?.space == Space::Tensor => {
                 let info = self.buffer(*buffer)?;
-                let lies = tensor_memory::left_operand(info.elem, &info.shape)
-                    .is_some_and(|good| tensor_memory::is_same_but_alignment(info, &good));
-                require(lies && !transposed, || format!("{buffer} does not have a left-operand layout"))?;
+                let has_layout = tensor_memory::left_operand(info.elem, &info.shape)
+                    .is_some_and(|expected| tensor_memory::is_same_but_alignment(info, &expected));
+                require(has_layout && !transposed, || format!("{buffer} does not have a left-operand layout"))?;
                 (info.elem.carrier(), matrix_extents(info)?)
             }
             MmaOperand::Memory { buffer, transposed, .. } => self.shared_operand(*buffer, Operand::A, *transposed, atom)?,
@@ -118,9 +118,9 @@ impl Check<'_> {
         let elem = info.elem.carrier();
         let blocks = depth / scales.block;
         let shape = if operand == Operand::B { [blocks, lines] } else { [lines, blocks] };
-        let lies =
-            tensor_memory::scales(info.elem, &shape, operand).is_some_and(|good| tensor_memory::is_same_but_alignment(info, &good));
-        require(lies, || format!("{buffer} does not have a scale layout"))?;
+        let has_layout = tensor_memory::scales(info.elem, &shape, operand)
+            .is_some_and(|expected| tensor_memory::is_same_but_alignment(info, &expected));
+        require(has_layout, || format!("{buffer} does not have a scale layout"))?;
         require(scales.elems.contains(&elem), || format!("'{}' takes no scales of {elem}", atom.name))?;
         Ok(elem)
     }

@@ -53,7 +53,8 @@ impl<'a, O: Program> ZeroInit<'a, O> {
         true
     }
 
-    /// The values that must be true at first for a value to be true; none if it is false or unknown.
+    /// The values that must be true at first for a value to be true at first; empty for the constant true. `None` if the value is
+    /// false or unknown.
     fn sources(&self, value: Value) -> Option<Vec<Value>> {
         let body = self.body;
         match body.values[value].def {
