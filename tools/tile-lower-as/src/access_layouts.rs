@@ -1,6 +1,6 @@
 //! Purpose: choose the vector width of every memory access and the layout with the widest vectors (coalescing).
 //! Requires: facts about divisibility, contiguity and constancy.
-//! Establishes: an access of `1 << bits` contiguous elements is aligned to its size, and bounds or masks cut only between vectors.
+//! Establishes: an access of `1 << bits` contiguous elements is aligned to its size, and no bound or mask edge is inside a vector.
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's `Coalesce` and `AxisInfo`; LLVM's `LoadStoreVectorizer`.
 
@@ -56,7 +56,7 @@ impl Accesses {
                 // Atomics take one element at a time. Adjacent elements are in adjacent lanes, which cover full sectors.
                 Op::ReduceView { view, .. } => planner.view(*view, 0),
                 Op::MulticastLoad { view, .. } | Op::MulticastStore { view, .. } => planner.multicast(*view)?,
-                // For scattered pointers no layout is better than their own.
+                // For scattered pointers no layout is better than the layout of the pointers.
                 Op::AtomicRmw { ptr, .. } | Op::AtomicCas { ptr, .. } if planner.has_neighbours(*ptr) => {
                     planner.pointers(*ptr, None, 0)?
                 }
@@ -73,7 +73,8 @@ impl Accesses {
     }
 }
 
-/// A blocked layout with the bits in `order`, whose vectors are as wide as allowed while all threads have elements.
+/// A blocked layout with the bits in `order`. Its vectors have up to `1 << widest_bits` elements, but fewer if threads would
+/// otherwise have no elements.
 pub(crate) fn blocked(order: &[u32], widest_bits: u32, warp_bits: usize) -> AccessPlan {
     let threads = (LANE_BITS + warp_bits) as u32;
     let vector_bits = widest_bits.min((order.len() as u32).saturating_sub(threads));
@@ -81,7 +82,7 @@ pub(crate) fn blocked(order: &[u32], widest_bits: u32, warp_bits: usize) -> Acce
     AccessPlan { vector_bits, layout, order: order.to_vec(), copy: None }
 }
 
-/// The layout of a tile that no access determines: rows along lanes.
+/// The layout of a tile whose layout no access determines: consecutive elements of a row are in vectors of a thread, then in lanes.
 pub(crate) fn default_layout(shape: &[u32], bytes: u32, warp_bits: usize) -> Layout {
     let order: Vec<u32> = (0..element_count(shape).trailing_zeros()).collect();
     let row = shape.last().map_or(0, |extent| extent.trailing_zeros());
@@ -123,7 +124,7 @@ impl AccessPlanner<'_> {
         at_words.then_some(AccessPlan { vector_bits: 1, layout, order, copy: None })
     }
 
-    /// The layout with elements along one dimension in registers first, then in lanes.
+    /// The access with a blocked layout whose elements along dimension `first` are in registers first, then in lanes.
     fn ordered(&self, shape: &[u32], first: Option<usize>, widest_bits: u32) -> AccessPlan {
         let strides = Strides::of(shape);
         let others = (0..shape.len()).rev().filter(|t| Some(*t) != first);
@@ -138,8 +139,8 @@ impl AccessPlanner<'_> {
         matches!(op, Some(Op::Core(Core::Permute { order, .. })) if order.last().is_some_and(|last| *last as usize + 1 != order.len()))
     }
 
-    /// Lets lanes of a warp store one memory line of several rows instead of one row after the other. The lanes read shared memory
-    /// across rows, where elements that are adjacent in memory are a row apart, on the same bank.
+    /// Lets the lanes of a warp store a 128-byte line of each of several rows, instead of a long part of one row. Reason: the tile
+    /// is permuted through shared memory. There, elements that are adjacent in global memory are a row apart, on the same bank.
     fn by_lines(&self, access: AccessPlan, tile: Value) -> AccessPlan {
         let (elem, shape) = self.function.body.ty(tile).tile().expect("tiles are stored");
         let line = (LINE / elem.bytes().max(1)).ilog2() as usize;

@@ -89,14 +89,14 @@ struct InPlace {
     transposed: bool,
 }
 
-/// The copies of a function by load, and why other MMA operands are loaded to registers.
+/// The copies of a function by load, and the reasons why other MMA operands are loaded to registers.
 #[derive(Default)]
 pub(crate) struct Copies {
     copies: BTreeMap<OpId, Copy>,
     /// TMA copies that reuse the buffer of an earlier copy in their loop, after its MMAs have read it.
     alternating: BTreeMap<OpId, OpId>,
     pub(crate) declined: Vec<(OpId, &'static str)>,
-    /// Why `cp.async` executes copies that TMA might.
+    /// The loads that TMA does not copy, with the reasons. They may be `cp.async` copies.
     pub(crate) no_tma: Vec<(OpId, &'static str)>,
 }
 
@@ -242,7 +242,7 @@ impl Copies {
         bytes.saturating_mul(stages).saturating_add(stored) <= capacity
     }
 
-    /// Lets TMA copies with equal buffers share one buffer if the MMAs of each precede the issue of the next.
+    /// Lets TMA copies with equal buffers share one buffer, if all MMAs that read a copy precede the load of the next copy.
     fn share_buffers(&mut self, planner: &CopyPlanner<'_>, ops: &[OpId], tma_copies: &[OpId]) {
         let body = &planner.function.body;
         let position: BTreeMap<OpId, usize> = ops.iter().enumerate().map(|(at, op)| (*op, at)).collect();
@@ -298,10 +298,10 @@ impl Copies {
                 let here = liveness.iter().filter(move |(_, first, last)| (*first..=*last).contains(&at));
                 here.filter_map(|(op, ..)| Some((self.copies.get(op)?.buffer.bytes(), *op))).collect::<Vec<_>>()
             };
-            let together =
+            let live_bytes =
                 |alive: &Vec<(u32, OpId)>| alive.iter().fold(converted_bytes, |sum: u32, (bytes, _)| sum.saturating_add(*bytes));
-            let fullest = liveness.iter().map(|(_, first, _)| alive(*first)).max_by_key(together);
-            let largest = fullest.filter(|alive| together(alive) > capacity).and_then(|alive| alive.into_iter().max());
+            let fullest = liveness.iter().map(|(_, first, _)| alive(*first)).max_by_key(live_bytes);
+            let largest = fullest.filter(|alive| live_bytes(alive) > capacity).and_then(|alive| alive.into_iter().max());
             let Some((bytes, largest)) = largest else { return };
             self.copies.remove(&largest);
             self.declined.push((largest, NO_CAPACITY));
@@ -431,7 +431,7 @@ impl CopyPlanner<'_> {
         Ok(self.buffered(op, copied, read))
     }
 
-    /// A copy to a buffer whose swizzle suits the copy and its readers.
+    /// A copy to a buffer whose swizzle has the fewest wavefronts for the copy and its readers.
     fn buffered(&self, op: OpId, copied: Copied, (readers, layouts): (Readers, Vec<Layout>)) -> Copy {
         let Copied { dim, layout, bytes, whole } = copied;
         let (elem, shape) = self.function.body.ty(self.function.body.result(op)).tile().expect("a load gives a tile");
@@ -467,8 +467,8 @@ impl CopyPlanner<'_> {
     }
 
     fn is_zero(&self, value: Value) -> bool {
-        let made = self.function.body.defining_op(value).map(|op| &self.function.body.ops[op].kind);
-        matches!(made, Some(Op::Core(Core::Constant { value: Dense::Splat(0) })))
+        let definition = self.function.body.defining_op(value).map(|op| &self.function.body.ops[op].kind);
+        matches!(definition, Some(Op::Core(Core::Constant { value: Dense::Splat(0) })))
     }
 
     /// How MMAs read a value, in `block` or, without it, in any block. `None` if another op reads the value.

@@ -35,10 +35,10 @@ impl Prefetch {
     }
 }
 
-/// The least number of stages with which copies can be prefetched.
+/// Minimum stages of a prefetched copy.
 const STAGES: u32 = 2;
 
-/// The copies of a loop, and why its other loads are none.
+/// The copies of a loop, and the reasons why its other loads are not copied.
 #[derive(Default)]
 pub(crate) struct NonMmaCopies {
     pub(crate) copies: Vec<(OpId, Copy)>,

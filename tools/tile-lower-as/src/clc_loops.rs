@@ -84,27 +84,27 @@ fn wrap_in_clc_loop(function: &Function) -> Function {
 /// would occupy registers across the loop.
 fn separate_invariant_ops(function: &Function, ops: &[OpId]) -> (Vec<OpId>, Vec<OpId>) {
     let body = &function.body;
-    let mut same: BTreeSet<Value> = function.params().iter().copied().collect();
-    let is_same = |op: &OpId| {
+    let mut invariant: BTreeSet<Value> = function.params().iter().copied().collect();
+    let is_invariant = |op: &OpId| {
         let node = &body.ops[*op];
         let is_small = |value: &Value| match body.ty(*value) {
             Type::Tile { shape, .. } => shape.is_empty(),
             Type::MemRef(_) | Type::View(_) => true,
             Type::Token => false,
         };
-        let stays = matches!(&node.kind, Op::Core(core) if core.is_pure() && !matches!(core, Core::BlockId { .. }))
+        let can_hoist = matches!(&node.kind, Op::Core(core) if core.is_pure() && !matches!(core, Core::BlockId { .. }))
             && node.kind.regions().is_empty()
             && node.results.iter().all(is_small)
-            && node.kind.operands().iter().all(|value| same.contains(value));
-        if stays {
-            same.extend(&node.results);
+            && node.kind.operands().iter().all(|value| invariant.contains(value));
+        if can_hoist {
+            invariant.extend(&node.results);
         }
-        stays
+        can_hoist
     };
-    ops.iter().copied().partition(is_same)
+    ops.iter().copied().partition(is_invariant)
 }
 
-/// Replaces the tile block index by the one of the current iteration.
+/// Replaces the tile block index of the CTA by the index of the tile block that the current iteration computes.
 fn replace_block_ids(function: &mut Function, block: Block, iteration: Value) {
     let inside: Vec<OpId> = function.body.blocks[block].ops.clone();
     let nested = inside.iter().flat_map(|op| function.body.ops[*op].kind.regions()).collect::<Vec<_>>();

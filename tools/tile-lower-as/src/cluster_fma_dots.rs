@@ -13,7 +13,7 @@ use tileaa::{Function, Op};
 
 /// Maximum dots that move next to a dot. Reason: each extends the live range of an accumulator.
 const MAX_MOVED: usize = 3;
-/// The most ops that a dot moves across.
+/// Maximum ops that a dot moves across.
 const WINDOW: usize = 64;
 
 pub(crate) fn run(function: &Function) -> Function {

@@ -120,7 +120,7 @@ impl EpilogueTile {
         let Op::StoreView { tile, view, index, token, order, in_bounds, hints } = node.kind else {
             unreachable!("it was planned as a store")
         };
-        let mut parts = Parts { function, count: parts, loc: Loc::UNKNOWN, made: Vec::new() };
+        let mut parts = Parts { function, count: parts, loc: Loc::UNKNOWN, emitted: Vec::new() };
         let view = parts.view(view, 1);
         let mut tokens = Vec::new();
         for part in 0..parts.count {
@@ -149,12 +149,12 @@ impl EpilogueTile {
         }
         let is_waited_for = parts.function.body.use_counts(parts.function.region)[node.results[0].0 as usize] > 0;
         let joined = is_waited_for.then(|| parts.make(Op::Core(Core::JoinTokens { tokens }), [Type::Token])[0]);
-        let Parts { function, made, .. } = parts;
+        let Parts { function, emitted, .. } = parts;
         joined.into_iter().for_each(|joined| function.body.replace_uses(node.results[0], joined));
         let block = function.body.op_blocks()[store.0 as usize].expect("the store is in a block");
         let ops = &mut function.body.blocks[block].ops;
         let at = ops.iter().position(|op| *op == store).expect("the store is in its block");
-        ops.splice(at..=at, made);
+        ops.splice(at..=at, emitted);
         ops.retain(|op| !path.contains(op));
     }
 }

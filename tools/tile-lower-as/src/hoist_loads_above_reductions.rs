@@ -88,8 +88,9 @@ impl Order {
         let bytes = tile.map_or(0, |(elem, shape)| element_count(shape).saturating_mul(elem.bytes() as usize)).max(MIN_BYTES);
         let operands = body.ops[load].kind.operands();
         // Tokens of loads impose no order here. They only identify earlier loads.
-        let stays = |value: &Value| self.fixed.contains(value) || self.loaded.contains(value) && *body.ty(*value) != Type::Token;
-        if self.bytes.saturating_add(bytes) > MAX_BYTES || operands.iter().any(stays) {
+        let is_blocked =
+            |value: &Value| self.fixed.contains(value) || self.loaded.contains(value) && *body.ty(*value) != Type::Token;
+        if self.bytes.saturating_add(bytes) > MAX_BYTES || operands.iter().any(is_blocked) {
             return false;
         }
         // Values after the first use that are not fixed come from pure ops only.

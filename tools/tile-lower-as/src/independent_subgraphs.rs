@@ -18,7 +18,7 @@ use tileas::ping_pong::COMPONENTS;
 use tileas::tensor_memory::LANES;
 use tileas::{Buffer, budget, liveness};
 
-/// The least number of stages of a multi-stage buffer.
+/// Minimum stages of a multi-stage buffer.
 const STAGES: u32 = 2;
 /// Bytes reserved for mbarriers.
 const BARRIERS: u32 = 1024;
@@ -71,12 +71,12 @@ fn common(function: &Function) -> BTreeSet<Value> {
     }
     let mut common = BTreeSet::new();
     for &op in all.iter().rev() {
-        let serves = |(user, place): &(OpId, usize)| match &body.ops[*user].kind {
+        let is_mma_operand = |(user, place): &(OpId, usize)| match &body.ops[*user].kind {
             Op::Core(Core::Permute { .. } | Core::Reshape { .. }) => common.contains(&body.result(*user)),
             _ => operands::is_mma(function, *user) && *place < 2,
         };
         if let Some(value) = body.ops[op].results.first()
-            && users.get(value).is_some_and(|users| users.iter().all(serves))
+            && users.get(value).is_some_and(|users| users.iter().all(is_mma_operand))
         {
             common.insert(*value);
         }

@@ -18,7 +18,7 @@ const MAX_ELEMENTS: usize = 64;
 /// The same for persistent kernels. They may use more registers, because their grid has no more CTAs than fit.
 const MAX_ELEMENTS_PERSISTENT: usize = 32;
 
-/// The most warps that an author may request: a CTA of 1024 threads.
+/// Maximum warps that an author may request: a CTA of 1024 threads.
 const MAX_WARPS: u32 = 32;
 
 /// `in_components`: whether two components may get a warp role each.

@@ -61,30 +61,30 @@ impl Choices {
     }
 }
 
-/// The MMAs that use tensor memory, and why scaled MMAs do not use their native form.
+/// The MMAs that use tensor memory, and for other scaled MMAs the reason why no `tcgen05` instruction applies their scales.
 pub(crate) type Rehearsed = (BTreeSet<Op>, BTreeMap<Op, &'static str>);
 
 impl LoweringPlan {
-    /// Plans a function without changing it. Returns the MMAs of which all K parts would use tensor memory, and why scaled MMAs
-    /// would not.
+    /// Plans a function without changing it. Returns the MMAs that would use tensor memory with all their K parts, and the reasons
+    /// why scaled MMAs would not.
     pub(crate) fn rehearsed(function: &Function, target: Target, options: Choices, envelope: &Envelope) -> Result<Rehearsed> {
         let (split, counts) = split_k::run_and_count(function, target, options.tma_copies);
         let mut plan = LoweringPlan::new(&split, target, &mut envelope.clone())?;
         plan.select_mmas(&split, target);
         plan.choose_copies(&split, target, options);
-        let made: BTreeSet<Op> = plan.mmas.in_tensor_memory().collect();
+        let in_tensor_memory: BTreeSet<Op> = plan.mmas.in_tensor_memory().collect();
         let mut parts = operands::mmas(&split).into_iter();
-        let whole = operands::mmas(function).into_iter().zip(counts);
-        let are_computed = |(op, count): (Op, u32)| {
-            let all = parts.by_ref().take(count as usize).fold(true, |all, part| all & made.contains(&part));
+        let unsplit = operands::mmas(function).into_iter().zip(counts);
+        let all_parts_kept = |(op, count): (Op, u32)| {
+            let all = parts.by_ref().take(count as usize).fold(true, |all, part| all & in_tensor_memory.contains(&part));
             all.then_some(op)
         };
         // Scaled MMAs are never split.
         let [scaled, in_parts] = [function, &split].map(operands::scaled_mmas);
         let scaled: Vec<(Op, Op)> = scaled.into_iter().zip(in_parts).collect();
         let unscaled = scaled.iter().filter_map(|(op, part)| Some((*op, *plan.mmas.unscaled.get(part)?))).collect();
-        let scaled = scaled.into_iter().filter(|(_, part)| made.contains(part)).map(|(op, _)| op);
-        Ok((whole.filter_map(are_computed).chain(scaled).collect(), unscaled))
+        let scaled = scaled.into_iter().filter(|(_, part)| in_tensor_memory.contains(part)).map(|(op, _)| op);
+        Ok((unsplit.filter_map(all_parts_kept).chain(scaled).collect(), unscaled))
     }
 
     /// Plans warps and accesses only.
@@ -180,7 +180,7 @@ impl LoweringPlan {
         }
     }
 
-    /// The load of an MMA's left operand, unless it is a TMA copy.
+    /// The load of the left operand of an MMA, unless TMA copies this operand.
     fn left_without_tma(&self, function: &Function, mma: Op) -> Option<Op> {
         let [lhs, ..] = operands::of_mma(function, mma);
         let by_tma = |load: &Op| self.copies.get(*load).is_some_and(|copy| matches!(copy.by, By::Tma(_)));

@@ -90,7 +90,7 @@ impl OperandSource {
 }
 
 impl MmaSelection {
-    /// The instruction family; none for FMA.
+    /// The instruction family; `None` for FMA.
     pub(crate) fn family(&self) -> Option<Family> {
         match self {
             MmaSelection::Sync { .. } => Some(Family::Warps),
@@ -299,7 +299,7 @@ impl MmaPlanner<'_> {
         MmaSelection::Sync { atom, a, b, c, scales, why }
     }
 
-    /// Selects `wgmma`. The error is the reason against it, or none if the target has no `wgmma` for these types.
+    /// Selects `wgmma`. The error is the reason against it, or `None` if the target has no `wgmma` for these types.
     fn select_wgmma(
         &self,
         [lhs, rhs]: [Value; 2],
@@ -352,8 +352,8 @@ impl MmaPlanner<'_> {
         Ok(MmaSelection::Group { atom, c: accumulators, lhs, rhs })
     }
 
-    /// Whether `wgmma` is faster although `bytes` must be read and stored again first. Compares SM cycles of tensor cores plus
-    /// shared memory, without overlap.
+    /// Whether `wgmma` is faster than `mma.sync` although threads must first read and store `bytes` to transpose operands. Compares
+    /// SM cycles of tensor cores plus shared memory, without overlap.
     fn transposing_pays(
         &self,
         elem: Scalar,
@@ -421,9 +421,9 @@ fn shared_layout(batch: u32, m: u32, n: u32, warp_bits: u32) -> Layout {
     Layout::blocked(&order, (own_n + own_m) as usize, warp_bits as usize)
 }
 
-/// The register layout through which an M- or N-major operand becomes K-major. Bytes are read by `ldmatrix.trans` as the fragments
-/// of an atom, whose words lie along K. Words are read as vectors and stored one by one, with lanes along K to avoid bank
-/// conflicts.
+/// The register layout through which threads transpose an M- or N-major operand to K-major. They read 8-bit elements by
+/// `ldmatrix.trans` as fragments of an `mma.sync` atom, whose 32-bit words are along K. They read 32-bit elements as vectors and
+/// store them one by one, with lanes along K to avoid bank conflicts.
 pub(crate) fn transposing_layout(
     side: Operand,
     elem: Scalar,
@@ -450,7 +450,8 @@ pub(crate) fn transposing_layout(
     Some(Layout::blocked(&order, vector.len(), warp_bits as usize))
 }
 
-/// The elements of an operand that each thread reads for its FMAs: batch and `dim` follow its accumulator, and it iterates over K.
+/// The elements of an operand that each thread reads for its FMAs: along the batch and `dim` those of its accumulator elements, and
+/// all elements along K.
 pub(crate) fn shared_reads(accumulator: &Layout, result: &[u32], operand: &[u32], dim: usize) -> Layout {
     let (from, to) = (Strides::of(result), Strides::of(operand));
     let common = |basis: u32, dim: usize| from.coordinate(basis, dim) << to.shift[dim];
@@ -479,7 +480,7 @@ pub(crate) fn warps(function: &Function, target: Target, fewest: u32) -> u32 {
         _ => None,
     };
     let mmas: Vec<(u32, u32, [Value; 2])> = body.walk(function.region).into_iter().filter_map(mma).collect();
-    let together = alive_together(function, |op| mma(op).map_or(0, |(acc, ..)| acc));
+    let live_accumulators = alive_together(function, |op| mma(op).map_or(0, |(acc, ..)| acc));
     let fits = |registers: u32, most: u32| registers <= most * 32 * fewest;
     let each_fits =
         |(acc, operands, _): &(u32, u32, _)| fits(*acc, of_accumulator) && fits(acc.saturating_add(*operands), with_operands);
@@ -505,7 +506,7 @@ pub(crate) fn warps(function: &Function, target: Target, fewest: u32) -> u32 {
     if crowded {
         return fewest * 2;
     }
-    if fits(together, of_accumulator) && mmas.iter().all(each_fits) {
+    if fits(live_accumulators, of_accumulator) && mmas.iter().all(each_fits) {
         return fewest;
     }
     // The other operand of an asynchronous MMA is in memory. With fewer warps, a row needs no exchange between warps, and every
@@ -513,7 +514,7 @@ pub(crate) fn warps(function: &Function, target: Target, fewest: u32) -> u32 {
     let operands = mmas.iter().map(|(_, operands, _)| *operands).max().unwrap_or(0);
     let most = budget::async_mma_registers(target, fewest);
     let asynchronous = are_asynchronous(function, target, fewest);
-    if fits(together.saturating_add(operands), most) && mmas.iter().all(each_fits) && asynchronous {
+    if fits(live_accumulators.saturating_add(operands), most) && mmas.iter().all(each_fits) && asynchronous {
         return fewest;
     }
     fewest * 2
@@ -536,8 +537,8 @@ fn threads_transpose_words<'a>(function: &Function, target: Target, accesses: im
     target.has(Feature::Wgmma) && function.body.ops.values().any(|node| transposes(&node.kind))
 }
 
-/// Registers of an operand that threads load in pieces below 32 bits, or zero. Each piece takes a register, and no asynchronous
-/// copy moves so few bytes.
+/// Registers of an operand that threads load in pieces of less than 32 bits; 0 for other operands. Each such piece takes a
+/// register, and no asynchronous copy moves so few bytes.
 fn loaded_piecewise(function: &Function, accesses: &Accesses, operand: Value) -> u32 {
     let Some(access) = operands::loaded_by(function, operand).and_then(|load| accesses.get(load)) else { return 0 };
     let piece = access.copy.map_or(0, |pieces| pieces.bits).max(access.vector_bits);

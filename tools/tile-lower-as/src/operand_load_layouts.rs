@@ -17,10 +17,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileaa::Op;
 use tileas::Layout;
 
-/// The most read layouts: more repetitions of the elementwise ops would cost more than the conversions.
+/// Maximum layouts in which threads read a buffer. Reason: each layout repeats the elementwise ops between the read and the MMA.
 const MAX_LAYOUTS: usize = 2;
 
-/// The final use of a tile: the value there, and its layout in terms of the loaded tile, or none for the layout of the load.
+/// The final use of a loaded tile: the used value, and the layout of the loaded tile that gives this value its required layout.
+/// `None` if the use takes any layout.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct End {
     value: Value,
@@ -28,8 +29,8 @@ struct End {
 }
 
 impl CopyPlanner<'_> {
-    /// The layouts in which MMAs need the values that are computed from a loaded tile. None if reads in these layouts take at least
-    /// as many wavefronts as a read in the assigned layout plus conversions.
+    /// The layouts in which MMAs need the values that are computed from a loaded tile. `None` if reads in these layouts take at
+    /// least as many wavefronts as a read in the assigned layout plus conversions.
     pub(crate) fn read_directly(
         &self,
         value: Value,
@@ -66,7 +67,7 @@ impl CopyPlanner<'_> {
         (reads(&layouts) < via_assigned_layout).then(|| layouts.into_iter().cloned().collect())
     }
 
-    /// The final uses of a tile; none if one is unknown.
+    /// The final uses of a tile. `None` if a use does not lead to an MMA or to an accumulator.
     fn ends_of(
         &self,
         value: Value,

@@ -114,7 +114,7 @@ pub(crate) fn log_copies(function: &Function, copies: &Copies, stores: &Stores, 
         function: function.name.clone(),
         loc: function.body.ops[op].loc,
     };
-    let made =
+    let copied =
         copies.iter().map(|(op, copy)| entry(op, Outcome::Passed, format!("the tile is copied to shared memory {}", copy.by)));
     let no_tma = copies.no_tma.iter().map(|(op, reason)| {
         let message = format!("the tile is not copied by TMA: {reason}");
@@ -136,7 +136,7 @@ pub(crate) fn log_copies(function: &Function, copies: &Copies, stores: &Stores, 
         .declined
         .iter()
         .map(|(op, reason)| tma_store(*op, Outcome::Declined, format!("the tile is stored by threads, not by TMA: {reason}")));
-    envelope.log.extend(made.chain(no_tma).chain(declined).chain(stored).chain(by_threads));
+    envelope.log.extend(copied.chain(no_tma).chain(declined).chain(stored).chain(by_threads));
 }
 
 type Remark = (Outcome, String, Category, String);

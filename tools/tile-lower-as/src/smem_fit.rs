@@ -24,8 +24,8 @@ pub(crate) enum TooMuch {
     Mma(OpId),
 }
 
-/// If shared memory overflows, the largest copy that is live at the point of the highest demand; without copies there, the MMA that
-/// reads the largest buffer, because `mma.sync` would take it from registers.
+/// If shared memory overflows, returns the largest copy that is live at the point of the highest demand. Without live copies there,
+/// returns the MMA that reads the largest buffer, because `mma.sync` would read this operand from registers.
 pub(crate) fn too_much(function: &Function, lowered_for: &LoweredFor, target: Target) -> Option<TooMuch> {
     let buffers = &function.attrs.buffers;
     let bytes = |buffer: Buffer| buffers[buffer].bytes();
@@ -43,10 +43,10 @@ pub(crate) fn too_much(function: &Function, lowered_for: &LoweredFor, target: Ta
     let alive = |at: usize| {
         liveness.iter().filter(move |(_, live_range)| (live_range.first..=live_range.last).contains(&at)).map(|(buffer, _)| buffer)
     };
-    let together = |at: &usize| alive(*at).map(bytes).fold(0, u32::saturating_add);
+    let live_bytes = |at: &usize| alive(*at).map(bytes).fold(0, u32::saturating_add);
     // Demand grows only where a live range starts.
     let begins = liveness.values().filter(|live_range| **live_range != LiveRange::NEVER_LIVE).map(|live_range| live_range.first);
-    let fullest = begins.max_by_key(together)?;
+    let fullest = begins.max_by_key(live_bytes)?;
     let largest_of = |lowered_for: &BTreeMap<Buffer, OpId>, buffers: &mut dyn Iterator<Item = Buffer>| {
         buffers.filter_map(|buffer| Some((bytes(buffer), *lowered_for.get(&buffer)?))).max().map(|(_, op)| op)
     };

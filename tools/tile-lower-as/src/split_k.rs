@@ -43,7 +43,7 @@ pub(crate) fn run_and_count(function: &Function, target: Target, tma_copies: Tma
         return (function, counts);
     }
     for split in &splits {
-        let parts = Parts { function: &mut function, count: split.parts, loc: Loc::UNKNOWN, made: Vec::new() };
+        let parts = Parts { function: &mut function, count: split.parts, loc: Loc::UNKNOWN, emitted: Vec::new() };
         SplitRewriter { split, parts, alternating }.run();
     }
     (base::text::compact(&function), counts)
@@ -59,7 +59,8 @@ struct Split {
 
 /// The origin of an operand's parts.
 enum Source {
-    /// Slices of the full tile along this dimension, taken where the tile is defined if that is outside the MMA's block.
+    /// Slices of the full tile along this dimension. If the tile is defined outside the block of the MMA, it is sliced after its
+    /// definition.
     Whole(usize),
     Loads(Loaded),
 }
@@ -199,8 +200,10 @@ impl<'a> SplitPlanner<'a> {
         let body = &self.function.body;
         let token = body.ops[load].results[1];
         let between = body.blocks[block].ops.iter().skip_while(|op| **op != load).take_while(|op| **op != mma);
-        let waits = |op: OpId| body.ops[op].kind.operands().contains(&token);
-        !between.copied().any(|op| waits(op) || body.ops[op].kind.regions().into_iter().flat_map(|r| body.walk(r)).any(waits))
+        let uses_token = |op: OpId| body.ops[op].kind.operands().contains(&token);
+        !between
+            .copied()
+            .any(|op| uses_token(op) || body.ops[op].kind.regions().into_iter().flat_map(|r| body.walk(r)).any(uses_token))
     }
 
     fn bytes(&self, value: Value) -> u32 {
@@ -258,26 +261,26 @@ impl SplitRewriter<'_> {
             self.parts.function.body.replace_uses(self.parts.function.body.ops[load].results[1], joined);
         }
         self.parts.function.body.replace_uses(self.parts.function.body.result(*mma), sum);
-        let gone: Vec<OpId> = [lhs, rhs].into_iter().flat_map(Source::ops).chain([*mma]).collect();
+        let replaced: Vec<OpId> = [lhs, rhs].into_iter().flat_map(Source::ops).chain([*mma]).collect();
         let ops = &mut self.parts.function.body.blocks[*block].ops;
         let at = ops.iter().position(|op| op == mma).expect("the MMA is in its block");
-        ops.splice(at..=at, self.parts.made);
-        ops.retain(|op| !gone.contains(op));
+        ops.splice(at..=at, self.parts.emitted);
+        ops.retain(|op| !replaced.contains(op));
     }
 
     /// Takes a part of a tile. A tile from outside the MMA's block is sliced after its definition, outside any loop.
     fn slice(&mut self, whole: Value, dim: usize, part: u32) -> Value {
         let body = &self.parts.function.body;
-        let made = body.defining_op(whole).and_then(|op| Some((op, body.op_blocks()[op.0 as usize]?)));
-        let Some((op, block)) = made.filter(|(_, block)| *block != self.split.block) else {
+        let definition = body.defining_op(whole).and_then(|op| Some((op, body.op_blocks()[op.0 as usize]?)));
+        let Some((op, block)) = definition.filter(|(_, block)| *block != self.split.block) else {
             return self.parts.slice(whole, dim, part);
         };
-        let here = std::mem::take(&mut self.parts.made);
+        let emitted_here = std::mem::take(&mut self.parts.emitted);
         let slice = self.parts.slice(whole, dim, part);
-        let made = std::mem::replace(&mut self.parts.made, here);
+        let slice_ops = std::mem::replace(&mut self.parts.emitted, emitted_here);
         let ops = &mut self.parts.function.body.blocks[block].ops;
         let at = ops.iter().position(|other| *other == op).expect("the tile is defined in its block");
-        ops.splice(at + 1..at + 1, made);
+        ops.splice(at + 1..at + 1, slice_ops);
         slice
     }
 

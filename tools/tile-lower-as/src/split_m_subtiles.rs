@@ -5,9 +5,9 @@
 //! unchanged.
 //! See also: Triton's `DataPartition` (`WSDataPartition`); CUTLASS FMHA with two M subtiles per CTA.
 //!
-//! In tensor memory, an operand that threads compute would overwrite its accumulator and delay the next MMA. Subtiles that
-//! alternate use one allocation for the accumulator and another one for the operand. With `mma.sync`, subtiles would read the other
-//! operand twice and `ptxas` would interleave both, so nothing is gained.
+//! Without subtiles, an operand that threads store to tensor memory would overwrite the accumulator from which they compute it, and
+//! delay the next MMA. Subtiles that alternate share one allocation for accumulators and another one for operands. With `mma.sync`,
+//! subtiles would read the other operand twice and `ptxas` would interleave both, so nothing is gained.
 
 use crate::cluster::value_forms::{Flow, Form, Forms};
 use crate::cluster::{self, PartAssignment};
@@ -24,7 +24,7 @@ use tileas::budget;
 /// Rows of an MMA in tensor memory, and bits of a TMEM cell.
 const LANES: u32 = tileas::tensor_memory::LANES;
 const WORD: u32 = 32;
-/// The most warps that share an MMA.
+/// Maximum warps that divide an MMA.
 const WARPS: u32 = 8;
 
 /// Whether M subtiles are profitable, or requested by `--split-m`.
@@ -102,21 +102,21 @@ fn m_subtiles_fit_tmem(function: &Function, target: Target) -> bool {
         Op::Mma { lhs, .. } if operands::loaded_by(function, lhs).is_none() => columns(lhs),
         _ => 0,
     };
-    let together = |of: &dyn Fn(OpId) -> u32| mma_selection::alive_together(function, of);
+    let live_columns = |of: &dyn Fn(OpId) -> u32| mma_selection::alive_together(function, of);
     let (all, not_carried) =
-        (together(&|op| accumulators(op) + computed(op)), together(&|op| not_carried_columns(op) + computed(op)));
+        (live_columns(&|op| accumulators(op) + computed(op)), live_columns(&|op| not_carried_columns(op) + computed(op)));
     let capacity = target.tmem_columns;
     !chained.is_empty()
         && chained.iter().all(has_rows)
-        && together(&accumulators) <= capacity
+        && live_columns(&accumulators) <= capacity
         && capacity < all
         && all - not_carried / 2 <= capacity
 }
 
 /// Whether an accumulator starts with a constant in each iteration, so that it is not loop-carried.
 fn starts_at_constant(function: &Function, acc: Value) -> bool {
-    let made = function.body.defining_op(acc).map(|op| &function.body.ops[op].kind);
-    matches!(made, Some(Op::Core(Core::Constant { .. })))
+    let definition = function.body.defining_op(acc).map(|op| &function.body.ops[op].kind);
+    matches!(definition, Some(Op::Core(Core::Constant { .. })))
 }
 
 /// Checks that the M subtiles divide the rows of every MMA.
@@ -138,13 +138,13 @@ fn check_ordered_accesses(forms: &Forms<'_>) -> Result<(), String> {
     let body = &forms.function.body;
     for op in body.walk(forms.function.region) {
         let node = &body.ops[op];
-        let whole = match node.kind {
+        let is_executed_once = match node.kind {
             Op::LoadView { .. } | Op::Load { .. } => forms.passed(node.results[0]).all(|form| form == Form::Whole),
             Op::StoreView { .. } | Op::Store { .. } => false,
             _ => true,
         };
         let mut tokens = node.results.iter().filter(|result| *body.ty(**result) == Type::Token);
-        if !whole && tokens.any(|token| !forms.of(*token).is_empty()) {
+        if !is_executed_once && tokens.any(|token| !forms.of(*token).is_empty()) {
             return Err(format!("a token orders ops after a '{}', which would be split in two", node.kind.mnemonic()));
         }
     }

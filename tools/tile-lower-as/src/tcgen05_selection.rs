@@ -45,7 +45,8 @@ impl MmaPlanner<'_> {
                 Err(reason) => decided.extend(chain.mmas.iter().map(|op| (*op, Err(reason)))),
             }
         }
-        // Earlier chains win. Dropping a chain changes the columns of others, so dropped chains are tried again.
+        // Earlier chains have priority. A dropped chain changes the columns of other chains, so dropped chains are tried again at
+        // the end.
         let mut chains: Vec<Chain> = possible.iter().map(|(chain, _)| chain.clone()).collect();
         let mut dropped = Vec::new();
         while let Some(at) = self.first_exceeding_tmem(&chains, columns) {
@@ -89,7 +90,7 @@ impl MmaPlanner<'_> {
     /// Whether `tcgen05` is faster than `mma.sync` for a chain without loop, whose MMAs and `tcgen05.ld` threads wait for.
     /// Independent chains of a block share this wait.
     fn pays_without_loop(&self, chain: &Chain, all: &[Chain]) -> bool {
-        /// Cycles from the issue of an MMA to its start, plus the cycles of `tcgen05.ld` after it.
+        /// Cycles from the issue of an MMA to its start, plus the cycles of the `tcgen05.ld` that follows it.
         const TMEM_ROUND_TRIP: u64 = 400;
         let (rates, body) = (perf_model::rates(self.target), &self.function.body);
         let blocks = body.op_blocks();
@@ -106,31 +107,31 @@ impl MmaPlanner<'_> {
             let [rows, columns] = tensor_memory::instruction_extents([m, n]);
             let left_lines = if self.is_loaded(lhs) { m * n.div_ceil(columns) } else { 0 };
             let lines = u64::from(left_lines) + u64::from(columns.max(n) * m.div_ceil(rows));
-            let there = multiplied.max(lines * u64::from(k) * u64::from(elem.bytes()) / u64::from(rates.shared));
+            let tcgen05_cycles = multiplied.max(lines * u64::from(k) * u64::from(elem.bytes()) / u64::from(rates.shared));
             // `mma.sync` takes operands into which the scales were multiplied.
             let scaled = matches!(body.ops[*op].kind, Op::MmaScaled { .. });
             let by_warps = if scaled { Scalar::BF16 } else { elem.carrier() };
-            let Some(atom) = sync_atom(self.target, by_warps, sum.carrier(), [m, n, k]) else { return (there, u64::MAX) };
+            let Some(atom) = sync_atom(self.target, by_warps, sum.carrier(), [m, n, k]) else { return (tcgen05_cycles, u64::MAX) };
             // Fragments are in registers already if another MMA or another block of ops produced them.
             let read = |operand: Value| {
-                let made = body.defining_op(operands::rearranged(self.function, operand));
-                let here = made.is_some_and(|made| blocks[made.0 as usize] == blocks[op.0 as usize]);
-                here && !operands::comes_from_mma(self.function, operand)
+                let definition = body.defining_op(operands::rearranged(self.function, operand));
+                let in_block = definition.is_some_and(|definition| blocks[definition.0 as usize] == blocks[op.0 as usize]);
+                in_block && !operands::comes_from_mma(self.function, operand)
             };
-            (there, self.mma_sync_cycles(by_warps, atom, [m, n, k], [read(lhs), read(rhs)]))
+            (tcgen05_cycles, self.mma_sync_cycles(by_warps, atom, [m, n, k], [read(lhs), read(rhs)]))
         };
         let sum = |sum: (u64, u64), each: (u64, u64)| (sum.0.saturating_add(each.0), sum.1.saturating_add(each.1));
-        let (there, here) = chain.mmas.iter().map(cycles).fold((0, 0), sum);
+        let (tcgen05_cycles, mma_sync_cycles) = chain.mmas.iter().map(cycles).fold((0, 0), sum);
         let block = blocks[chain.mmas[0].0 as usize];
         let needs = |chain: &Chain, other: &Chain| {
             let operands = chain.mmas.iter().flat_map(|op| self.function.body.ops[*op].kind.operands());
             operands.into_iter().any(|operand| self.depends(operand, other.result, block, &blocks))
         };
-        let beside = all.iter().filter(|other| {
-            let here = other.is_straight() && blocks[other.mmas[0].0 as usize] == block;
-            here && (*other == chain || !needs(chain, other) && !needs(other, chain))
+        let independent = all.iter().filter(|other| {
+            let is_candidate = other.is_straight() && blocks[other.mmas[0].0 as usize] == block;
+            is_candidate && (*other == chain || !needs(chain, other) && !needs(other, chain))
         });
-        there.saturating_add(TMEM_ROUND_TRIP / beside.count().max(1) as u64) < here
+        tcgen05_cycles.saturating_add(TMEM_ROUND_TRIP / independent.count().max(1) as u64) < mma_sync_cycles
     }
 
     fn tcgen05_mma(&self, op: OpId, accumulators: Value, all: &[Chain], lanes: &Lanes) -> Result<MmaSelection, &'static str> {
@@ -244,9 +245,10 @@ impl MmaPlanner<'_> {
     }
 
     /// The operands that overwrite the accumulator from which threads compute them. Safe because `tcgen05.ld` has read the
-    /// accumulator, and no MMA runs between the operand's store and its MMA. Each accumulator hosts at most the first such operand.
+    /// accumulator, and no MMA runs between the operand's store and its MMA. Each accumulator buffer holds at most one such operand
+    /// buffer.
     fn hosted(&self, chains: &[Chain]) -> Vec<(usize, BufferInfo)> {
-        /// Chains up to which hosting is tried; its cost is cubic in their number.
+        /// Maximum chains for this analysis, whose cost is cubic in their number.
         const MOST: usize = 32;
         if chains.len() > MOST {
             return Vec::new();
@@ -289,14 +291,14 @@ impl MmaPlanner<'_> {
         let of_host = |chain: &&Chain| chain.is_single() && accumulators(self.function, chain).is_some_and(|info| info == *host);
         let hosts: Vec<&Chain> = chains.iter().copied().filter(of_host).collect();
         let mut users = chains.iter().flat_map(|chain| self.stored_lefts(chain)).filter(|(_, info)| info == guest);
-        let serves = |user: OpId| {
+        let hosts_before = |user: OpId| {
             let [lhs, ..] = operands::of_mma(self.function, user);
             let block = blocks[user.0 as usize];
-            let mut here = hosts.iter().filter(|chain| blocks[chain.mmas[0].0 as usize] == block).peekable();
+            let mut hosts_here = hosts.iter().filter(|chain| blocks[chain.mmas[0].0 as usize] == block).peekable();
             let is_before = |chain: &&Chain| chain.slices.is_empty() && self.depends(lhs, chain.result, block, blocks);
-            here.peek().is_some() && here.all(is_before)
+            hosts_here.peek().is_some() && hosts_here.all(is_before)
         };
-        host.columns() >= guest.columns() && users.all(|(user, _)| serves(user))
+        host.columns() >= guest.columns() && users.all(|(user, _)| hosts_before(user))
     }
 
     /// Whether a value depends on another one through ops of their common block.
@@ -307,8 +309,8 @@ impl MmaPlanner<'_> {
             if value == on {
                 return true;
             }
-            let made = body.defining_op(value).filter(|op| blocks[op.0 as usize] == block && seen.insert(*op));
-            work.extend(made.into_iter().flat_map(|op| body.ops[op].kind.operands()));
+            let definition = body.defining_op(value).filter(|op| blocks[op.0 as usize] == block && seen.insert(*op));
+            work.extend(definition.into_iter().flat_map(|op| body.ops[op].kind.operands()));
         }
         false
     }

@@ -115,8 +115,8 @@ fn is_of_mma(function: &Function, plan: &LoweringPlan, mut tile: Value) -> bool 
     while let Some(Step { from, how: How::Reshaped | How::Converted }) = operands::step(function, tile) {
         tile = from;
     }
-    let made = function.body.defining_op(tile);
-    if made.is_some_and(|op| plan.mmas.chain_of_slice(op).is_some()) {
+    let definition = function.body.defining_op(tile);
+    if definition.is_some_and(|op| plan.mmas.chain_of_slice(op).is_some()) {
         return true;
     }
     let assigned_layout = plan.assigned_layouts.get(tile);

@@ -230,9 +230,9 @@ impl Finder<'_> {
     }
 
     fn is_zero(&self, value: Value) -> bool {
-        let made = self.function.body.defining_op(value).map(|op| &self.function.body.ops[op].kind);
+        let definition = self.function.body.defining_op(value).map(|op| &self.function.body.ops[op].kind);
         let is_tile = self.function.body.ty(value).tile().is_some_and(|(_, shape)| shape.len() > 1);
-        is_tile && matches!(made, Some(Op::Core(Core::Constant { value: Dense::Splat(0) })))
+        is_tile && matches!(definition, Some(Op::Core(Core::Constant { value: Dense::Splat(0) })))
     }
 
     /// Whether a loop is known to run at least once. Its bounds must be constants, so that later stages can prove it, too.
@@ -241,8 +241,9 @@ impl Finder<'_> {
             unreachable!("only `for` loops are entered")
         };
         let body = &self.function.body;
-        let made = |value: &Value| body.defining_op(*value).map(|op| &body.ops[op].kind);
-        let are_constants = [lower, upper].into_iter().all(|value| matches!(made(value), Some(Op::Core(Core::Constant { .. }))));
+        let definition = |value: &Value| body.defining_op(*value).map(|op| &body.ops[op].kind);
+        let are_constants =
+            [lower, upper].into_iter().all(|value| matches!(definition(value), Some(Op::Core(Core::Constant { .. }))));
         let (most, least) = (self.facts.range(*lower).1, self.facts.range(*upper).0);
         are_constants && most < least && (!unsigned || self.facts.range(*lower).0 >= 0)
     }

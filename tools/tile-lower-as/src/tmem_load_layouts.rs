@@ -162,6 +162,6 @@ enum Repeats {
 
 /// Whether each use of a tile rematerializes it in the layout that it needs.
 fn is_broadcast(function: &Function, value: Value) -> bool {
-    let made = function.body.defining_op(value).map(|op| &function.body.ops[op].kind);
-    matches!(made, Some(Op::Core(Core::Broadcast { .. } | Core::Constant { .. } | Core::Iota {})))
+    let definition = function.body.defining_op(value).map(|op| &function.body.ops[op].kind);
+    matches!(definition, Some(Op::Core(Core::Broadcast { .. } | Core::Constant { .. } | Core::Iota {})))
 }

@@ -84,9 +84,10 @@ fn depths(function: &Function) -> Vec<u32> {
     let mut depths = vec![0; body.ops.len()];
     // Outer ops come before the ops inside them.
     for op in body.walk(function.region) {
-        let inside = depths[op.0 as usize] + u32::from(matches!(body.ops[op].kind, Op::Core(Core::For { .. } | Core::Loop { .. })));
+        let inner_depth =
+            depths[op.0 as usize] + u32::from(matches!(body.ops[op].kind, Op::Core(Core::For { .. } | Core::Loop { .. })));
         for region in body.ops[op].kind.regions() {
-            body.blocks[body.block_of(region)].ops.iter().for_each(|inner| depths[inner.0 as usize] = inside);
+            body.blocks[body.block_of(region)].ops.iter().for_each(|inner| depths[inner.0 as usize] = inner_depth);
         }
     }
     depths
@@ -102,15 +103,15 @@ fn width_groups(function: &Function) -> UnionFind {
     }
     for op in body.walk(function.region) {
         let node = &body.ops[op];
-        let mut together = match &node.kind {
+        let mut same_width = match &node.kind {
             Op::Core(core) if core.is_elementwise() => core.operands().to_vec(),
             Op::AtomicRmw { value, .. } => vec![*value],
             Op::AtomicCas { compare, value, .. } => vec![*compare, *value],
             _ => continue,
         };
-        together.extend(node.results.first());
-        together.retain(is_tile);
-        together.windows(2).for_each(|pair| groups.join(pair[0].0 as usize, pair[1].0 as usize));
+        same_width.extend(node.results.first());
+        same_width.retain(is_tile);
+        same_width.windows(2).for_each(|pair| groups.join(pair[0].0 as usize, pair[1].0 as usize));
     }
     groups
 }

@@ -1,8 +1,8 @@
 //! Purpose: divide a tile block among the 2 or 4 CTAs of a cluster (`num_cta_in_cga`, `--cluster`).
 //! Requires: `.aa`; no op that must execute once, and no token that orders accesses of different CTAs.
-//! Establishes: the function of one CTA, which computes the part of each store that its rank selects, and what this part depends
-//! on. Scalars and shared operands are computed by every CTA. Each store is divided along the dimension that leaves a CTA the least
-//! work: MMAs count first, then loads, then other ops.
+//! Establishes: the function of one CTA, which computes the part of each store that its rank selects, and the values on which this
+//! part depends. Scalars and shared operands are computed by every CTA. Each store is divided along the dimension that leaves a CTA
+//! the least work: MMAs count first, then loads, then other ops.
 //! Preserves: results; a function that clusters would slow down stays unchanged, with a remark.
 //! See also: Triton's `PlanCTA` (`CTASplitNum`); CUTLASS `ClusterShape`.
 
@@ -29,7 +29,7 @@ use value_forms::{Flow, Form, Forms};
 const MAX_ACCESSES: usize = 256;
 /// Maximum total work of a cluster, in halves of the work of one CTA.
 const MAX_WORK: u128 = 3;
-/// The least number of MMA columns, and of M rows of a part, for full tensor-core rate.
+/// Minimum rows and columns of the MMAs of a part for full tensor-core rate.
 const WIDE: u128 = 128;
 
 /// The function of one CTA of a cluster, or the unchanged function.
@@ -47,7 +47,7 @@ pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) 
     if function.attrs.cluster.is_some() {
         return Ok(function.clone());
     }
-    let shared = match (RANKS.contains(&requested_value), target.has(Feature::Clusters)) {
+    let divided = match (RANKS.contains(&requested_value), target.has(Feature::Clusters)) {
         (_, false) => Err("the target has no clusters".into()),
         (false, _) => Err(format!("clusters have {} or {} CTAs", RANKS[0], RANKS[1])),
         _ if requested.is_some() => divide_tile_block(function, target, requested_value, true),
@@ -69,16 +69,16 @@ pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) 
             loc,
         });
     };
-    match shared {
-        Ok(shared) => {
-            let ranks = shared.attrs.cluster.unwrap_or(requested_value);
+    match divided {
+        Ok(divided) => {
+            let ranks = divided.attrs.cluster.unwrap_or(requested_value);
             let origin = if ranks == requested_value {
                 "as num_cta_in_cga requests".into()
             } else {
                 format!("where num_cta_in_cga is {requested_value}")
             };
             log(Outcome::Passed, format!("{ranks} CTAs of a cluster share each tile block, {origin}"));
-            Ok(shared)
+            Ok(divided)
         }
         Err(why) if requested.is_some() => {
             let message = format!("--cluster={requested_value}: this function cannot be divided: {why}");
@@ -171,7 +171,7 @@ type Work = [u128; 3];
 struct Weights {
     target: Target,
     iterations: BTreeMap<OpId, u32>,
-    /// The least number of rows of the target's MMAs.
+    /// Minimum rows of the tensor-core MMAs of the target.
     rows: u128,
 }
 

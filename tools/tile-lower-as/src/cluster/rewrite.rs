@@ -235,10 +235,10 @@ impl ClusterRewriter<'_> {
         let (whole, ty) = (self.made[&(value, Form::Whole, 0)], self.from.body.ty(value).clone());
         let bits = ty.tile().map_or(64, |(elem, _)| elem.bits());
         let limit = index_limit(&self.facts, value, bits, self.forms.parts);
-        let mut parts = Parts { function: &mut self.to, count: self.forms.parts, loc, made: Vec::new() };
+        let mut parts = Parts { function: &mut self.to, count: self.forms.parts, loc, emitted: Vec::new() };
         let first = parts.first_index(whole, limit);
-        let made = std::mem::take(&mut parts.made);
-        self.to.body.blocks[to].ops.extend(made);
+        let emitted = std::mem::take(&mut parts.emitted);
+        self.to.body.blocks[to].ops.extend(emitted);
         let number = match self.ranks[part] {
             Rank::Is(0) => first,
             _ => {
@@ -398,7 +398,8 @@ fn is_control_flow(op: &Op) -> bool {
     )
 }
 
-/// The fact that holds for each part of a tile, with this extent along a dimension; none if parts cut the runs of the fact.
+/// The fact that holds for each part of a tile, with this extent along a dimension. `None` if a part boundary is inside a run of
+/// the fact.
 fn fact_of_part(fact: &Fact, dim: usize, extent: u32) -> Option<Fact> {
     let extent = i64::from(extent);
     match fact {

@@ -24,7 +24,7 @@ pub(crate) enum Form {
 
 type OperandForms = SmallVec<[Form; 4]>;
 
-/// The least width of a tile index, so that indices of parts fit it: 32 bits cover all of memory.
+/// Minimum width of a tile index in bits, so that the indices of parts fit it: 32 bits cover all of memory.
 const NUMBER_BITS: u32 = 32;
 
 #[derive(Clone)]
@@ -106,7 +106,7 @@ impl<'a> Forms<'a> {
         }
     }
 
-    /// Requires the operand forms that give a result in a form.
+    /// Adds the operand forms that an op needs to compute a result in a form.
     fn need_operands(&mut self, op: OpId, value: Value, form: Form) {
         let body = &self.function.body;
         let kind = &body.ops[op].kind;
@@ -190,8 +190,8 @@ impl Flow {
     }
 }
 
-/// The operand forms with which an op computes its results in a form; for a store, the form in which it writes its tile. None if
-/// the op has no such form.
+/// The operand forms with which an op computes its results in `form`. For a store, `form` is the form in which it writes its tile.
+/// `None` if the op cannot compute this form.
 pub(crate) fn operand_forms(function: &Function, op: OpId, form: Form, parts: u32) -> Option<OperandForms> {
     let body = &function.body;
     let node = &body.ops[op];

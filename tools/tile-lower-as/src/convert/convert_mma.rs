@@ -67,7 +67,8 @@ impl Converter<'_> {
                 let shape = self.elem_shape(lhs).1;
                 let dims = shape.len();
                 let atom = MmaAtom::multiply_add(shape[dims - 1], MAX_FMA_UNROLL);
-                // Elements along the dimension that a thread walks across are contiguous.
+                // The buffers are contiguous along M and N, because a thread reads neighbouring rows of A and columns of B in each
+                // step of K.
                 let lhs = self.operand_buffer(lhs, dims - 2, result, loc)?;
                 let rhs = self.operand_buffer(rhs, dims - 1, result, loc)?;
                 let [lhs, rhs] = [lhs, rhs].map(|buffer| MmaOperand::Memory { buffer, stage: None, transposed: false });
@@ -129,8 +130,8 @@ impl Converter<'_> {
     }
 
     fn is_zero(&self, value: Value) -> bool {
-        let made = self.from.body.defining_op(value).map(|op| &self.from.body.ops[op].kind);
-        matches!(made, Some(tileaa::Op::Core(Core::Constant { value: Dense::Splat(0) })))
+        let definition = self.from.body.defining_op(value).map(|op| &self.from.body.ops[op].kind);
+        matches!(definition, Some(tileaa::Op::Core(Core::Constant { value: Dense::Splat(0) })))
     }
 
     /// The induction variable and lower bound of the loop that carries a value with a zero init.
@@ -161,8 +162,8 @@ impl Converter<'_> {
     }
 
     /// The buffer from which `wgmma` or `tcgen05` reads an operand, and whether it is transposed there. Either a copy fills it, or
-    /// threads store the tile, hoisted out of loops that do not change it. If the atom `transposes` operands, the dimension with
-    /// fewer wavefronts of the store is contiguous, else K.
+    /// threads store the tile, hoisted out of loops that do not change it. If the atom `transposes` operands, the buffer is
+    /// contiguous along the dimension for which the store takes fewer wavefronts; otherwise along K.
     fn matrix_buffer(
         &mut self,
         value: Value,
@@ -192,12 +193,12 @@ impl Converter<'_> {
         }
         let computed_at = self.computed_at(value);
         let at = self.before_loops(computed_at);
-        let here = std::mem::replace(&mut self.block, self.scopes[at].block);
+        let insertion_block = std::mem::replace(&mut self.block, self.scopes[at].block);
         let x = self.tile(value, layout)?;
         let info = wgmma_atoms::operand_buffer(elem, &shape, inner).expect("the plan checks the operand's shape");
         let buffer = self.attrs.buffers.push(info);
         self.shared_store(x, layout, buffer, self.loc_of(value));
-        self.block = here;
+        self.block = insertion_block;
         self.scopes[at].operands.insert((value, inner), buffer);
         Ok((buffer, false))
     }
@@ -216,16 +217,16 @@ impl Converter<'_> {
 
     /// The scope that defines a tile; for a slice, which each use extracts, the scope of its source.
     fn computed_at(&mut self, value: Value) -> usize {
-        let here = self.scopes.len() - 1;
+        let current_scope = self.scopes.len() - 1;
         if let Some(assigned_layout) = self.assigned_layouts.get(value).cloned() {
             let id = self.module.layout_id(assigned_layout);
-            return self.scopes.iter().rposition(|scope| scope.made.contains_key(&(value, Some(id)))).unwrap_or(here);
+            return self.scopes.iter().rposition(|scope| scope.made.contains_key(&(value, Some(id)))).unwrap_or(current_scope);
         }
         let of_slice = self.from.body.defining_op(value).map(|op| &self.from.body.ops[op].kind);
-        let Some(tileaa::Op::Core(Core::Extract { x, indices })) = of_slice else { return here };
+        let Some(tileaa::Op::Core(Core::Extract { x, indices })) = of_slice else { return current_scope };
         // The indices are scalars, which are emitted at their ops.
         let scalar = |index: &Value| self.scopes.iter().rposition(|scope| scope.made.contains_key(&(*index, None)));
-        let indices = indices.iter().map(|index| scalar(index).unwrap_or(here)).max().unwrap_or(here);
+        let indices = indices.iter().map(|index| scalar(index).unwrap_or(current_scope)).max().unwrap_or(current_scope);
         self.computed_at(*x).max(indices)
     }
 

@@ -129,7 +129,7 @@ impl Converter<'_> {
         Ok(MmaOperand::Memory { buffer, stage: None, transposed: false })
     }
 
-    /// A TMEM buffer that is live only until the next MMA, so that MMAs of a component share it.
+    /// A TMEM buffer for a value that is live only until the next MMA. All MMAs of a component share it.
     fn shared_tmem_buffer(&mut self, info: BufferInfo) -> Buffer {
         let component = self.component;
         let known = self.shared_tmem_buffers.iter().find(|(of, buffer)| *of == component && self.attrs.buffers[*buffer] == info);
@@ -163,7 +163,7 @@ impl Converter<'_> {
         self.emit_one(Core::Constant { value: Dense::Splat(value.into()) }, PREDICATE, loc)
     }
 
-    /// Loads a chain's accumulator to registers, if the value is its final one and threads do not load it by slices.
+    /// If the value is the final accumulator of a chain, loads it to registers, unless threads load it by slices.
     pub(super) fn load_final_accumulator(&mut self, result: Value) {
         let Some(chain) = self.mmas.chain_to(result).filter(|chain| chain.slices.is_empty()) else { return };
         self.load_accumulator(chain, result, 0);
@@ -195,8 +195,8 @@ impl Converter<'_> {
                 let [then, otherwise] = [zero, load].map(|op| {
                     let region = self.to.new_region();
                     let block = self.to.new_block(region);
-                    let made = self.to.append(block, op, [ty.clone()], loc);
-                    let values = vec![self.to.result(made)];
+                    let new = self.to.append(block, op, [ty.clone()], loc);
+                    let values = vec![self.to.result(new)];
                     self.to.append(block, Op::Core(Core::Yield { values }), [], loc);
                     region
                 });

@@ -267,10 +267,10 @@ impl Converter<'_> {
             .find_map(|(at, scope)| Some((at, holds(scope)?)))
             .expect("a value with an assigned layout is emitted at its op");
         let at = self.before_loops(computed_at);
-        let here = std::mem::replace(&mut self.block, self.scopes[at].block);
+        let insertion_block = std::mem::replace(&mut self.block, self.scopes[at].block);
         let loc = self.loc_of(value);
         let new = self.relayout(source, layout, atoms, loc);
-        self.block = here;
+        self.block = insertion_block;
         self.scopes[at].made.insert((value, Some(id)), new);
         new
     }
