@@ -60,7 +60,7 @@ pub(super) enum EventKind {
     Release(Pipeline, u32),
 }
 
-/// A stage of a pipeline in one of its iterations.
+/// A visit of a pipeline stage: the stage, and the phase for which the role waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Position {
     pub(super) pipeline: Pipeline,

@@ -1,4 +1,4 @@
-//! The accesses to global memory that tokens order after accesses of other threads.
+//! Finds the accesses to global memory that tokens order after accesses of other threads.
 
 use crate::iteration_distance::IterationDistance;
 use crate::token_order::{Orders, accesses, is_tma_store, moved_tile_type};
@@ -32,9 +32,10 @@ pub(super) struct Before {
 /// The executions of an access that must complete first.
 #[derive(Clone, Copy)]
 pub(super) struct Wait {
-    /// The execution in the same iteration of each loop.
+    /// Whether the execution in the same iteration of each loop must complete first.
     pub(super) same_iteration: bool,
-    /// An execution in an earlier iteration of a loop, even if each iteration accesses the same elements.
+    /// Whether an execution in an earlier iteration of a loop must complete first, even if each iteration accesses the same
+    /// elements.
     pub(super) earlier_iteration: bool,
 }
 
