@@ -96,7 +96,8 @@ impl<O: Operation, T> Walk<'_, O, T> {
                 continue;
             }
             inner.iter().for_each(|inner| self.region(*inner));
-            // A loop keeps a buffer live to its end if the buffer was written before it: the next iteration reads it again.
+            // A buffer that is live before a loop and used in it stays live to the end of the loop, because the next iteration uses
+            // it again.
             for live_range in self.liveness.values_mut().filter(|live_range| live_range.last > start && live_range.first < start) {
                 live_range.last = self.position;
             }

@@ -6,9 +6,9 @@
 //! lane for each row; one of 64 rows uses the lower half of each warp's 32 lanes. A warp can access the 32 lanes that the two
 //! lowest bits of its number select.
 //!
-//! Scales of an MMA's operands are stored four times, once for the 32 lanes of each warp. 32 rows or columns of the MMA occupy
-//! consecutive lanes, and the next 32 further columns. A word holds up to four scales of a row or column, of neighbouring blocks.
-//! The copies are the first extent of such a buffer.
+//! The scales of an operand are stored four times, once in the 32 lanes of each warp. The scales of 32 rows of A (or columns of B)
+//! are in these lanes, one row per lane. The next 32 rows use further TMEM columns. A word holds the scales of up to four
+//! neighbouring blocks of a row. The first dimension of such a buffer counts the four copies.
 
 use super::mma_sync_atoms::Operand;
 use super::table::{LANE_ATOMS, TENSOR_ATOMS};
@@ -27,7 +27,7 @@ pub const LANES: u32 = 128;
 const ALL_LANE_BITS: usize = 7;
 /// Bytes of a word.
 pub const WORD: u32 = 4;
-/// Lanes that a warp can access, as a number of bits.
+/// Log2 of the lanes that a warp can access.
 const WARP_LANE_BITS: u32 = 5;
 /// Log2 of the warps that together access all lanes.
 pub const WARP_BITS: usize = 2;
@@ -116,14 +116,16 @@ fn matrix_bits(shape: &[u32]) -> Option<[u32; 2]> {
     outer.iter().all(|extent| *extent == 1).then(|| [last[0], last[1]].map(u32::trailing_zeros))
 }
 
-/// Rows and columns of the instructions for an accumulator. An extent of eight columns becomes sixteen, each computed twice.
+/// Rows and columns of the instructions for an accumulator. With 128 rows, an instruction has at least sixteen columns. It computes
+/// each column of an accumulator with eight columns twice.
 pub fn instruction_extents([m, n]: [u32; 2]) -> [u32; 2] {
     let fewest = if m < MAX_ROWS { MIN_COLUMNS_OF_FEW_ROWS } else { MIN_INSTRUCTION_COLUMNS };
     [m.min(MAX_ROWS), n.clamp(fewest, MAX_COLUMNS)]
 }
 
 /// A buffer for an accumulator: one TMEM column for each column of the tile, and further columns for rows beyond the first 128.
-/// Elements shorter than a word occupy a word each. Columns that an instruction computes twice hold no element the second time.
+/// Elements shorter than a word occupy a word each. If an instruction computes columns twice, the TMEM columns of the second result
+/// hold no element.
 pub fn accumulators(elem: Elem, shape: &[u32]) -> Option<BufferInfo> {
     let [row_bits, col_bits] = matrix_bits(shape)?;
     let (lanes, further) = rows(row_bits, |bit| 1 << (col_bits + bit))?;
@@ -150,7 +152,8 @@ pub fn left_operand(elem: Elem, shape: &[u32]) -> Option<BufferInfo> {
 pub const COPIES: u32 = 1 << WARP_BITS;
 /// Log2 of the minimum columns of scales, which is also their alignment.
 const MIN_SCALES: usize = 2;
-/// Log2 of the lines after which further words follow. The hardware places the scales of 64 columns two columns further on.
+/// Log2 of the rows of A (or columns of B) after which the words of further blocks follow. With fewer rows, these words are still
+/// two TMEM columns further on.
 const LINES_BEFORE_WORDS: u32 = 6;
 
 /// A buffer for the scales of an operand: for A the blocks of each row, for B the columns of each block.
@@ -291,7 +294,7 @@ impl TmemSlice {
     }
 }
 
-/// Rounds up to a number of columns that `tcgen05.alloc` can allocate.
+/// Rounds up to a number of TMEM columns that `tcgen05.alloc` can allocate.
 pub fn allocated_columns(columns: u32) -> u32 {
     columns.next_power_of_two().max(MIN_ALLOCATED_COLUMNS)
 }

@@ -109,7 +109,7 @@ struct ForLoop<'a> {
 struct Walk<'a> {
     body: &'a Body<Op, Type>,
     nesting: &'a OpParents,
-    /// By buffer, its bit in the sets; 0 for a buffer outside this analysis.
+    /// By buffer, the set with its bit only; 0 for a buffer outside this analysis.
     sets: Vec<Set>,
     /// By value.
     written_ifs: Vec<WrittenIf>,
@@ -123,7 +123,8 @@ struct Walk<'a> {
     exits: BTreeMap<OpId, MergedPaths>,
     /// The loop of each loop counter.
     counters: BTreeMap<Value, OpId>,
-    /// The buffers that earlier loops wrote if they ran an iteration, and the previous entry before each change.
+    /// By bounds, the buffers that earlier loops with these bounds wrote if they ran an iteration. `changes` has the previous entry
+    /// for each change of this map.
     ran: BTreeMap<Bounds, Set>,
     changes: Vec<(Bounds, Option<Set>)>,
 }
@@ -147,8 +148,8 @@ pub(super) fn on_every_path(body: &Body<Op, Type>, root: Region, attrs: &Functio
     })
 }
 
-/// The buffers that need the analysis, with the location of a read: not the ones whose first access writes them and dominates the
-/// others.
+/// The buffers that need the analysis, each with the location of a read. A buffer does not need it if its first access is a write
+/// that dominates all other accesses.
 fn unclear(body: &Body<Op, Type>, root: Region, attrs: &FunctionAttrs) -> Vec<(Buffer, Loc)> {
     let order = body.walk(root);
     let blocks = body.op_blocks();
@@ -342,7 +343,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Forwarded values learn the buffers written at the point where they are forwarded, for both polarities.
+    /// The lattice values of forwarded values. The buffers written at the point of forwarding are added for both polarities.
     fn forwarded_values(&self, values: &[Value], here: PointState) -> Vec<WrittenIf> {
         let with =
             |WrittenIf { if_true, if_false }| WrittenIf { if_true: if_true | here.written, if_false: if_false | here.written };
