@@ -53,24 +53,24 @@ const NO_CAPACITY: &str = "shared memory does not fit it besides the other copie
 #[derive(Clone)]
 pub(crate) struct Copy {
     pub(crate) buffer: BufferInfo,
-    pub(crate) by: By,
+    pub(crate) by: CopyMethod,
     /// The readers of the buffer.
     pub(crate) readers: Readers,
 }
 
 #[derive(Clone)]
-pub(crate) enum By {
+pub(crate) enum CopyMethod {
     /// `cp.async` in pieces of `bytes`, distributed over threads by `layout`. `whole`: no bound cuts through a piece.
     Pieces { layout: Layout, bytes: u32, whole: bool },
     /// TMA, with a tensor map.
     Tma(Map),
 }
 
-impl std::fmt::Display for By {
+impl std::fmt::Display for CopyMethod {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            By::Pieces { bytes, .. } => write!(f, "by cp.async in pieces of {bytes} bytes"),
-            By::Tma(map) => write!(f, "by TMA in tiles of {} bytes", map.tile_bytes()),
+            CopyMethod::Pieces { bytes, .. } => write!(f, "by cp.async in pieces of {bytes} bytes"),
+            CopyMethod::Tma(map) => write!(f, "by TMA in tiles of {} bytes", map.tile_bytes()),
         }
     }
 }
@@ -160,7 +160,7 @@ impl Copies {
     fn before_loops(&mut self, planner: &CopyPlanner<'_>, plan: &LoweringPlan) {
         let function = planner.function;
         let entry = Some(function.entry());
-        let by_tma = |op: &OpId| self.copies.get(op).is_some_and(|copy| matches!(copy.by, By::Tma(_)));
+        let by_tma = |op: &OpId| self.copies.get(op).is_some_and(|copy| matches!(copy.by, CopyMethod::Tma(_)));
         if planner.tma_copies == TmaChoice::Never || !function.body.ops.ids().any(|op| by_tma(&op)) {
             return;
         }
@@ -188,7 +188,7 @@ impl Copies {
     fn drop_unprofitable_tma(&mut self, planner: &CopyPlanner<'_>, block: Block, capacity: u32) {
         let ops = &planner.function.body.blocks[block].ops;
         let copies = ops.iter().copied().filter(|op| self.copies.contains_key(op));
-        let (tma_copies, pieces): (Vec<OpId>, Vec<OpId>) = copies.partition(|op| matches!(self.copies[op].by, By::Tma(_)));
+        let (tma_copies, pieces): (Vec<OpId>, Vec<OpId>) = copies.partition(|op| matches!(self.copies[op].by, CopyMethod::Tma(_)));
         let feeds_async_mma = |load: &OpId| planner.reaches_async_mma(planner.function.body.result(*load));
         let mut is_feasible = self.two_stages_fit(planner, ops, &tma_copies, capacity);
         if !is_feasible && pieces.is_empty() {
@@ -321,8 +321,8 @@ impl Copies {
     }
 }
 
-/// The pieces of a `cp.async` copy: their dimension; for the other fields see [`By::Pieces`].
-struct Copied {
+/// The pieces of a `cp.async` copy: their dimension; for the other fields see [`CopyMethod::Pieces`].
+struct PieceCopy {
     dim: usize,
     layout: Layout,
     bytes: u32,
@@ -376,7 +376,7 @@ impl CopyPlanner<'_> {
     }
 
     /// The `cp.async` pieces of a view's tile.
-    fn pieces(&self, op: OpId) -> Result<Copied, &'static str> {
+    fn pieces(&self, op: OpId) -> Result<PieceCopy, &'static str> {
         let body = &self.function.body;
         let Op::LoadView { view, order, .. } = &body.ops[op].kind else { unreachable!("only loads are planned") };
         let Type::View(ty) = body.ty(*view) else { unreachable!("the verifier checks that views are views") };
@@ -402,18 +402,18 @@ impl CopyPlanner<'_> {
         let others = (0..shape.len()).rev().filter(|other| *other != dim);
         let order: Vec<u32> = std::iter::once(dim).chain(others).flat_map(|dim| strides.dim_bits(dim)).collect();
         let layout = Layout::blocked(&order, bits as usize, self.warp_bits);
-        Ok(Copied { dim, layout, bytes, whole })
+        Ok(PieceCopy { dim, layout, bytes, whole })
     }
 
-    fn copy(&self, op: OpId, block: Block, copied: Copied) -> Result<Copy, &'static str> {
+    fn copy(&self, op: OpId, block: Block, copied: PieceCopy) -> Result<Copy, &'static str> {
         let value = self.function.body.result(op);
         let (elem, shape) = self.function.body.ty(value).tile().expect("a load gives a tile");
         let read = match self.readers(value, Some(block), 0) {
             Some(MmaReads { in_place: true, .. }) => {
-                let Copied { dim, layout, bytes, whole } = copied;
+                let PieceCopy { dim, layout, bytes, whole } = copied;
                 let buffer =
                     wgmma_atoms::operand_buffer(elem, shape, dim).ok_or("its rows are too short for a matrix descriptor")?;
-                return Ok(Copy { buffer, by: By::Pieces { layout, bytes, whole }, readers: Readers::Mmas });
+                return Ok(Copy { buffer, by: CopyMethod::Pieces { layout, bytes, whole }, readers: Readers::Mmas });
             }
             Some(MmaReads { fragments, .. }) => (Readers::Mmas, fragments),
             // Other users would hold the tile in registers for long.
@@ -432,12 +432,12 @@ impl CopyPlanner<'_> {
     }
 
     /// A copy to a buffer whose swizzle has the fewest wavefronts for the copy and its readers.
-    fn buffered(&self, op: OpId, copied: Copied, (readers, layouts): (Readers, Vec<Layout>)) -> Copy {
-        let Copied { dim, layout, bytes, whole } = copied;
+    fn buffered(&self, op: OpId, copied: PieceCopy, (readers, layouts): (Readers, Vec<Layout>)) -> Copy {
+        let PieceCopy { dim, layout, bytes, whole } = copied;
         let (elem, shape) = self.function.body.ty(self.function.body.result(op)).tile().expect("a load gives a tile");
         let accesses: Vec<&Layout> = std::iter::once(&layout).chain(&layouts).collect();
         let buffer = smem_swizzles::buffer(elem, shape, dim, &accesses);
-        Copy { buffer, by: By::Pieces { layout, bytes, whole }, readers }
+        Copy { buffer, by: CopyMethod::Pieces { layout, bytes, whole }, readers }
     }
 
     /// The copy of a load through pointers, whose vectors are the pieces.
@@ -463,7 +463,7 @@ impl CopyPlanner<'_> {
         let strides = Strides::of(shape);
         let neighbour = access.layout.register.first().copied().unwrap_or(1);
         let dim = (0..shape.len()).find(|dim| strides.mask(*dim) & neighbour != 0).unwrap_or(shape.len() - 1);
-        self.copy(op, block, Copied { dim, layout: access.layout.clone(), bytes, whole: true })
+        self.copy(op, block, PieceCopy { dim, layout: access.layout.clone(), bytes, whole: true })
     }
 
     fn is_zero(&self, value: Value) -> bool {

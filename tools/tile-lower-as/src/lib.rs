@@ -249,7 +249,7 @@ impl Lowering {
             without_lost_scales(function, plan, target, options, envelope)?;
             let (mut new, mut lowered_for) = convert::convert(function, plan, payload, envelope)?;
             loop {
-                match smem_fit::too_much(&new, &lowered_for, target) {
+                match smem_fit::smem_overflow(&new, &lowered_for, target) {
                     Some(what) => plan.replan_without(function, what, target, options),
                     None if plan.components_exceed_smem(&new, target) => {
                         remarks::log_single_role(function, envelope);

@@ -2,14 +2,14 @@
 //! Invariant *plan/program*: ops and values in the plan are those of the `.aa` function, which the analysis passes never change.
 
 use crate::access_layouts::Accesses;
-use crate::async_copies::{By, Copies, Readers, TmaChoice};
+use crate::async_copies::{Copies, CopyMethod, Readers, TmaChoice};
 use crate::async_copy_non_mma_loads::Prefetch;
 use crate::independent_subgraphs;
 use crate::kernel_spec;
 use crate::layout_assignment::AssignedLayouts;
 use crate::mma_selection::{Family, Limits, MmaSelection, MmaSelections, OperandSource};
 use crate::operands;
-use crate::smem_fit::TooMuch;
+use crate::smem_fit::SmemOverflow;
 use crate::split_k;
 use crate::tcgen05_selection;
 use crate::tma_stores::Stores;
@@ -183,7 +183,7 @@ impl LoweringPlan {
     /// The load of the left operand of an MMA, unless TMA copies this operand.
     fn left_without_tma(&self, function: &Function, mma: Op) -> Option<Op> {
         let [lhs, ..] = operands::of_mma(function, mma);
-        let by_tma = |load: &Op| self.copies.get(*load).is_some_and(|copy| matches!(copy.by, By::Tma(_)));
+        let by_tma = |load: &Op| self.copies.get(*load).is_some_and(|copy| matches!(copy.by, CopyMethod::Tma(_)));
         operands::loaded_by(function, lhs).filter(|load| !by_tma(load))
     }
 
@@ -216,14 +216,14 @@ impl LoweringPlan {
     }
 
     /// Plans again without the copy or MMA that does not fit.
-    pub(crate) fn replan_without(&mut self, function: &Function, what: TooMuch, target: Target, options: Choices) {
+    pub(crate) fn replan_without(&mut self, function: &Function, what: SmemOverflow, target: Target, options: Choices) {
         match what {
-            TooMuch::Copy(load) => {
-                let by_tma = self.copies.get(load).is_some_and(|copy| matches!(copy.by, By::Tma(_)));
+            SmemOverflow::Copy(load) => {
+                let by_tma = self.copies.get(load).is_some_and(|copy| matches!(copy.by, CopyMethod::Tma(_)));
                 let found = if by_tma { &mut self.tma_loads_exceeding_smem } else { &mut self.exceeding_capacity };
                 found.insert(load);
             }
-            TooMuch::Mma(op) => {
+            SmemOverflow::Mma(op) => {
                 self.refused.insert(op, "shared memory does not fit the operands that the instruction reads there");
                 self.select_mmas(function, target);
                 // Operands that moved to registers leave shared memory for other copies.

@@ -15,10 +15,10 @@ pub(crate) const MAX_BETWEEN: u32 = 8;
 /// An op with a single tile operand on the way to an MMA.
 pub(crate) struct Step<'a> {
     pub(crate) from: Value,
-    pub(crate) how: How<'a>,
+    pub(crate) step_kind: StepKind<'a>,
 }
 
-pub(crate) enum How<'a> {
+pub(crate) enum StepKind<'a> {
     Permuted(&'a [u32]),
     Reshaped,
     Converted,
@@ -27,13 +27,13 @@ pub(crate) enum How<'a> {
 /// The step that defines a value, if any.
 pub(crate) fn step(function: &Function, value: Value) -> Option<Step<'_>> {
     let op = function.body.defining_op(value)?;
-    let (from, how) = match &function.body.ops[op].kind {
-        Op::Core(Core::Permute { x, order }) => (*x, How::Permuted(order)),
-        Op::Core(Core::Reshape { x }) => (*x, How::Reshaped),
-        Op::Core(Core::Convert { x, .. }) => (*x, How::Converted),
+    let (from, step_kind) = match &function.body.ops[op].kind {
+        Op::Core(Core::Permute { x, order }) => (*x, StepKind::Permuted(order)),
+        Op::Core(Core::Reshape { x }) => (*x, StepKind::Reshaped),
+        Op::Core(Core::Convert { x, .. }) => (*x, StepKind::Converted),
         _ => return None,
     };
-    Some(Step { from, how })
+    Some(Step { from, step_kind })
 }
 
 /// The operands and the accumulator of an MMA.
@@ -46,7 +46,7 @@ pub(crate) fn of_mma(function: &Function, op: OpId) -> [Value; 3] {
 
 /// The tile of which a value is a permute or reshape, possibly the value itself.
 pub(crate) fn rearranged(function: &Function, mut value: Value) -> Value {
-    while let Some(Step { from, how: How::Permuted(_) | How::Reshaped }) = step(function, value) {
+    while let Some(Step { from, step_kind: StepKind::Permuted(_) | StepKind::Reshaped }) = step(function, value) {
         value = from;
     }
     value
@@ -92,7 +92,7 @@ fn contiguous_basis_within(function: &Function, accesses: &Accesses, value: Valu
     }
     let of_operand = |x: Value| contiguous_basis_within(function, accesses, x, max_steps.checked_sub(1)?);
     match step(function, value) {
-        Some(Step { from: x, how: How::Permuted(order) }) => {
+        Some(Step { from: x, step_kind: StepKind::Permuted(order) }) => {
             let basis = of_operand(x)?;
             let (from, to) = (body.ty(x).tile()?.1, body.ty(value).tile()?.1);
             let (from, to) = (Strides::of(from), Strides::of(to));

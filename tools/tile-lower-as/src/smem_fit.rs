@@ -19,14 +19,14 @@ pub(crate) struct LoweredFor {
 }
 
 /// The choice that `convert` must revise.
-pub(crate) enum TooMuch {
+pub(crate) enum SmemOverflow {
     Copy(OpId),
     Mma(OpId),
 }
 
 /// If shared memory overflows, returns the largest copy that is live at the point of the highest demand. Without live copies there,
 /// returns the MMA that reads the largest buffer, because `mma.sync` would read this operand from registers.
-pub(crate) fn too_much(function: &Function, lowered_for: &LoweredFor, target: Target) -> Option<TooMuch> {
+pub(crate) fn smem_overflow(function: &Function, lowered_for: &LoweredFor, target: Target) -> Option<SmemOverflow> {
     let buffers = &function.attrs.buffers;
     let bytes = |buffer: Buffer| buffers[buffer].bytes();
     let staged_buffers = liveness::min_staged_buffers((&function.body, function.region), Op::effects);
@@ -53,7 +53,7 @@ pub(crate) fn too_much(function: &Function, lowered_for: &LoweredFor, target: Ta
     // A buffer that is not live there may still cause fragmentation.
     let largest =
         |lowered_for| largest_of(lowered_for, &mut alive(fullest)).or_else(|| largest_of(lowered_for, &mut buffers.ids()));
-    largest(&lowered_for.copies).map(TooMuch::Copy).or_else(|| largest(&lowered_for.mmas).map(TooMuch::Mma))
+    largest(&lowered_for.copies).map(SmemOverflow::Copy).or_else(|| largest(&lowered_for.mmas).map(SmemOverflow::Mma))
 }
 
 /// The buffers that threads store to inside a loop and `tcgen05.mma` reads. An MMA may still read its operand when the threads that

@@ -7,7 +7,7 @@
 
 use crate::async_copies::TmaChoice;
 use crate::mma_selection::extents;
-use crate::operands::{self, How, Step};
+use crate::operands::{self, Step, StepKind};
 use crate::smem_swizzles::LINE;
 use crate::tile_slicing::{self, Parts};
 use base::ir::{Op as OpId, Operation};
@@ -157,12 +157,12 @@ impl<'a> SplitPlanner<'a> {
             if self.uses[value.0 as usize] != 1 || self.blocks[op.0 as usize] != Some(block) {
                 return None;
             }
-            let Some(Step { from, how }) = operands::step(self.function, value) else { break };
+            let Some(Step { from, step_kind }) = operands::step(self.function, value) else { break };
             chain.push((op, dim));
-            dim = match how {
-                How::Permuted(order) => order[dim] as usize,
-                How::Converted => dim,
-                How::Reshaped => self.dim_before_reshape(from, value, dim, parts)?,
+            dim = match step_kind {
+                StepKind::Permuted(order) => order[dim] as usize,
+                StepKind::Converted => dim,
+                StepKind::Reshaped => self.dim_before_reshape(from, value, dim, parts)?,
             };
             value = from;
         }

@@ -124,7 +124,7 @@ fn check_row_division(forms: &Forms<'_>) -> Result<(), String> {
     let body = &forms.function.body;
     let has_rows = |result: Value| {
         let rank = body.ty(result).tile().map_or(0, |(_, shape)| shape.len());
-        forms.passed(result).eq([Form::Part(rank - 2)])
+        forms.emitted_forms(result).eq([Form::Part(rank - 2)])
     };
     let mmas = body.walk(forms.function.region).into_iter().filter(|op| operands::is_mma(forms.function, *op));
     match mmas.map(|op| &body.ops[op]).find(|node| !has_rows(node.results[0])) {
@@ -139,7 +139,7 @@ fn check_ordered_accesses(forms: &Forms<'_>) -> Result<(), String> {
     for op in body.walk(forms.function.region) {
         let node = &body.ops[op];
         let is_executed_once = match node.kind {
-            Op::LoadView { .. } | Op::Load { .. } => forms.passed(node.results[0]).all(|form| form == Form::Whole),
+            Op::LoadView { .. } | Op::Load { .. } => forms.emitted_forms(node.results[0]).all(|form| form == Form::Whole),
             Op::StoreView { .. } | Op::Store { .. } => false,
             _ => true,
         };

@@ -4,7 +4,7 @@
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's `PromoteLHSToTMem` and `ttng.tmem_alloc`; CUTLASS `SM100_MMA_*` atoms.
 
-use crate::async_copies::{By, Copies};
+use crate::async_copies::{Copies, CopyMethod};
 use crate::counted_loops;
 use crate::mma_selection::{Family, MmaPlanner, MmaSelection, MmaSelections, NO_TMEM, OperandSource, extents, transposing_layout};
 use crate::operands;
@@ -445,7 +445,7 @@ fn not_by_tma(function: &Function, copies: &Copies, operand: Value, once: bool, 
     let Some(op) = body.defining_op(tile) else { return Some("an operand is carried from the previous iteration") };
     operands::loaded_by(function, tile)?;
     match copies.get(op).map(|copy| &copy.by) {
-        Some(By::Tma(_)) => None,
+        Some(CopyMethod::Tma(_)) => None,
         None if once || blocks[op.0 as usize] == Some(function.entry()) => None,
         _ => Some(NO_TMA),
     }

@@ -5,7 +5,7 @@
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's `TMALowering`; CUTLASS `SM90_TMA_LOAD`; PTX `cp.async.bulk.tensor`.
 
-use crate::async_copies::{By, Copy, CopyPlanner, MmaReads, Readers, TmaChoice};
+use crate::async_copies::{Copy, CopyMethod, CopyPlanner, MmaReads, Readers, TmaChoice};
 use crate::counted_loops;
 use crate::counted_loops::{core, is_pure};
 use base::ir::{Def, Op as OpId, Operation};
@@ -141,7 +141,7 @@ impl CopyPlanner<'_> {
             }
             None => Readers::Registers,
         };
-        Ok(Copy { buffer, by: By::Tma(map), readers })
+        Ok(Copy { buffer, by: CopyMethod::Tma(map), readers })
     }
 
     pub(crate) fn allowed(&self, hints: &[AccessHint]) -> bool {

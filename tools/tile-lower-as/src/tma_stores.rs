@@ -8,7 +8,7 @@
 use crate::async_copies::{CopyPlanner, TmaChoice};
 use crate::convert::{innermost, neighbours_first};
 use crate::lowering_plan::{Choices, LoweringPlan};
-use crate::operands::{self, How, Step, Uses};
+use crate::operands::{self, Step, StepKind, Uses};
 use crate::smem_swizzles;
 use base::ir::{Op as OpId, Operation};
 use base::{Target, Value};
@@ -112,7 +112,7 @@ fn stored(function: &Function, op: OpId) -> Option<Stored<'_>> {
 
 /// Whether a tile has the layout and order of an MMA's accumulator.
 fn is_of_mma(function: &Function, plan: &LoweringPlan, mut tile: Value) -> bool {
-    while let Some(Step { from, how: How::Reshaped | How::Converted }) = operands::step(function, tile) {
+    while let Some(Step { from, step_kind: StepKind::Reshaped | StepKind::Converted }) = operands::step(function, tile) {
         tile = from;
     }
     let definition = function.body.defining_op(tile);

@@ -205,7 +205,7 @@ impl Weights {
 
     /// The work of one CTA of a cluster.
     fn work(&self, forms: &Forms<'_>) -> Work {
-        self.sum(forms.function, forms.parts, |value| forms.passed(value).collect())
+        self.sum(forms.function, forms.parts, |value| forms.emitted_forms(value).collect())
     }
 
     /// The work of a CTA that computes each value in the given forms.
@@ -290,7 +290,7 @@ impl Weights {
                 let rank = extents.len();
                 rank >= 2 && extent(rank - 2) >= rows && extent(rank - 1) >= WIDE
             };
-            forms.passed(accumulators).all(wide)
+            forms.emitted_forms(accumulators).all(wide)
         };
         let mmas = body.ops.values().filter(|node| matches!(node.kind, Op::Mma { .. } | Op::MmaScaled { .. }));
         by_tma && mmas.flat_map(|node| node.results.iter()).all(|accumulators| is_wide(*accumulators))

@@ -107,7 +107,7 @@ impl ClusterRewriter<'_> {
             Op::LoadView { token, .. } | Op::Load { token, .. } => self.emit_load(op, *token, part, to),
             _ => {
                 let needed: std::collections::BTreeSet<Form> =
-                    node.results.iter().flat_map(|result| forms.passed(*result)).collect();
+                    node.results.iter().flat_map(|result| forms.emitted_forms(*result)).collect();
                 let needed = needed.into_iter().filter(|form| part == 0 || *form != Form::Whole);
                 needed.for_each(|form| self.emit_in_form(op, form, part, to));
             }
@@ -120,11 +120,11 @@ impl ClusterRewriter<'_> {
         let node = &self.from.body.ops[op];
         let [tile, over] = node.results[..] else { unreachable!("a load results in a tile and a token") };
         let mut tokens = Vec::new();
-        for form in self.forms.passed(tile).filter(|form| part == 0 || *form != Form::Whole).collect::<Vec<_>>() {
+        for form in self.forms.emitted_forms(tile).filter(|form| part == 0 || *form != Form::Whole).collect::<Vec<_>>() {
             self.emit_in_form(op, form, part, to);
             tokens.extend(self.made.remove(&(over, Form::Whole, 0)));
         }
-        let needed = self.forms.passed(over).next().is_some();
+        let needed = self.forms.emitted_forms(over).next().is_some();
         let token = match (tokens.len(), token) {
             // If this CTA computes all parts, no op uses the token.
             _ if !needed || part > 0 => return,
@@ -229,7 +229,7 @@ impl ClusterRewriter<'_> {
 
     /// Emits the tile index of a part, if needed, after the tile index of the full tile.
     fn emit_part_index(&mut self, value: Value, part: usize, to: Block, loc: Loc) {
-        if !self.forms.of(value).contains(&Form::Number) {
+        if !self.forms.of(value).contains(&Form::PartIndex) {
             return;
         }
         let (whole, ty) = (self.made[&(value, Form::Whole, 0)], self.from.body.ty(value).clone());
@@ -247,7 +247,7 @@ impl ClusterRewriter<'_> {
                 self.append(to, plus, ty, loc)
             }
         };
-        self.made.insert((value, Form::Number, part), number);
+        self.made.insert((value, Form::PartIndex, part), number);
     }
 
     /// Emits a condition or a loop that forwards each value in every form that its users need.
@@ -326,7 +326,7 @@ impl ClusterRewriter<'_> {
     /// The forms of each value that its users need, with one entry for each part that this CTA computes.
     fn required_forms(&self, receivers: &[Value]) -> Vec<(Value, Form, usize)> {
         let parts = |form: Form| 0..if form == Form::Whole { 1 } else { self.ranks.len() };
-        let forms = receivers.iter().flat_map(|receiver| self.forms.passed(*receiver).map(|form| (*receiver, form)));
+        let forms = receivers.iter().flat_map(|receiver| self.forms.emitted_forms(*receiver).map(|form| (*receiver, form)));
         forms.flat_map(|(receiver, form)| parts(form).map(move |part| (receiver, form, part))).collect()
     }
     fn values_in_forms(&self, receivers: &[Value], values: &[Value]) -> Vec<Value> {

@@ -19,7 +19,7 @@ pub(crate) enum Form {
     /// The part along this dimension, in the order of ranks.
     Part(usize),
     /// The tile index of a part. The value itself is the tile index of the full tile.
-    Number,
+    PartIndex,
 }
 
 type OperandForms = SmallVec<[Form; 4]>;
@@ -71,8 +71,8 @@ impl<'a> Forms<'a> {
     }
 
     /// The forms in which a value crosses blocks. The tile index of a part is derived from the full index where users need it.
-    pub(crate) fn passed(&self, value: Value) -> impl Iterator<Item = Form> + '_ {
-        self.of(value).iter().copied().filter(|form| *form != Form::Number)
+    pub(crate) fn emitted_forms(&self, value: Value) -> impl Iterator<Item = Form> + '_ {
+        self.of(value).iter().copied().filter(|form| *form != Form::PartIndex)
     }
 
     /// Divides a store along a dimension, and propagates the forms to the values on which it depends. `None` if the store cannot be
@@ -94,7 +94,7 @@ impl<'a> Forms<'a> {
 
     fn propagate(&mut self) {
         while let Some((value, form)) = self.work.pop() {
-            if form == Form::Number {
+            if form == Form::PartIndex {
                 self.need(value, Form::Whole);
                 continue;
             }
@@ -244,12 +244,12 @@ fn mma_forms(rank: usize, dim: usize) -> [Form; 3] {
 fn access_forms(function: &Function, view: Value, index: &[Value], (dim, parts): (usize, u32)) -> Option<OperandForms> {
     let Type::View(ty) = function.body.ty(view) else { return None };
     let index_form = match ty.kind {
-        ViewKind::Partition => Form::Number,
+        ViewKind::Partition => Form::PartIndex,
         ViewKind::Gather { sparse_dim } if sparse_dim as usize == dim => Form::Part(0),
         _ => return None,
     };
     let (elem, _) = function.body.ty(index[dim]).tile()?;
-    let fits = ty.tile[dim] >= parts && (index_form != Form::Number || elem.bits() >= NUMBER_BITS);
+    let fits = ty.tile[dim] >= parts && (index_form != Form::PartIndex || elem.bits() >= NUMBER_BITS);
     let index = (0..index.len()).map(|d| if d == dim { index_form } else { Form::Whole });
     fits.then(|| [Form::Part(dim)].into_iter().chain(index).collect())
 }
@@ -274,7 +274,7 @@ fn core_operand_forms(
         Core::Permute { order, .. } => Some(smallvec![Form::Part(order[dim] as usize)]),
         Core::Cat { dim: along, .. } if *along as usize != dim => Some(all(Form::Part(dim))),
         Core::Extract { x, indices } => {
-            let index = |d: usize| if d == dim { Form::Number } else { Form::Whole };
+            let index = |d: usize| if d == dim { Form::PartIndex } else { Form::Whole };
             if shape(*x)?[dim] == shape(result)?[dim] {
                 return Some([Form::Part(dim)].into_iter().chain(indices.iter().map(|_| Form::Whole)).collect());
             }

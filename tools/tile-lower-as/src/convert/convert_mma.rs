@@ -2,7 +2,7 @@
 
 use super::{Converter, neighbours_first};
 use crate::mma_selection::{MmaSelection, OperandSource as PlannedOperand, shared_reads};
-use crate::operands::{self, How, Step};
+use crate::operands::{self, Step, StepKind};
 use crate::smem_swizzles;
 use base::diag::Result;
 use base::ir::Def;
@@ -241,11 +241,11 @@ impl Converter<'_> {
             if let Some(buffer) = self.buffered.get(&source) {
                 break *buffer;
             }
-            let Step { from, how } = operands::step(self.from, source)?;
-            match how {
-                How::Permuted(order) => bits = bits.unpermute(&self.elem_shape(source).1, order),
-                How::Reshaped => {}
-                How::Converted => return None,
+            let Step { from, step_kind } = operands::step(self.from, source)?;
+            match step_kind {
+                StepKind::Permuted(order) => bits = bits.unpermute(&self.elem_shape(source).1, order),
+                StepKind::Reshaped => {}
+                StepKind::Converted => return None,
             }
             source = from;
         };

@@ -3,7 +3,7 @@
 use super::Converter;
 use super::relayout::ReadBackAtoms;
 use crate::access_layouts::AccessPlan;
-use crate::async_copies::{By, Copy, Readers};
+use crate::async_copies::{Copy, CopyMethod, Readers};
 use crate::smem_swizzles;
 use crate::tma_stores::Store;
 use base::Value;
@@ -121,11 +121,11 @@ impl Converter<'_> {
         let index = index.iter().map(|value| self.in_assigned_layout(*value)).collect::<Result<Vec<Value>>>()?;
         let (order, in_bounds, stage) = (*order, in_bounds.clone(), None);
         let new = match by {
-            By::Pieces { layout, bytes, whole } => {
+            CopyMethod::Pieces { layout, bytes, whole } => {
                 let (layout, atom) = (self.module.layout_id(layout), CopyAtom::Async { bytes });
                 Op::CopyView { view, index, token, order, in_bounds, whole, buffer, stage, layout, latency, atom, versioned: false }
             }
-            By::Tma(map) => {
+            CopyMethod::Tma(map) => {
                 let map = self.map_id(&map);
                 Op::TmaLoad { view, index, token, order, in_bounds, buffer, stage, latency, map }
             }
@@ -182,7 +182,7 @@ impl Converter<'_> {
     fn copy_pointers(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
         let tileaa::Op::Load { ptr, mask, token, order, hints, .. } = kind else { unreachable!("only loads are copies") };
         let latency = self.latency(hints);
-        let Copy { buffer, by: By::Pieces { layout, bytes, .. }, readers } =
+        let Copy { buffer, by: CopyMethod::Pieces { layout, bytes, .. }, readers } =
             self.copies.get(op).expect("the load is a copy").clone()
         else {
             unreachable!("TMA copies views only")

@@ -3,7 +3,7 @@
 
 use super::Converter;
 use crate::layout_assignment::cat_result;
-use crate::operands::{self, How, Step};
+use crate::operands::{self, Step, StepKind};
 use crate::{slices, smem_swizzles};
 use base::{Loc, Value};
 use core_dialect::core_ops::Core;
@@ -79,8 +79,8 @@ impl Converter<'_> {
             return false;
         }
         let (mut source, mut desired) = (value, layout.clone());
-        while let Some(Step { from, how }) = operands::step(self.from, source) {
-            if let How::Permuted(order) = how {
+        while let Some(Step { from, step_kind }) = operands::step(self.from, source) {
+            if let StepKind::Permuted(order) = step_kind {
                 desired = desired.unpermute(&self.elem_shape(source).1, order);
             }
             source = from;
