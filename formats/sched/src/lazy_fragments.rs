@@ -47,13 +47,13 @@ pub fn check(
 /// Returns whether an op changes the shape of a tile and keeps its registers.
 fn renames(function: &Function, layouts: &Arena<LayoutId, Layout>, op: OpId) -> bool {
     let node = &function.body.ops[op];
-    let Some((core, x)) = node.kind.core().and_then(|core| Some((core, renamed(core)?))) else { return false };
+    let Some((core, x)) = node.kind.core().and_then(|core| Some((core, renamed_operand(core)?))) else { return false };
     let types = [x, function.body.result(op)].map(|value| function.body.ty(value));
     let [Some(from), Some(to)] = types.map(|ty| ty.layout()) else { return false };
     keeps_registers(core, types.map(|ty| ty.shape()), [&layouts[from], &layouts[to]])
 }
 
-fn renamed(core: &Core) -> Option<Value> {
+fn renamed_operand(core: &Core) -> Option<Value> {
     match core {
         Core::Reshape { x } | Core::Permute { x, .. } => Some(*x),
         _ => None,
@@ -64,7 +64,7 @@ fn renamed(core: &Core) -> Option<Value> {
 pub(crate) fn origin(function: &Function, mut value: Value) -> Option<OpId> {
     loop {
         let op = function.body.defining_op(value)?;
-        match function.body.ops[op].kind.core().and_then(renamed) {
+        match function.body.ops[op].kind.core().and_then(renamed_operand) {
             Some(x) => value = x,
             None => return Some(op),
         }

@@ -398,7 +398,7 @@ impl Payload for UncheckedModule {
     const VERSION: u32 = Module::VERSION;
 
     fn verify(&self, envelope: &Envelope) -> Result<()> {
-        crate::verify::structure(&self.0, envelope).map(drop)
+        crate::verify::check_structure(&self.0, envelope).map(drop)
     }
     fn print(&self, envelope: &Envelope, locations: Locations) -> String {
         self.0.print(envelope, locations)
@@ -413,8 +413,8 @@ impl Payload for Module {
     const VERSION: u32 = 7;
 
     fn verify(&self, envelope: &Envelope) -> Result<()> {
-        let phase = crate::verify::structure(self, envelope)?;
-        crate::hazard_checker::module(self, phase, envelope)
+        let phase = crate::verify::check_structure(self, envelope)?;
+        crate::hazard_checker::check_module(self, phase, envelope)
     }
 
     fn print(&self, envelope: &Envelope, locations: Locations) -> String {

@@ -90,7 +90,7 @@ impl CtaDependent {
         let mut dependent =
             CtaDependent { is_dependent: vec![false; function.body.values.len()], controls_flow: false, changed: true };
         while std::mem::take(&mut dependent.changed) {
-            dependent.block(function, function.entry(), Enclosing::default());
+            dependent.visit_block(function, function.entry(), Enclosing::default());
         }
         dependent
     }
@@ -109,13 +109,13 @@ impl CtaDependent {
         dependent.into_iter().for_each(|value| self.add(value));
     }
 
-    fn block(&mut self, function: &Function, block: Block, enclosing: Enclosing) {
+    fn visit_block(&mut self, function: &Function, block: Block, enclosing: Enclosing) {
         for &op in &function.body.blocks[block].ops {
-            self.op(function, op, enclosing);
+            self.visit_op(function, op, enclosing);
         }
     }
 
-    fn op(&mut self, function: &Function, op: OpId, enclosing: Enclosing) {
+    fn visit_op(&mut self, function: &Function, op: OpId, enclosing: Enclosing) {
         let body = &function.body;
         let node = &body.ops[op];
         let args = |region: Region| &body.blocks[body.block_of(region)].args[..];
@@ -148,7 +148,7 @@ impl CtaDependent {
                 return;
             }
         };
-        node.kind.regions().into_iter().for_each(|region| self.block(function, body.block_of(region), inner));
+        node.kind.regions().into_iter().for_each(|region| self.visit_block(function, body.block_of(region), inner));
     }
 
     /// Forwards values to the next iteration of a loop, and to its results.

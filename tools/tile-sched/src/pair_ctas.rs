@@ -70,7 +70,7 @@ fn tried(
     let payload = Module { functions: vec![function.clone()], schedules: Vec::new(), ..file.payload.clone() };
     let mut trial = File { envelope: file.envelope.clone(), payload };
     carry_out(&mut trial).map_err(|error| error.message.clone())?;
-    match hazard_checker::refusal(&trial.payload.functions[0], &trial.payload.layouts) {
+    match hazard_checker::first_hazard(&trial.payload.functions[0], &trial.payload.layouts) {
         Some(why) => Err(why),
         None => Ok(function),
     }

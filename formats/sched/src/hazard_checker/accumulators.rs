@@ -9,7 +9,7 @@ use tileas::Type;
 use tileas::effects::Completes;
 
 /// The ops of each block that affect memory or loop counters; empty if none affects memory.
-pub(super) fn relevant(function: &Function, ordered: &BTreeSet<OpId>) -> BTreeMap<Block, Vec<OpId>> {
+pub(super) fn relevant_ops(function: &Function, ordered: &BTreeSet<OpId>) -> BTreeMap<Block, Vec<OpId>> {
     let body = &function.body;
     let accumulators = accumulators(function);
     let mut any = false;

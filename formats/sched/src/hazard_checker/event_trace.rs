@@ -159,7 +159,9 @@ impl Unroll<'_, '_> {
                 (self.listener)(self.warp_role, Event { op, kind, needs })?;
             }
             match node.kind.core() {
-                Some(core @ (Core::If { .. } | Core::For { .. } | Core::Loop { .. })) => self.construct(op, core, &node.results)?,
+                Some(core @ (Core::If { .. } | Core::For { .. } | Core::Loop { .. })) => {
+                    self.execute_region_op(op, core, &node.results)?
+                }
                 _ if node.kind.is_terminator() => {
                     return Ok(node.kind.operands().iter().map(|value| self.scalars.get(value)).collect());
                 }
@@ -184,7 +186,7 @@ impl Unroll<'_, '_> {
                 return Err("whether it is executed, or how often, is not computed from loop counters".into());
             }
             let depth = self.program.function.attrs.pipelines[*pipeline].depth;
-            Ok((*pipeline, self.number(stage, depth, pipeline)?))
+            Ok((*pipeline, self.stage_number(stage, depth, pipeline)?))
         };
         let position = |pipeline: &Pipeline, stage: &Option<Value>, phase: &Value| -> Result<Position, String> {
             let (pipeline, stage) = of_pipeline(pipeline, stage)?;
@@ -219,7 +221,7 @@ impl Unroll<'_, '_> {
                     let stages = effects.buffers.iter().map(|access| {
                         let depth = self.program.function.attrs.placements[access.buffer].depth;
                         let access = BufferAccess { access_kind: self.scalars.access_kind(access.access_kind), ..*access };
-                        Ok((access, self.number(&access.stage, depth, &access.buffer)?))
+                        Ok((access, self.stage_number(&access.stage, depth, &access.buffer)?))
                     });
                     Some(EventKind::Accesses(stages.collect::<Result<_, String>>()?, effects.completes))
                 }
@@ -232,7 +234,7 @@ impl Unroll<'_, '_> {
     }
 
     /// The number of a stage of a staged buffer or pipeline.
-    fn number(&self, stage: &Option<Value>, depth: u32, staged_buffer: &impl std::fmt::Display) -> Result<u32, String> {
+    fn stage_number(&self, stage: &Option<Value>, depth: u32, staged_buffer: &impl std::fmt::Display) -> Result<u32, String> {
         let Some(stage) = stage else { return Ok(0) };
         let number = self.scalars.get(stage).ok_or("the stage is not computed from loop counters")?;
         match u32::try_from(number).ok().filter(|number| *number < depth) {
@@ -241,7 +243,7 @@ impl Unroll<'_, '_> {
         }
     }
 
-    fn construct(&mut self, op: OpId, core: &Core, results: &[Value]) -> Result<(), Fault> {
+    fn execute_region_op(&mut self, op: OpId, core: &Core, results: &[Value]) -> Result<(), Fault> {
         let function = self.program.function;
         let body = &function.body;
         match core {
@@ -251,7 +253,7 @@ impl Unroll<'_, '_> {
                     Some(_) => self.region(*then)?,
                     None if self.conditions == 0
                         && self.common_values.contains(cond)
-                        && [then, otherwise].into_iter().any(|region| super::steps_pipelines(function, *region)) =>
+                        && [then, otherwise].into_iter().any(|region| super::has_pipeline_steps(function, *region)) =>
                     {
                         return Err(Fault::UnknownCondition { condition: *cond });
                     }
@@ -279,7 +281,7 @@ impl Unroll<'_, '_> {
                 let (mut at, step) = (from, step.unwrap_or(1).max(1));
                 // Without pipeline steps and copy groups, nothing depends on the number of iterations, and two iterations cover all
                 // interactions.
-                let depends_on_trip_count = super::steps_pipelines(function, *inner) || super::ends_copies(function, *inner);
+                let depends_on_trip_count = super::has_pipeline_steps(function, *inner) || super::ends_copies(function, *inner);
                 let max_iterations = if known && depends_on_trip_count { MAX_ITERATIONS } else { 2 };
                 self.conditions += u32::from(!known);
                 if !known {

@@ -40,14 +40,14 @@ pub(super) struct Wait {
 }
 
 impl Order {
-    pub(super) fn none() -> Order {
+    pub(super) fn empty() -> Order {
         Order { before: BTreeMap::new(), accesses: BTreeSet::new(), inside: BTreeMap::new() }
     }
 
     pub(super) fn of(function: &Function, layouts: &base::Arena<LayoutId, Layout>) -> Order {
         let all = accesses(function);
         let orders = Orders::of(function, &all);
-        let mut order = Order::none();
+        let mut order = Order::empty();
         let mut enclosing_loops = BTreeMap::new();
         collect_enclosing_loops(function, function.region, &mut Vec::new(), &mut enclosing_loops);
         let mut iterations: BTreeMap<OpId, IterationDistance> = BTreeMap::new();

@@ -234,13 +234,13 @@ impl<'a> AbstractExecution<'a> {
 
     /// Returns whether only the leader CTA of a pair executes an event, for both CTAs: an MMA, or a pipeline step of the MMAs.
     fn is_of_leader(&self, event: &Event) -> bool {
-        let of_cta_pair = |pipeline: Pipeline| self.attrs.is_of_cta_pair(self.info(pipeline));
+        let of_cta_pair = |pipeline: Pipeline| self.attrs.is_of_cta_pair(self.pipeline_info(pipeline));
         match &event.kind {
             EventKind::Acquire(Position { pipeline, .. }) | EventKind::Commit(pipeline, _) => {
-                of_cta_pair(*pipeline) && self.info(*pipeline).fill == Fill::Mma
+                of_cta_pair(*pipeline) && self.pipeline_info(*pipeline).fill == Fill::Mma
             }
             EventKind::Wait(Position { pipeline, .. }) | EventKind::Release(pipeline, _) => {
-                of_cta_pair(*pipeline) && self.info(*pipeline).drains_alone()
+                of_cta_pair(*pipeline) && self.pipeline_info(*pipeline).drains_alone()
             }
             EventKind::Accesses(_, completes) => self.is_cta_pair_mma(*completes),
             _ => false,
@@ -453,14 +453,14 @@ impl<'a> AbstractExecution<'a> {
 
     // Pipelines.
 
-    fn info(&self, pipeline: Pipeline) -> &'a PipelineInfo {
+    fn pipeline_info(&self, pipeline: Pipeline) -> &'a PipelineInfo {
         &self.attrs.pipelines[pipeline]
     }
 
     /// Checks that a warp role visits the stages in order, and has left a stage before it visits the stage again.
     fn check_stage_order(&self, at: usize, position: Position, side: usize) -> Rule {
         let Position { pipeline, stage, phase } = position;
-        let depth = u64::from(self.info(pipeline).depth);
+        let depth = u64::from(self.pipeline_info(pipeline).depth);
         let execution = &self.executions[at];
         let none = End::default();
         let End { visited, open } = execution.ends.get(&(pipeline, side)).unwrap_or(&none);
@@ -485,7 +485,7 @@ impl<'a> AbstractExecution<'a> {
     /// The CTAs whose barriers a pipeline step signals. With TMA multicast, these are all CTAs of the cluster. In a CTA pair, MMAs
     /// of the leader signal both CTAs, and all other steps signal the leader.
     fn signalled(&self, at: usize, pipeline: Pipeline, side: usize) -> std::ops::Range<usize> {
-        let (rank, info) = (self.executions[at].rank, self.info(pipeline));
+        let (rank, info) = (self.executions[at].rank, self.pipeline_info(pipeline));
         let by_mma = if info.fill == Fill::Mma { FULL } else { EMPTY };
         match self.attrs.is_of_cta_pair(info) {
             true if side == by_mma => 0..self.ranks,
@@ -496,7 +496,7 @@ impl<'a> AbstractExecution<'a> {
     }
 
     fn is_stage_ready(&mut self, at: usize, Position { pipeline, stage, .. }: Position, side: usize) -> bool {
-        let depth = u64::from(self.info(pipeline).depth);
+        let depth = u64::from(self.pipeline_info(pipeline).depth);
         let iterations = self.executions[at].ends.entry((pipeline, side)).or_default().visited / depth;
         let completed = self.side(self.executions[at].rank, pipeline, stage, side).completed;
         // Stages are free at first.
@@ -522,13 +522,13 @@ impl<'a> AbstractExecution<'a> {
 
     /// Returns whether a single thread of a warp role executes all pipeline steps on that side.
     fn is_single_thread(&self, pipeline: Pipeline, side: usize) -> bool {
-        let info = self.info(pipeline);
+        let info = self.pipeline_info(pipeline);
         if side == EMPTY { info.fills_alone() } else { info.drains_alone() }
     }
 
     /// Returns whether the warps of the role alternate on that side.
     fn alternates_warps(&self, at: usize, pipeline: Pipeline, side: usize) -> bool {
-        side == EMPTY && self.info(pipeline).fill == Fill::Tma && self.executions[at].threads > WARP
+        side == EMPTY && self.pipeline_info(pipeline).fill == Fill::Tma && self.executions[at].threads > WARP
     }
 
     /// The clock of the thread that issues TMA copies into a stage.
@@ -583,7 +583,7 @@ impl<'a> AbstractExecution<'a> {
 
     fn commit(&mut self, at: usize, pipeline: Pipeline, stage: u32) -> Rule {
         self.leave_stage(at, pipeline, stage, EMPTY)?;
-        let info = self.info(pipeline);
+        let info = self.pipeline_info(pipeline);
         let (now, mut clock, threads) = (self.executions[at].now, self.arrival_clock(at), self.executions[at].threads);
         match info.fill {
             // The copies complete when the stage is full. A waiter then knows that they are complete, but the producer does not.
@@ -614,7 +614,7 @@ impl<'a> AbstractExecution<'a> {
     /// whole clock with the arrival. In other CTAs, it publishes only the completion of the copies. The leader of a CTA pair waits
     /// for the copies of both CTAs, each of which fills its own memory.
     fn commit_tma(&mut self, at: usize, pipeline: Pipeline, stage: u32) -> Rule {
-        let (info, signalled) = (self.info(pipeline), self.signalled(at, pipeline, FULL));
+        let (info, signalled) = (self.pipeline_info(pipeline), self.signalled(at, pipeline, FULL));
         let RoleExecution { rank: own, now, ref clock, .. } = self.executions[at];
         let of_cta_pair = self.attrs.is_of_cta_pair(info);
         let (clock, parts) = (clock.clone(), if of_cta_pair { self.ranks } else { signalled.len() } as u32);
@@ -644,7 +644,7 @@ impl<'a> AbstractExecution<'a> {
 
     fn release(&mut self, at: usize, pipeline: Pipeline, stage: u32) -> Rule {
         self.leave_stage(at, pipeline, stage, FULL)?;
-        let info = self.info(pipeline);
+        let info = self.pipeline_info(pipeline);
         let staged_buffer = |earlier: &ShadowAccess| info.buffers.contains(&earlier.stage.buffer) && earlier.stage.number == stage;
         if self.in_flight(at, Proxy::Mma).any(|earlier| staged_buffer(earlier)) {
             return Err(format!("stage {stage} of {pipeline} is released while an MMA in flight reads it"));

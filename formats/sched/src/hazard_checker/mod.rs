@@ -61,7 +61,7 @@ enum Fault {
 }
 
 /// The message of the first hazard in a function of phase materialize.
-pub fn refusal(function: &Function, layouts: &Arena<LayoutId, Layout>) -> Option<String> {
+pub fn first_hazard(function: &Function, layouts: &Arena<LayoutId, Layout>) -> Option<String> {
     let (fault, _) = check_function(function, layouts, &[], &BTreeMap::new(), true).err()?;
     Some(match fault {
         Fault::Broken { op, message } => format!("{}: {message}", function.body.ops[op].kind.mnemonic()),
@@ -71,7 +71,7 @@ pub fn refusal(function: &Function, layouts: &Arena<LayoutId, Layout>) -> Option
 }
 
 /// Checks every function of a file from phase alloc on. Before that phase no op can cause a hazard.
-pub(crate) fn module(module: &Module, phase: Phase, envelope: &Envelope) -> Result<()> {
+pub(crate) fn check_module(module: &Module, phase: Phase, envelope: &Envelope) -> Result<()> {
     if phase < Phase::Alloc {
         return Ok(());
     }
@@ -111,8 +111,8 @@ fn check_function(
     prefetched: &BTreeMap<OpId, BTreeSet<Buffer>>,
     synchronised: bool,
 ) -> std::result::Result<(), (Fault, Option<u64>)> {
-    let order = if synchronised { Order::of(function, layouts) } else { Order::none() };
-    let relevant = accumulators::relevant(function, &order.accesses);
+    let order = if synchronised { Order::of(function, layouts) } else { Order::empty() };
+    let relevant = accumulators::relevant_ops(function, &order.accesses);
     if relevant.is_empty() {
         return Ok(());
     }
@@ -176,7 +176,7 @@ fn execute_both_paths(program: &Program<'_>, forced: BTreeMap<Value, u64>, condi
 }
 
 /// Returns whether a region contains pipeline steps.
-fn steps_pipelines(function: &Function, region: Region) -> bool {
+fn has_pipeline_steps(function: &Function, region: Region) -> bool {
     let is_step = |kind: &Op| {
         matches!(
             kind,
@@ -254,7 +254,7 @@ fn loops_with_pipelines(function: &Function) -> BTreeMap<TripCountKey, Vec<Bound
             let kind = &body.ops[op].kind;
             let mut inner_depth = depth;
             if let Some(Core::For { lower, upper, step, unsigned, body: region, .. }) = kind.core() {
-                let has_steps = steps_pipelines(function, *region);
+                let has_steps = has_pipeline_steps(function, *region);
                 inner_depth += usize::from(has_steps);
                 let lower = main_loops.get(&op).map_or(*lower, |first| lower_of(function, *first));
                 let bounds = Bounds::of(function, [lower, *upper, *step], *unsigned);
@@ -298,8 +298,8 @@ impl Bounds {
     }
     /// Returns whether the trip count is constant and small enough to execute the loop as it is.
     fn is_short(&self) -> bool {
-        const FEW: i128 = 64;
-        self.constant().zip(self.step.1).is_some_and(|((from, to), by)| to - from <= i128::from(by) * FEW)
+        const MAX_SHORT_TRIP_COUNT: i128 = 64;
+        self.constant().zip(self.step.1).is_some_and(|((from, to), by)| to - from <= i128::from(by) * MAX_SHORT_TRIP_COUNT)
     }
     /// Returns whether the loop has an iteration for all trip counts that the checker tries.
     fn has_iteration(&self) -> bool {

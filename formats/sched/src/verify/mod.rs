@@ -37,24 +37,24 @@ const MAX_GROUPS: u32 = 1 << 16;
 /// Maximum stages of a schedule: each needs a stage of a staged buffer, and thus shared memory.
 const MAX_STAGES: u32 = 64;
 
-/// Checks all rules but hazards, which [`crate::hazard_checker::module`] checks.
-pub(crate) fn structure(module: &Module, envelope: &Envelope) -> Result<Phase> {
+/// Checks all rules but hazards, which [`crate::hazard_checker::check_module`] checks.
+pub(crate) fn check_structure(module: &Module, envelope: &Envelope) -> Result<Phase> {
     let target = envelope.target()?;
     let phase = Phase::of(envelope)
         .ok_or_else(|| Diagnostic::invalid("SC001", format!("'{}' is not a phase of .sched", envelope.phase)))?;
     let Module { layouts, globals, functions, .. } = module;
-    tileas::verify::program(layouts, globals, functions, warp_roles::parts, envelope)?;
+    tileas::verify::program(layouts, globals, functions, warp_roles::role_regions, envelope)?;
     functions.iter().try_for_each(|function| {
         let refuse =
             |code: &str, message: String| Diagnostic::invalid(code, message).at(Place::Entity(format!("func {}", function.name)));
         if phase >= Phase::Alloc {
-            placements(&function.attrs, target)
+            check_placements(&function.attrs, target)
                 .and_then(|()| crate::clc_responses::check_no_overlap(function))
                 .map_err(|message| refuse("SC006", message))?;
         }
-        warp_roles::tables(function, phase, target).map_err(|message| refuse("SC009", message))?;
-        warp_roles::pipelines(function, target).map_err(|message| refuse("SC010", message))?;
-        warp_roles::bodies(function).map_err(|(loc, message)| refuse("SC009", message).at_loc(&envelope.debug, loc))?;
+        warp_roles::check_roles(function, phase, target).map_err(|message| refuse("SC009", message))?;
+        warp_roles::check_pipelines(function, target).map_err(|message| refuse("SC010", message))?;
+        warp_roles::check_bodies(function).map_err(|(loc, message)| refuse("SC009", message).at_loc(&envelope.debug, loc))?;
         let roles = warp_roles::executing_roles(function);
         check_per_k_step_loads(function, layouts, phase)
             .map_err(|(loc, message)| refuse("SC007", message).at_loc(&envelope.debug, loc))?;
@@ -71,7 +71,7 @@ pub(crate) fn structure(module: &Module, envelope: &Envelope) -> Result<Phase> {
             })?;
         }
         function.body.ops.iter().try_for_each(|(id, op)| {
-            let rule = synchronisation(function, phase, op, roles[id.0 as usize]);
+            let rule = check_op(function, phase, op, roles[id.0 as usize]);
             rule.map_err(|message| refuse("SC007", message).at_loc(&envelope.debug, op.loc))
         })
     })?;
@@ -157,7 +157,7 @@ fn check_marked_ops(
 }
 
 /// Checks that a function's TMEM columns are a valid allocation, and that as many CTAs as the occupancy requires can allocate them.
-fn tensor_memory(attrs: &FunctionAttrs, target: Target) -> Rule {
+fn check_tensor_memory(attrs: &FunctionAttrs, target: Target) -> Rule {
     let Some(TensorMemory { columns, address }) = attrs.tensor else { return Ok(()) };
     let most = tileas::budget::tmem_columns(target, attrs.program.occupancy.unwrap_or(1));
     require(columns.is_power_of_two() && (MIN_ALLOCATED_COLUMNS..=most).contains(&columns), || {
@@ -179,12 +179,12 @@ fn tensor_memory(attrs: &FunctionAttrs, target: Target) -> Rule {
 }
 
 /// Every buffer is inside the function's memory and aligned.
-fn placements(attrs: &FunctionAttrs, target: Target) -> Rule {
+fn check_placements(attrs: &FunctionAttrs, target: Target) -> Rule {
     let (placed, buffers) = (attrs.placements.len(), attrs.program.buffers.len());
     require(placed == buffers, || format!("{placed} of {buffers} buffers have a placement"))?;
     let most = tileas::budget::shared_memory(target);
     require(attrs.shared_bytes <= most, || format!("{target} has {most} bytes of shared memory, not {}", attrs.shared_bytes))?;
-    tensor_memory(attrs, target)?;
+    check_tensor_memory(attrs, target)?;
     for (buffer, info) in attrs.program.buffers.iter() {
         let place = attrs.placements[buffer];
         require(place.depth > 0, || format!("{buffer} has no stage"))?;
@@ -205,17 +205,17 @@ fn placements(attrs: &FunctionAttrs, target: Target) -> Rule {
 }
 
 /// The rules for the ops of `.sched`, and for the properties of `.as` ops that depend on the phase.
-fn synchronisation(function: &Function, phase: Phase, op: &OpNode<Op>, warp_role: Option<WarpRole>) -> Rule {
+fn check_op(function: &Function, phase: Phase, op: &OpNode<Op>, warp_role: Option<WarpRole>) -> Rule {
     let attrs = &function.attrs;
     let own = match &op.kind {
         Op::Core(program) => {
-            warp_roles::program_op(attrs, program, warp_role)?;
-            return in_program(function, phase, &program.effects());
+            warp_roles::check_program_op(attrs, program, warp_role)?;
+            return check_program_op_in_phase(function, phase, &program.effects());
         }
         Op::Pairs { .. } => return Ok(()),
         Op::WarpRole { .. } => Ok(()),
         Op::PipelineAcquire { .. } | Op::PipelineCommit { .. } | Op::PipelineWait { .. } | Op::PipelineRelease { .. } => {
-            warp_roles::pipeline_op(function, &op.kind, warp_role)
+            warp_roles::check_pipeline_step(function, &op.kind, warp_role)
         }
         Op::Barrier { id, threads } if !attrs.warp_roles.is_empty() => {
             let own = warp_role.map(|warp_role| (warp_role.barrier(), attrs.warp_roles[warp_role].threads()));
@@ -249,7 +249,7 @@ fn synchronisation(function: &Function, phase: Phase, op: &OpNode<Op>, warp_role
 }
 
 /// The rules for properties of an `.as` op that only `.sched` allows: the stage of a staged buffer, and MMAs in flight.
-fn in_program(function: &Function, phase: Phase, effects: &Effects<'_>) -> Rule {
+fn check_program_op_in_phase(function: &Function, phase: Phase, effects: &Effects<'_>) -> Rule {
     let in_flight = effects.completes == Completes::WithMmaGroup;
     require(!in_flight || phase == Phase::Materialize, || format!("no MMA is in flight in phase {}", phase.name()))?;
     for (i, BufferAccess { buffer, stage, .. }) in effects.buffers.iter().enumerate() {

@@ -21,7 +21,7 @@ const MAX_ARRIVALS: u32 = (1 << 20) - 1;
 const MAX_BYTES: u64 = (1 << 20) - 1;
 
 /// The regions that warp roles execute, with their warps.
-pub(super) fn parts(function: &Function) -> Vec<ExecutedRegion> {
+pub(super) fn role_regions(function: &Function) -> Vec<ExecutedRegion> {
     let part = |op: &Op| match op {
         Op::WarpRole { role: warp_role, body } => {
             Some((*body, function.attrs.warp_roles.get(*warp_role).map_or(0, |info| info.warps)))
@@ -43,7 +43,7 @@ pub(super) fn executing_roles(function: &Function) -> Vec<Option<WarpRole>> {
 }
 
 /// Checks the table of warp roles: names, warps and registers.
-pub(super) fn tables(function: &Function, phase: Phase, target: Target) -> Rule {
+pub(super) fn check_roles(function: &Function, phase: Phase, target: Target) -> Rule {
     let FunctionAttrs { warp_roles, pipelines, program, .. } = &function.attrs;
     let is_allowed = phase == Phase::Materialize || warp_roles.is_empty() && pipelines.is_empty();
     require(is_allowed, || format!("there are no warp roles and no pipelines in phase {}", phase.name()))?;
@@ -61,12 +61,12 @@ pub(super) fn tables(function: &Function, phase: Phase, target: Target) -> Rule 
         let names = warp_roles.values().filter(|other| other.name == info.name).count();
         require(names == 1 && !info.name.is_empty(), || format!("{warp_role} has no name of its own"))?;
     }
-    registers(&function.attrs, target)
+    check_registers(&function.attrs, target)
 }
 
 /// All warps of a warp group set the same register count (`setmaxnreg`), and the warps of the CTA use no more registers than at
 /// launch.
-fn registers(attrs: &FunctionAttrs, target: Target) -> Rule {
+fn check_registers(attrs: &FunctionAttrs, target: Target) -> Rule {
     let registers_of_warp = |warp: u32| attrs.warp_roles.values().find(|info| covers(info, warp)).and_then(|info| info.registers);
     let warps = attrs.program.warps;
     if (0..warps).all(|warp| registers_of_warp(warp).is_none()) {
@@ -97,7 +97,7 @@ fn covers(info: &WarpRoleInfo, warp: u32) -> bool {
 
 /// Checks the table of pipelines. No two pipelines share buffers or barriers. A pipeline that threads fill may have no buffers and
 /// only signal.
-pub(super) fn pipelines(function: &Function, target: Target) -> Rule {
+pub(super) fn check_pipelines(function: &Function, target: Target) -> Rule {
     let attrs = &function.attrs;
     let mut taken: Vec<(u64, u64)> = Vec::new();
     if !attrs.pipelines.is_empty() {
@@ -151,7 +151,7 @@ pub(super) fn pipelines(function: &Function, target: Target) -> Rule {
 
 /// The bodies are at the end of the function, one for each warp role, in the order of the table. Code before them computes common
 /// scalars and views; code inside a body ends in a `return` at the body's end.
-pub(super) fn bodies(function: &Function) -> std::result::Result<(), (Loc, String)> {
+pub(super) fn check_bodies(function: &Function) -> std::result::Result<(), (Loc, String)> {
     let (body, warp_roles) = (&function.body, &function.attrs.warp_roles);
     let top = &body.blocks[function.entry()].ops;
     let is_body = |op: &OpId| matches!(body.ops[*op].kind, Op::WarpRole { .. });
@@ -195,7 +195,7 @@ pub(super) fn bodies(function: &Function) -> std::result::Result<(), (Loc, Strin
 }
 
 /// The warps of a role that issues wgmma ops or accesses tensor memory start at a warp-group boundary.
-pub(super) fn program_op(attrs: &FunctionAttrs, op: &tileas::Op, warp_role: Option<WarpRole>) -> Rule {
+pub(super) fn check_program_op(attrs: &FunctionAttrs, op: &tileas::Op, warp_role: Option<WarpRole>) -> Rule {
     let Some(warp_role) = warp_role else { return Ok(()) };
     let is_aligned = attrs.warp_roles[warp_role].first_warp.is_multiple_of(WARPS_PER_GROUP);
     // Four warps together also cover all lanes of tensor memory.
@@ -210,7 +210,7 @@ pub(super) fn program_op(attrs: &FunctionAttrs, op: &tileas::Op, warp_role: Opti
 }
 
 /// A pipeline step belongs to a role on that side of the pipeline, and names a stage if there are several.
-pub(super) fn pipeline_op(function: &Function, op: &Op, warp_role: Option<WarpRole>) -> Rule {
+pub(super) fn check_pipeline_step(function: &Function, op: &Op, warp_role: Option<WarpRole>) -> Rule {
     let number = |value: &Value| *function.body.ty(*value) == Type::Scalar(Elem::Scalar(Scalar::I32));
     let (pipeline, stage, phase, produces) = match op {
         Op::PipelineAcquire { pipeline, stage, phase } => (pipeline, stage, Some(phase), true),

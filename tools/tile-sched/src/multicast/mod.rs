@@ -89,7 +89,7 @@ fn with_multicast(
         }
     }
     joined = base::text::compact(&joined);
-    if let Some(why) = hazard_checker::refusal(&joined, layouts) {
+    if let Some(why) = hazard_checker::first_hazard(&joined, layouts) {
         return Err(why);
     }
     let list = |buffers: &[Buffer]| buffers.iter().map(Buffer::to_string).collect::<Vec<_>>().join(", ");
