@@ -117,7 +117,7 @@ fn completes(atom: &MmaAtom, in_flight: bool) -> Completes {
 }
 
 /// The effects of an optional operand.
-fn of_scales<'a>(scales: &Option<MmaOperand>, proxy: Proxy) -> Effects<'a> {
+fn scale_effects<'a>(scales: &Option<MmaOperand>, proxy: Proxy) -> Effects<'a> {
     scales.map_or(computes(), |place| place.effects(proxy))
 }
 
@@ -218,7 +218,7 @@ base::ops! {
         /// `group_wait`, only the next such MMA may then access the accumulator, and no op may change the operands. In a program
         /// with waits, an MMA in tensor memory is complete after a wait for the pipeline stage to which its role committed it.
         Mma "mma" { in_flight: bool, lhs: MmaOperand, rhs: MmaOperand, acc: MmaOperand, zero_init: Option<Value>, lhs_scale: Option<MmaOperand>, rhs_scale: Option<MmaOperand>, signed_lhs: bool, signed_rhs: bool, atom: MmaAtom }
-            = lhs.effects(proxy(atom)).and(rhs.effects(proxy(atom))).and(of_scales(lhs_scale, proxy(atom))).and(of_scales(rhs_scale, proxy(atom)))
+            = lhs.effects(proxy(atom)).and(rhs.effects(proxy(atom))).and(scale_effects(lhs_scale, proxy(atom))).and(scale_effects(rhs_scale, proxy(atom)))
                 .and(acc.touched(accumulator_access(zero_init), proxy(atom))).completing(completes(atom, *in_flight)),
         /// Loads part of a buffer in tensor memory: from element `from` of each row on, as many elements as the result has.
         TmemLoad "tmem_load" { buffer: Buffer, stage: Option<Value>, from: u32, atom: LaneMove }

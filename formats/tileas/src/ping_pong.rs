@@ -83,7 +83,7 @@ pub fn ping_pong<O: Program>(
     let second_ops = all.iter().filter(|op| components.of(**op) == second);
     let second_accumulators = second_ops.filter_map(|op| accumulators(body.ops[*op].kind.program()?)).collect();
     let ops = all.iter().filter_map(|op| Some((*op, usize::from(Some(components.of(*op)?) == second)))).collect();
-    let buffers = owners((body, &all), buffers, &components, second);
+    let buffers = buffer_components((body, &all), buffers, &components, second);
     Ok(PingPong { ops, second_accumulators, buffers })
 }
 
@@ -96,7 +96,7 @@ pub fn accumulators(op: &Op) -> Option<Buffer> {
 }
 
 /// The used buffers of shared memory, each with its only component.
-fn owners<O: Program>(
+fn buffer_components<O: Program>(
     (body, all): (&Body<O, Type>, &[OpId]),
     buffers: &Arena<Buffer, BufferInfo>,
     components: &Components,

@@ -100,12 +100,12 @@ impl AccessPlanner<'_> {
         let Type::View(view) = self.function.body.ty(value) else { unreachable!("the verifier checks that views are views") };
         let gathers = |t: usize| matches!(view.kind, ViewKind::Gather { sparse_dim } if sparse_dim as usize == t);
         let contiguous = (0..view.tile.len()).find(|&t| view.memref.strides[view.dim_map[t] as usize] == Some(1) && !gathers(t));
-        let Some(t) = contiguous else { return self.ordered(&view.tile, None, 0) };
-        let Some(facts) = self.facts.memref(value) else { return self.ordered(&view.tile, contiguous, 0) };
+        let Some(t) = contiguous else { return self.blocked_along(&view.tile, None, 0) };
+        let Some(facts) = self.facts.memref(value) else { return self.blocked_along(&view.tile, contiguous, 0) };
         let piece = view_width(&facts, view, t);
         let in_bounds_bits = piece.min(facts.sizes[view.dim_map[t] as usize].max(1).ilog2());
         let copy = Some(Pieces { dim: t, bits: piece, whole: in_bounds_bits == piece || common::fault_injected("as.whole") });
-        AccessPlan { copy, ..self.ordered(&view.tile, contiguous, in_bounds_bits.min(widest)) }
+        AccessPlan { copy, ..self.blocked_along(&view.tile, contiguous, in_bounds_bits.min(widest)) }
     }
 
     /// Multimem instructions take full words: pairs of 16-bit elements. The caller guarantees word alignment of the address and of
@@ -115,17 +115,17 @@ impl AccessPlanner<'_> {
         let stride = |t: usize| view.memref.strides[view.dim_map[t] as usize];
         let contiguous = (0..view.tile.len()).find(|&t| stride(t) == Some(1));
         if view.memref.elem.bits() != 16 {
-            return Some(self.ordered(&view.tile, contiguous, 0));
+            return Some(self.blocked_along(&view.tile, contiguous, 0));
         }
         let first = contiguous.filter(|&t| view.tile[t] > 1)?;
         let at_words = (0..view.tile.len()).all(|t| t == first || stride(t).is_none_or(|stride| stride % 2 == 0));
-        let AccessPlan { order, .. } = self.ordered(&view.tile, Some(first), 1);
+        let AccessPlan { order, .. } = self.blocked_along(&view.tile, Some(first), 1);
         let layout = Layout::blocked(&order, 1, self.warp_bits);
         at_words.then_some(AccessPlan { vector_bits: 1, layout, order, copy: None })
     }
 
     /// The access with a blocked layout whose elements along dimension `first` are in registers first, then in lanes.
-    fn ordered(&self, shape: &[u32], first: Option<usize>, widest_bits: u32) -> AccessPlan {
+    fn blocked_along(&self, shape: &[u32], first: Option<usize>, widest_bits: u32) -> AccessPlan {
         let strides = Strides::of(shape);
         let others = (0..shape.len()).rev().filter(|t| Some(*t) != first);
         let order: Vec<u32> = first.into_iter().chain(others).flat_map(|t| strides.dim_bits(t)).collect();
@@ -180,7 +180,7 @@ impl AccessPlanner<'_> {
                 .max(1)
         };
         let first = (0..shape.len()).rev().max_by_key(|dim| self.facts.axis(ptr, *dim).contiguity.min(u64::from(shape[*dim])));
-        Some(self.ordered(shape, first, first.map_or(0, |dim| width(dim).ilog2()).min(widest)))
+        Some(self.blocked_along(shape, first, first.map_or(0, |dim| width(dim).ilog2()).min(widest)))
     }
 }
 

@@ -14,7 +14,7 @@ use tileaa::{Function, Op};
 /// Maximum dots that move next to a dot. Reason: each extends the live range of an accumulator.
 const MAX_MOVED: usize = 3;
 /// Maximum ops that a dot moves across.
-const WINDOW: usize = 64;
+const MAX_DISTANCE: usize = 64;
 
 pub(crate) fn run(function: &Function) -> Function {
     let mut function = function.clone();
@@ -50,7 +50,7 @@ fn next_sharing_dot(function: &Function, ops: &[OpId], end: usize, read: &BTreeS
     let body = &function.body;
     // Values that are defined after `end` are not available there.
     let mut defined_later = BTreeSet::new();
-    for (at, op) in ops.iter().enumerate().skip(end).take(WINDOW) {
+    for (at, op) in ops.iter().enumerate().skip(end).take(MAX_DISTANCE) {
         let kind = &body.ops[*op].kind;
         let shares = operands(function, *op).is_some_and(|own| own.iter().any(|operand| read.contains(operand)));
         if shares && !kind.operands().iter().any(|operand| defined_later.contains(operand)) {

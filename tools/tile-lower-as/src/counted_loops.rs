@@ -11,7 +11,7 @@ use tileaa::{Function, Op};
 /// The outermost `for` around an op, or the op itself, if it has a *uniform trip count*. A condition inside a loop would make
 /// pipeline phases depend on it. A condition outside all loops is allowed if it depends on arguments only, because all roles can
 /// compute it.
-pub(crate) fn outermost(function: &Function, blocks: &[Option<Block>], op: OpId) -> Option<OpId> {
+pub(crate) fn outermost_loop(function: &Function, blocks: &[Option<Block>], op: OpId) -> Option<OpId> {
     let body = &function.body;
     let (mut at, mut outermost, mut in_condition) = (op, op, false);
     while blocks[at.0 as usize] != Some(function.entry()) {

@@ -18,7 +18,7 @@ use tileaa::facts::Facts;
 use tileaa::{Function, Op, Type};
 
 /// Elements of a part.
-const PART: usize = 128 * 64;
+const PART_ELEMENTS: usize = 128 * 64;
 /// Minimum columns of a part.
 const MIN_COLUMNS: u32 = 32;
 
@@ -52,7 +52,7 @@ impl EpiloguePlanner<'_> {
     fn plan(&self, chain: &Chain) -> Option<EpilogueTile> {
         let (body, accumulators) = (&self.function.body, chain.result);
         let [rows, columns] = **body.ty(accumulators).tile()?.1 else { return None };
-        let parts = ((element_count(&[rows, columns]) / PART) as u32).min(columns / MIN_COLUMNS);
+        let parts = ((element_count(&[rows, columns]) / PART_ELEMENTS) as u32).min(columns / MIN_COLUMNS);
         let blocks = body.op_blocks();
         let block = blocks[body.defining_op(accumulators)?.0 as usize];
         let (mut value, mut path) = (accumulators, Vec::new());

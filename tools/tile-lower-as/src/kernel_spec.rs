@@ -10,9 +10,9 @@ use core_dialect::persistent_loops::is_persistent;
 use tileas::FunctionAttrs;
 
 /// The default number of warps.
-const WARPS: u32 = 4;
+const DEFAULT_WARPS: u32 = 4;
 /// Minimum elements of the largest tile for each thread. With fewer elements, more threads would only repeat scalar work.
-const ELEMENTS: usize = 2;
+const MIN_ELEMENTS: usize = 2;
 /// Maximum elements of a tile for each thread.
 const MAX_ELEMENTS: usize = 64;
 /// The same for persistent kernels. They may use more registers, because their grid has no more CTAs than fit.
@@ -87,19 +87,19 @@ fn largest_tile(function: &tileaa::Function) -> usize {
 /// Chooses more warps if MMAs or the largest tiles need registers, and fewer if no tile is large enough to share.
 fn chosen_warps(function: &tileaa::Function, in_components: bool, target: Target) -> u32 {
     let largest = largest_tile(function);
-    let useful_warps = (largest / (32 * ELEMENTS)).max(1).next_power_of_two() as u32;
+    let useful_warps = (largest / (32 * MIN_ELEMENTS)).max(1).next_power_of_two() as u32;
     let has_mma = function.body.ops.values().any(|node| matches!(node.kind, tileaa::Op::Mma { .. } | tileaa::Op::MmaScaled { .. }));
-    if in_components && !crate::independent_subgraphs::second(function, target).is_empty() {
+    if in_components && !crate::independent_subgraphs::second_component(function, target).is_empty() {
         // Each component gets a warp role with one thread per row.
-        return WARPS;
+        return DEFAULT_WARPS;
     }
     match has_mma {
-        true => crate::mma_selection::warps(function, target, WARPS),
+        true => crate::mma_selection::warps(function, target, DEFAULT_WARPS),
         // Several of the largest tiles are live at a time; more threads have more registers.
-        false if largest > most_elements(function) * 32 * WARPS as usize => 2 * WARPS,
+        false if largest > most_elements(function) * 32 * DEFAULT_WARPS as usize => 2 * DEFAULT_WARPS,
         // More warps shorten the time for which a CTA blocks others.
-        false if waits_for_ctas(function) => useful_warps.min(2 * WARPS),
-        false => useful_warps.min(WARPS),
+        false if waits_for_ctas(function) => useful_warps.min(2 * DEFAULT_WARPS),
+        false => useful_warps.min(DEFAULT_WARPS),
     }
 }
 

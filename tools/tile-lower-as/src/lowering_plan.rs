@@ -197,7 +197,7 @@ impl LoweringPlan {
 
     /// Whether the buffers of two compute roles exceed shared memory.
     pub(crate) fn components_exceed_smem(&self, new: &tileas::Function, target: Target) -> bool {
-        self.mmas.has_components() && !independent_subgraphs::have_capacity(new, target)
+        self.mmas.has_components() && !independent_subgraphs::fits_two_roles(new, target)
     }
 
     /// Plans again with one compute role.

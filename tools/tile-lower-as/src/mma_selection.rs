@@ -152,7 +152,7 @@ impl MmaSelections {
     ) -> MmaSelections {
         let chained = operands::chained(function);
         let Limits { warp_bits, registers, columns, requested, in_components } = limits;
-        let second = if in_components { independent_subgraphs::second(function, target) } else { BTreeSet::new() };
+        let second = if in_components { independent_subgraphs::second_component(function, target) } else { BTreeSet::new() };
         let planner = MmaPlanner { function, accesses, target, warp_bits, registers, requested, by_threads, second: &second };
         let (chains, in_tensor_memory) = planner.in_tensor_memory(columns, refused);
         let plan = |op: OpId| match &function.body.ops[op].kind {

@@ -25,7 +25,7 @@ use tileas::{budget, tma_tiles};
 /// A part of an operand takes at most 1/SHARES of shared memory, because two parts are live at a time besides the other buffers.
 const SHARES: u32 = 3;
 /// The smallest extent of a part along K, in bits: one step of any atom.
-const SHORTEST: u32 = 256;
+const MIN_PART_BITS: u32 = 256;
 
 pub(crate) fn run(function: &Function, target: Target, tma_copies: TmaChoice) -> Function {
     run_and_count(function, target, tma_copies).0
@@ -119,7 +119,7 @@ impl<'a> SplitPlanner<'a> {
         };
         let [.., k] = extents(self.shape(lhs), self.shape(rhs));
         let bits = [lhs, rhs].map(|operand| body.ty(operand).tile().map_or(0, |(elem, _)| elem.bits())).into_iter().min()?;
-        if parts == 1 || k / parts * bits < SHORTEST {
+        if parts == 1 || k / parts * bits < MIN_PART_BITS {
             return None;
         }
         // The operand that is too large must be split; the other one is split the same way if possible.
@@ -131,7 +131,7 @@ impl<'a> SplitPlanner<'a> {
         let sides = in_parts(parts)?;
         let tma_parts =
             if self.alternating { sides.iter().flatten().filter_map(|side| self.tma_tiles_along(side)).max() } else { None };
-        let tma_parts = tma_parts.filter(|tma_parts| *tma_parts > parts && k / tma_parts * bits >= SHORTEST);
+        let tma_parts = tma_parts.filter(|tma_parts| *tma_parts > parts && k / tma_parts * bits >= MIN_PART_BITS);
         let (parts, sides) = tma_parts.and_then(|tma_parts| Some((tma_parts, in_parts(tma_parts)?))).unwrap_or((parts, sides));
         let [lhs, rhs] = sides.map(|side| side.map(Source::Loads));
         let (lhs, rhs) = (lhs.unwrap_or(Source::Whole(k_of_lhs)), rhs.unwrap_or(Source::Whole(k_of_rhs)));

@@ -25,7 +25,7 @@ use tileas::budget;
 const LANES: u32 = tileas::tensor_memory::LANES;
 const WORD: u32 = 32;
 /// Maximum warps that divide an MMA.
-const WARPS: u32 = 8;
+const MAX_WARPS: u32 = 8;
 
 /// Whether M subtiles are profitable, or requested by `--split-m`.
 pub(crate) fn are_desired(function: &Function, target: Target, when: Option<&str>) -> bool {
@@ -57,7 +57,7 @@ fn m_subtiles_fit(function: &Function, target: Target) -> bool {
     let all = mma_selection::alive_together(function, |op| acc(op).map_or(0, sum));
     let not_carried =
         mma_selection::alive_together(function, |op| acc(op).filter(|acc| starts_at_constant(function, *acc)).map_or(0, sum));
-    let capacity = budget::mma_registers(target, WARPS) * 32 * WARPS;
+    let capacity = budget::mma_registers(target, MAX_WARPS) * 32 * MAX_WARPS;
     all > capacity && all - not_carried / 2 <= capacity
 }
 

@@ -40,7 +40,7 @@ impl MmaPlanner<'_> {
         let mut decided: Decided = reasons.into_iter().map(|(op, reason)| (op, Err(reason))).collect();
         let (lanes, mut possible) = (Lanes::of(self.function), Vec::new());
         for chain in all.iter().cloned() {
-            match self.planned(&chain, &all, &lanes, refused) {
+            match self.plan_chain(&chain, &all, &lanes, refused) {
                 Ok(mmas) => possible.push((self.with_slices(chain), mmas)),
                 Err(reason) => decided.extend(chain.mmas.iter().map(|op| (*op, Err(reason)))),
             }
@@ -67,7 +67,7 @@ impl MmaPlanner<'_> {
     }
 
     /// The `tcgen05` selections of a chain, or the reason against them.
-    fn planned(
+    fn plan_chain(
         &self,
         chain: &Chain,
         all: &[Chain],
@@ -125,7 +125,7 @@ impl MmaPlanner<'_> {
         let block = blocks[chain.mmas[0].0 as usize];
         let needs = |chain: &Chain, other: &Chain| {
             let operands = chain.mmas.iter().flat_map(|op| self.function.body.ops[*op].kind.operands());
-            operands.into_iter().any(|operand| self.depends(operand, other.result, block, &blocks))
+            operands.into_iter().any(|operand| self.depends_on(operand, other.result, block, &blocks))
         };
         let independent = all.iter().filter(|other| {
             let is_candidate = other.is_straight() && blocks[other.mmas[0].0 as usize] == block;
@@ -174,7 +174,7 @@ impl MmaPlanner<'_> {
         let c = tmem_loaded(lanes.atoms(accumulators), &info, self.warp_bits as usize)
             .ok_or("its warps do not access all lanes of tensor memory")?;
         // All roles must advance the pipelines of the MMA by the same number of stages.
-        if counted_loops::outermost(self.function, &self.function.body.op_blocks(), op).is_none() {
+        if counted_loops::outermost_loop(self.function, &self.function.body.op_blocks(), op).is_none() {
             return Err("not all warp roles can compute how often it executes: it is in a condition or an unbounded loop");
         }
         let lhs = match self.is_loaded(lhs) {
@@ -186,7 +186,7 @@ impl MmaPlanner<'_> {
                     .ok_or("its left operand does not fit tensor memory")?;
                 OperandSource::Tensor(
                     lanes
-                        .stored(self.function, lhs, &info, all, self.warp_bits as usize)
+                        .store_layout(self.function, lhs, &info, all, self.warp_bits as usize)
                         .ok_or("its warps cannot divide the left operand in tensor memory")?,
                 )
             }
@@ -204,7 +204,7 @@ impl MmaPlanner<'_> {
 
     /// The first chain whose accumulator and operands do not fit the TMEM columns that earlier chains leave.
     fn first_exceeding_tmem(&self, chains: &[Chain], columns: u32) -> Option<usize> {
-        let hosted = self.hosted(chains);
+        let hosted = self.hosted_operands(chains);
         let (mut taken, mut shared) = (0, Vec::new());
         chains.iter().position(|chain| {
             let accumulators = accumulators(self.function, chain).map(|info| (info, chain.is_single()));
@@ -247,10 +247,10 @@ impl MmaPlanner<'_> {
     /// The operands that overwrite the accumulator from which threads compute them. Safe because `tcgen05.ld` has read the
     /// accumulator, and no MMA runs between the operand's store and its MMA. Each accumulator buffer holds at most one such operand
     /// buffer.
-    fn hosted(&self, chains: &[Chain]) -> Vec<(usize, BufferInfo)> {
+    fn hosted_operands(&self, chains: &[Chain]) -> Vec<(usize, BufferInfo)> {
         /// Maximum chains for this analysis, whose cost is cubic in their number.
-        const MOST: usize = 32;
-        if chains.len() > MOST {
+        const MAX_CHAINS: usize = 32;
+        if chains.len() > MAX_CHAINS {
             return Vec::new();
         }
         let blocks = self.function.body.op_blocks();
@@ -295,14 +295,14 @@ impl MmaPlanner<'_> {
             let [lhs, ..] = operands::of_mma(self.function, user);
             let block = blocks[user.0 as usize];
             let mut hosts_here = hosts.iter().filter(|chain| blocks[chain.mmas[0].0 as usize] == block).peekable();
-            let is_before = |chain: &&Chain| chain.slices.is_empty() && self.depends(lhs, chain.result, block, blocks);
+            let is_before = |chain: &&Chain| chain.slices.is_empty() && self.depends_on(lhs, chain.result, block, blocks);
             hosts_here.peek().is_some() && hosts_here.all(is_before)
         };
         host.columns() >= guest.columns() && users.all(|(user, _)| hosts_before(user))
     }
 
     /// Whether a value depends on another one through ops of their common block.
-    fn depends(&self, value: Value, on: Value, block: Option<Block>, blocks: &[Option<Block>]) -> bool {
+    fn depends_on(&self, value: Value, on: Value, block: Option<Block>, blocks: &[Option<Block>]) -> bool {
         let body = &self.function.body;
         let (mut seen, mut work) = (BTreeSet::new(), vec![value]);
         while let Some(value) = work.pop() {
@@ -396,7 +396,7 @@ fn part_tmem_loaded(atoms: &[&str], info: &BufferInfo, whole: &TmemSlice, warp_b
 }
 
 /// The `tcgen05.ld` atom that reaches the full buffer, and the matching layout of a tile with one element per row.
-pub(crate) fn rows(info: &BufferInfo, warp_bits: usize) -> Option<(&'static LaneAtom, Layout)> {
+pub(crate) fn row_layout(info: &BufferInfo, warp_bits: usize) -> Option<(&'static LaneAtom, Layout)> {
     let rows = |atom: &'static LaneAtom| Some((atom, atom.whole_and_rows(info, warp_bits)?.1));
     BY_ROWS.iter().filter_map(|name| tensor_memory::lane_atom_named(name)).find_map(rows)
 }

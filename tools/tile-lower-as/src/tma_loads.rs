@@ -21,7 +21,7 @@ use tileaa::{Op, Type};
 use tileas::{tma_tiles, wgmma_atoms};
 
 /// The alignment of a map's address and strides in bytes, and the exclusive limit of its strides.
-const UNIT: u64 = 16;
+const MAP_ALIGNMENT: u64 = 16;
 const MAX_STRIDE: i64 = 1 << 36;
 /// Minimum bytes of a TMA copy outside loops.
 const MIN_ONCE: u32 = 8 << 10;
@@ -100,7 +100,7 @@ impl CopyPlanner<'_> {
         if !self.target.has(Feature::Tma) {
             return Err("the target has no TMA");
         }
-        if !self.allowed(hints) {
+        if !self.hints_allow_tma(hints) {
             return Err("the author disallows TMA");
         }
         if order.semantics != MemoryOrdering::Weak {
@@ -114,7 +114,7 @@ impl CopyPlanner<'_> {
         }
         check_phases(index)?;
         let map = tma_tiles::map(body, self.function.params(), *view)?;
-        self.fits(ty, *view)?;
+        self.check_map_limits(ty, *view)?;
         let mut buffer = tma_tiles::buffer(ty, &map.extent, map.swizzle).ok_or("its TMA tiles are too small for a swizzle")?;
         let value = body.result(load);
         let readers = match self.readers(value, block, 0) {
@@ -144,20 +144,20 @@ impl CopyPlanner<'_> {
         Ok(Copy { buffer, by: CopyMethod::Tma(map), readers })
     }
 
-    pub(crate) fn allowed(&self, hints: &[AccessHint]) -> bool {
+    pub(crate) fn hints_allow_tma(&self, hints: &[AccessHint]) -> bool {
         AccessHint::of(hints, self.target, |hint| hint.allow_tma).unwrap_or(true)
     }
 
     /// Checks by facts that the numbers of a map fit its fields.
-    pub(crate) fn fits(&self, ty: &View, view: Value) -> Result<(), &'static str> {
+    pub(crate) fn check_map_limits(&self, ty: &View, view: Value) -> Result<(), &'static str> {
         let facts = self.facts.get_or_init(|| Facts::of(self.function)).memref(view).ok_or("no facts are known of its memory")?;
         let bytes = u64::from(ty.memref.elem.bits() / 8);
-        if !facts.base.is_multiple_of(UNIT) {
+        if !facts.base.is_multiple_of(MAP_ALIGNMENT) {
             return Err("its address is not known to be a multiple of 16 bytes");
         }
         let inner = tma_tiles::order(ty).map(|order| ty.dim_map[order[0]] as usize);
         for dim in (0..facts.sizes.len()).filter(|dim| Some(*dim) != inner) {
-            if !facts.strides[dim].saturating_mul(bytes).is_multiple_of(UNIT) {
+            if !facts.strides[dim].saturating_mul(bytes).is_multiple_of(MAP_ALIGNMENT) {
                 return Err("its strides are not known to be multiples of 16 bytes");
             }
             let (low, high) = facts.stride_ranges[dim];
@@ -176,7 +176,7 @@ impl CopyPlanner<'_> {
     /// early.
     fn check_uniform_phases(&self, for_op: OpId) -> Result<(), &'static str> {
         let body = &self.function.body;
-        let outermost = counted_loops::outermost(self.function, &self.blocks, for_op).ok_or(
+        let outermost = counted_loops::outermost_loop(self.function, &self.blocks, for_op).ok_or(
             "its loop is inside a condition in a loop, a condition that not all warp roles can compute, or an unbounded loop",
         )?;
         for op in self.inside(outermost) {

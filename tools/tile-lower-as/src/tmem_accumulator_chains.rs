@@ -58,7 +58,7 @@ pub(crate) fn of(function: &Function) -> (Vec<Chain>, BTreeMap<OpId, &'static st
     let finder = Finder { function, uses, loops: loops(function), facts: Facts::of(function) };
     let (mut chains, mut reasons): (Vec<Chain>, BTreeMap<OpId, &'static str>) = Default::default();
     for &op in &order {
-        for start in finder.starts(op) {
+        for start in finder.accumulator_starts(op) {
             match finder.chain(start) {
                 Ok(chain) => chains.push(chain),
                 Err((mmas, reason)) => reasons.extend(mmas.into_iter().map(|mma| (mma, reason))),
@@ -110,7 +110,7 @@ struct Finder<'a> {
 
 impl Finder<'_> {
     /// The operands of an op that start an accumulator.
-    fn starts(&self, op: OpId) -> Vec<ChainUse> {
+    fn accumulator_starts(&self, op: OpId) -> Vec<ChainUse> {
         let operands = self.function.body.ops[op].kind.operands();
         let all = operands.iter().enumerate().filter(|(_, value)| self.is_zero(**value)).map(|(number, _)| ChainUse { op, number });
         all.filter(|it| matches!(self.step(*it), Step::Adds | Step::Enters(_))).collect()
@@ -132,7 +132,7 @@ impl Finder<'_> {
             let accumulators = match step {
                 Step::Adds => {
                     mmas.push(at.op);
-                    runs |= inside.iter().all(|(for_op, _)| self.runs(*for_op));
+                    runs |= inside.iter().all(|(for_op, _)| self.has_iteration(*for_op));
                     body.result(at.op)
                 }
                 Step::Enters(number) => {
@@ -141,7 +141,9 @@ impl Finder<'_> {
                     body.blocks[body.block_of(inner)].args[number + 1]
                 }
                 Step::Leaves(number) => match inside.pop() {
-                    Some((for_op, own)) if own == number && self.ends(for_op) == Some(at.op) => body.ops[for_op].results[number],
+                    Some((for_op, own)) if own == number && self.only_terminator(for_op) == Some(at.op) => {
+                        body.ops[for_op].results[number]
+                    }
                     _ => return Err((mmas, "a loop does not carry the accumulator from iteration to iteration")),
                 },
                 Step::Scales(factors) => {
@@ -210,7 +212,7 @@ impl Finder<'_> {
     }
 
     /// The terminator of all iterations of a loop, if it is unique.
-    fn ends(&self, for_op: OpId) -> Option<OpId> {
+    fn only_terminator(&self, for_op: OpId) -> Option<OpId> {
         let body = &self.function.body;
         let inner = body.ops[for_op].kind.regions()[0];
         let nested = |op: &OpId| matches!(&body.ops[*op].kind, Op::Core(Core::If { .. }));
@@ -236,7 +238,7 @@ impl Finder<'_> {
     }
 
     /// Whether a loop is known to run at least once. Its bounds must be constants, so that later stages can prove it, too.
-    fn runs(&self, for_op: OpId) -> bool {
+    fn has_iteration(&self, for_op: OpId) -> bool {
         let Op::Core(Core::For { lower, upper, unsigned, .. }) = &self.function.body.ops[for_op].kind else {
             unreachable!("only `for` loops are entered")
         };

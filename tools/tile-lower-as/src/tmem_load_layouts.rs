@@ -58,7 +58,7 @@ impl Lanes {
         for RegionEdge { from, to } in region_edges(body, function.region) {
             lanes.groups.join(from.0 as usize, to.0 as usize);
         }
-        ops.into_iter().for_each(|op| lanes.note(function, op));
+        ops.into_iter().for_each(|op| lanes.record_vectors(function, op));
         lanes
     }
 
@@ -85,7 +85,7 @@ impl Lanes {
     }
 
     /// Records the vectors with which an op combines a tile.
-    fn note(&mut self, function: &Function, op: base::ir::Op) {
+    fn record_vectors(&mut self, function: &Function, op: base::ir::Op) {
         let node = &function.body.ops[op];
         let rank = |value: Value| function.body.ty(value).tile().map_or(0, |(_, shape)| shape.len());
         match &node.kind {
@@ -130,7 +130,7 @@ impl Lanes {
     }
 
     /// The layout for `tcgen05.st` of an operand. If it is computed from an accumulator, threads keep the rows that they loaded.
-    pub(crate) fn stored(
+    pub(crate) fn store_layout(
         &self,
         function: &Function,
         operand: Value,

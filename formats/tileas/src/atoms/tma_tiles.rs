@@ -116,7 +116,7 @@ pub fn tma_tiles(tile: &[u32], extent: &[u32]) -> Vec<Vec<u32>> {
 }
 
 /// Returns whether TMA can reduce such elements into memory. TMA treats all integers as unsigned.
-pub fn combines(mode: AtomicMode, elem: Scalar) -> bool {
+pub fn can_reduce(mode: AtomicMode, elem: Scalar) -> bool {
     match mode {
         AtomicMode::Add | AtomicMode::And | AtomicMode::Or | AtomicMode::Xor | AtomicMode::UMax | AtomicMode::UMin => {
             matches!(elem, Scalar::I32 | Scalar::I64)

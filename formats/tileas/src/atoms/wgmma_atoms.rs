@@ -23,7 +23,7 @@ const WARP_BITS: usize = 2;
 const MIN_COLUMNS: u32 = 8;
 pub const MAX_COLUMNS: u32 = 256;
 /// Rows of a group (a core matrix in PTX). A descriptor gives the distance between groups.
-const GROUP: u32 = 8;
+const GROUP_ROWS: u32 = 8;
 /// Bytes after which swizzles repeat: the alignment of buffers.
 const ALIGN: u32 = 1024;
 const LINE: u32 = 128;
@@ -153,7 +153,7 @@ impl Matrix {
             64 => 2,
             _ => 3,
         };
-        self.strides([self.block, GROUP * self.width]) | swizzle << 62
+        self.strides([self.block, GROUP_ROWS * self.width]) | swizzle << 62
     }
 
     /// The descriptor for `tcgen05`. If the operand has a single group of lines, its distance to the next group is 0, so that
@@ -165,9 +165,9 @@ impl Matrix {
             _ => 6,
         };
         let strides = match self.lines {
-            ..=GROUP if self.along_depth => [self.block, 0],
-            ..=GROUP => [0, GROUP * self.width],
-            _ => [self.block, GROUP * self.width],
+            ..=GROUP_ROWS if self.along_depth => [self.block, 0],
+            ..=GROUP_ROWS => [0, GROUP_ROWS * self.width],
+            _ => [self.block, GROUP_ROWS * self.width],
         };
         self.strides(strides) | 1 << 46 | swizzle << 61
     }

@@ -20,7 +20,7 @@ impl Check<'_> {
     }
 
     /// The operands are numbers of one shape and layout that has the dimension; there are as many results.
-    fn alike<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: &[Value], dim: usize) -> Rule {
+    fn same_shape_operands<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: &[Value], dim: usize) -> Rule {
         let results = &uses.op.results;
         require(!operands.is_empty() && operands.len() == results.len(), || "operands and results differ in number".into())?;
         let shape = uses.tile(operands[0])?.1;
@@ -33,7 +33,7 @@ impl Check<'_> {
     }
 
     fn reduction<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: &[Value], dim: usize, part: OperandPart) -> Rule {
-        self.alike(uses, operands, dim)?;
+        self.same_shape_operands(uses, operands, dim)?;
         let shape = uses.tile(operands[0])?.1;
         let left = part.combined(self.layout(uses, operands[0]), shape, dim);
         let (left, layout) = left.ok_or("the registers of a thread along the dimension also vary along another dimension")?;
@@ -47,7 +47,7 @@ impl Check<'_> {
 
     /// The dimension occupies registers, and above them neighbouring lanes.
     fn scan<O: Program>(&self, uses: &Uses<'_, O, Type>, operands: &[Value], dim: usize) -> Rule {
-        self.alike(uses, operands, dim)?;
+        self.same_shape_operands(uses, operands, dim)?;
         for (operand, result) in operands.iter().zip(&uses.op.results) {
             uses.same(&[*result], uses.seen(*operand))?;
             self.check_same_layout(uses, &[*operand, *result])?;

@@ -160,7 +160,7 @@ impl Check<'_> {
                 uses.ordered(*order, *token, &[MemoryOrdering::Relaxed])?;
                 uses.results(&[Seen::Token])?;
                 let elem = ty.memref.elem;
-                let combines = tma_tiles::combines(*mode, elem) && order.scope != Some(MemoryScope::System);
+                let combines = tma_tiles::can_reduce(*mode, elem) && order.scope != Some(MemoryScope::System);
                 require(combines, || format!("TMA does not reduce {elem} into memory with this mode"))?;
             }
             _ => weak_access(uses, *order, *token)?,

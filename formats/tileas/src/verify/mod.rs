@@ -255,7 +255,7 @@ impl Check<'_> {
             }
             Op::ConvertLayout { x, route } => {
                 uses.results(&[uses.seen(*x)])?;
-                self.converts(uses, *x, *route)
+                self.layout_conversion(uses, *x, *route)
             }
             Op::LoadView { .. }
             | Op::StoreView { .. }

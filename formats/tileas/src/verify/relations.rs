@@ -76,7 +76,7 @@ impl Check<'_> {
         require(renaming.is_some(), || format!("it would move elements between threads, from {from} to {to}"))
     }
 
-    pub(super) fn converts<O: Program>(&self, uses: &Uses<'_, O, Type>, x: Value, route: Route) -> Rule {
+    pub(super) fn layout_conversion<O: Program>(&self, uses: &Uses<'_, O, Type>, x: Value, route: Route) -> Rule {
         let result = uses.result()?;
         let Route::Shuffle = route else { return self.renames(uses, x, result, |element| element) };
         let (from, to) = (self.layout(uses, x), self.layout(uses, result));

@@ -35,7 +35,7 @@ const ALL: Set = Set::MAX;
 /// walk.
 const MAX_WALKS: usize = 16;
 /// Limit on the buffers of a function that need the analysis.
-const MAX_UNCLEAR: usize = 1024;
+const MAX_ANALYSED: usize = 1024;
 
 /// The state at a program point: the buffers written so far, and whether the point is reachable.
 #[derive(Clone, Copy)]
@@ -131,10 +131,10 @@ struct Walk<'a> {
 
 /// Checks that every path writes a buffer before it reads it. Regions and terminators must be valid.
 pub(super) fn on_every_path(body: &Body<Op, Type>, root: Region, attrs: &FunctionAttrs) -> Rule {
-    let unclear = unclear(body, root, attrs);
-    if let Some((buffer, loc)) = unclear.get(MAX_UNCLEAR) {
+    let unclear = buffers_to_analyse(body, root, attrs);
+    if let Some((buffer, loc)) = unclear.get(MAX_ANALYSED) {
         let message =
-            format!("{buffer} is one of more than {MAX_UNCLEAR} buffers whose first write does not dominate all other accesses");
+            format!("{buffer} is one of more than {MAX_ANALYSED} buffers whose first write does not dominate all other accesses");
         return Err((*loc, message));
     }
     if unclear.is_empty() {
@@ -150,7 +150,7 @@ pub(super) fn on_every_path(body: &Body<Op, Type>, root: Region, attrs: &Functio
 
 /// The buffers that need the analysis, each with the location of a read. A buffer does not need it if its first access is a write
 /// that dominates all other accesses.
-fn unclear(body: &Body<Op, Type>, root: Region, attrs: &FunctionAttrs) -> Vec<(Buffer, Loc)> {
+fn buffers_to_analyse(body: &Body<Op, Type>, root: Region, attrs: &FunctionAttrs) -> Vec<(Buffer, Loc)> {
     let order = body.walk(root);
     let blocks = body.op_blocks();
     let mut at = vec![0; body.ops.len()];

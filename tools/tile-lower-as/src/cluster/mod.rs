@@ -30,7 +30,7 @@ const MAX_ACCESSES: usize = 256;
 /// Maximum total work of a cluster, in halves of the work of one CTA.
 const MAX_WORK: u128 = 3;
 /// Minimum rows and columns of the MMAs of a part for full tensor-core rate.
-const WIDE: u128 = 128;
+const FULL_RATE_EXTENT: u128 = 128;
 
 /// The function of one CTA of a cluster, or the unchanged function.
 pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) -> Result<Function> {
@@ -177,8 +177,8 @@ struct Weights {
 
 impl Weights {
     /// Log2 of the assumed iterations of a loop, and its limit for nested loops.
-    const LOOP: u32 = 4;
-    const LOOPS: u32 = 40;
+    const LOOP_ITERATIONS_LOG2: u32 = 4;
+    const MAX_ITERATIONS_LOG2: u32 = 40;
 
     fn of(function: &Function, target: Target) -> Weights {
         let body = &function.body;
@@ -186,10 +186,10 @@ impl Weights {
         let mut blocks: Vec<(Block, u32)> = vec![(function.entry(), 0)];
         while let Some((block, depth)) = blocks.pop() {
             for &op in &body.blocks[block].ops {
-                iterations.insert(op, depth.min(Self::LOOPS));
+                iterations.insert(op, depth.min(Self::MAX_ITERATIONS_LOG2));
                 let kind = &body.ops[op].kind;
                 let inner = match kind {
-                    Op::Core(Core::For { .. } | Core::Loop { .. }) => depth + Self::LOOP,
+                    Op::Core(Core::For { .. } | Core::Loop { .. }) => depth + Self::LOOP_ITERATIONS_LOG2,
                     _ => depth,
                 };
                 // Bodies of reductions belong to their op.
@@ -255,7 +255,7 @@ impl Weights {
             return Some("each CTA would repeat most of the work");
         }
         let in_quarters = forms.parts > RANKS[0];
-        let wide = self.are_wide(forms, if in_quarters { self.rows } else { WIDE });
+        let wide = self.are_wide(forms, if in_quarters { self.rows } else { FULL_RATE_EXTENT });
         if in_quarters && whole[0] > 0 && !wide {
             return Some("MMAs of a part are too narrow for full rate");
         }
@@ -288,7 +288,7 @@ impl Weights {
             let wide = |form: Form| {
                 let extent = |dim: usize| u128::from(extents[dim] / if form == Form::Part(dim) { forms.parts } else { 1 });
                 let rank = extents.len();
-                rank >= 2 && extent(rank - 2) >= rows && extent(rank - 1) >= WIDE
+                rank >= 2 && extent(rank - 2) >= rows && extent(rank - 1) >= FULL_RATE_EXTENT
             };
             forms.emitted_forms(accumulators).all(wide)
         };

@@ -92,8 +92,8 @@ impl Converter<'_> {
         let (chain, loc) = (chain.clone(), self.from.body.ops[op].loc);
         let buffer = self.accumulators_of(&chain);
         let info = &self.attrs.buffers[buffer];
-        let (atom, rows) =
-            tcgen05_selection::rows(info, self.attrs.warps.trailing_zeros() as usize).expect("the plan checks the chain's layout");
+        let (atom, rows) = tcgen05_selection::row_layout(info, self.attrs.warps.trailing_zeros() as usize)
+            .expect("the plan checks the chain's layout");
         let by = self.tile(factors, &rows)?;
         self.emit(Op::TmemScale { by, buffer, stage: None, zero_init, atom: LaneMove(atom) }, [], loc);
         Ok(self.predicate_constant(false, loc))

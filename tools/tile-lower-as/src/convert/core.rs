@@ -20,11 +20,11 @@ impl Converter<'_> {
             Core::Binary { .. } if self.mmas.chain_of_scale(op).is_some() => self.scale_accumulator(op),
             Core::Extract { .. } if self.assigned_layouts.get(self.from.body.result(op)).is_none() => Ok(()),
             Core::Extract { .. } | Core::Insert { .. } | Core::Cat { .. } | Core::Reinterpret { .. } => self.shape_op(op, core),
-            _ => self.simple(op, core),
+            _ => self.simple_op(op, core),
         }
     }
 
-    fn simple(&mut self, op: OpId, core: &Core) -> Result<()> {
+    fn simple_op(&mut self, op: OpId, core: &Core) -> Result<()> {
         let results = &self.from.body.ops[op].results;
         let is_rematerialized = results.len() == 1 && self.is_tile(results[0]) && self.assigned_layouts.get(results[0]).is_none();
         if is_rematerialized {

@@ -67,7 +67,7 @@ impl Converter<'_> {
             }
             _ => unreachable!("the caller passes view accesses only"),
         };
-        self.access(op, new)
+        self.emit_access(op, new)
     }
 
     pub(super) fn multicast(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
@@ -105,7 +105,7 @@ impl Converter<'_> {
             },
             _ => unreachable!("the caller passes multicast accesses only"),
         };
-        self.access(op, new)
+        self.emit_access(op, new)
     }
 
     /// Emits an asynchronous copy of a view's tile to a buffer, from which its uses read it.
@@ -130,7 +130,7 @@ impl Converter<'_> {
                 Op::TmaLoad { view, index, token, order, in_bounds, buffer, stage, latency, map }
             }
         };
-        self.copied(op, new, buffer, readers);
+        self.emit_copy(op, new, buffer, readers);
         Ok(())
     }
 
@@ -198,12 +198,12 @@ impl Converter<'_> {
             latency,
             atom: CopyAtom::Async { bytes },
         };
-        self.copied(op, new, buffer, readers);
+        self.emit_copy(op, new, buffer, readers);
         Ok(())
     }
 
     /// Emits the copy that replaces a load.
-    fn copied(&mut self, op: OpId, new: Op, buffer: Buffer, readers: Readers) {
+    fn emit_copy(&mut self, op: OpId, new: Op, buffer: Buffer, readers: Readers) {
         let node = &self.from.body.ops[op];
         let (tile, done) = (node.results[0], node.results[1]);
         let token = self.emit_one(new, Type::Token, node.loc);
@@ -281,7 +281,7 @@ impl Converter<'_> {
             }
             _ => unreachable!("the caller passes pointer accesses only"),
         };
-        self.access(op, new)
+        self.emit_access(op, new)
     }
 
     /// A value in the assigned layout of another one.
@@ -315,7 +315,7 @@ impl Converter<'_> {
     }
 
     /// Emits an access with register results.
-    fn access(&mut self, op: OpId, new: Op) -> Result<()> {
+    fn emit_access(&mut self, op: OpId, new: Op) -> Result<()> {
         let by_one_thread = new.effects().is_computed_by_one_thread();
         let results = self.result_types(op)?;
         let mut values = self.emit(new, results, self.from.body.ops[op].loc);
