@@ -118,7 +118,7 @@ impl Matmul {
         let shared =
             |shape: [u32; 2], of: Operand| wgmma_atoms::operand_buffer(elem, &shape, of.inner).expect("it has such a buffer");
         let a = match self.left_in_tensor {
-            true => tensor_memory::left(elem, &[m, k]).expect("it has such a buffer"),
+            true => tensor_memory::left_operand(elem, &[m, k]).expect("it has such a buffer"),
             false => shared(shape(m, k, self.lhs), self.lhs),
         };
         let accumulators = tensor_memory::accumulators(Elem::Scalar(self.acc), &[m, n]).expect("it has such a buffer");

@@ -42,7 +42,7 @@ pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>) {
         registers(layouts, function.body.ty(moved)) >> vector_bits >= VERSIONING_LIMIT
     };
     let chosen: Vec<_> =
-        function.body.ops.iter().filter(|(id, op)| pays(*id, op) && versioned_accesses::refused(function, op).is_ok()).collect();
+        function.body.ops.iter().filter(|(id, op)| pays(*id, op) && versioned_accesses::check(function, op).is_ok()).collect();
     let chosen: Vec<_> = chosen.into_iter().map(|(id, _)| id).collect();
     for id in chosen {
         if let Op::Core(

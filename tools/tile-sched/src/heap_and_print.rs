@@ -10,7 +10,7 @@ use base::ir::Op as OpId;
 use sched::{Function, Op, heap_and_print_rules};
 
 pub(crate) fn run(function: &mut Function) {
-    let mut left = heap_and_print_rules::left_after(function);
+    let mut left = heap_and_print_rules::allocations_ended_by(function);
     let prints = |op: &OpId| !heap_and_print_rules::printed_tiles(function, &function.body.ops[*op].kind).is_empty();
     if left.is_empty() && !function.body.ops.ids().any(|op| prints(&op)) {
         return;

@@ -36,7 +36,7 @@ fn choose(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target
     let is_narrow = |value: Value| body.ty(value).elem().is_some_and(|elem| elem.bits() < 32);
     let ops = body.walk(function.region);
     let mut chosen: Vec<bool> = vec![false; body.ops.len()];
-    ops.iter().for_each(|op| chosen[op.0 as usize] = packed_ops::refused(function, layouts, &body.ops[*op], target).is_ok());
+    ops.iter().for_each(|op| chosen[op.0 as usize] = packed_ops::check(function, layouts, &body.ops[*op], target).is_ok());
     let defined = |value: Value| {
         let mut value = value;
         // A reshape does not move registers.

@@ -16,7 +16,7 @@ use base::envelope::{Category, LogEntry, Outcome};
 use base::ir::Op as OpId;
 use base::{Envelope, File};
 use core_dialect::tile::View;
-use sched::cta_pairs::{halves, refused};
+use sched::cta_pairs::{self, halves};
 use sched::{Drain, Function, Module, Op, hazard_checker};
 use std::collections::BTreeMap;
 use target_info::Feature;
@@ -70,7 +70,7 @@ fn tried(
     let payload = Module { functions: vec![function.clone()], schedules: Vec::new(), ..file.payload.clone() };
     let mut trial = File { envelope: file.envelope.clone(), payload };
     carry_out(&mut trial).map_err(|error| error.message.clone())?;
-    match hazard_checker::refusal(&trial.payload.functions[0], &trial.payload.layouts) {
+    match hazard_checker::first_hazard(&trial.payload.functions[0], &trial.payload.layouts) {
         Some(why) => Err(why),
         None => Ok(function),
     }
@@ -98,14 +98,14 @@ fn paired(function: &Function, envelope: &Envelope) -> std::result::Result<Funct
     let rights: BTreeMap<Buffer, bool> = mmas.iter().map(|mma| (mma.rhs, mma.transposed)).collect();
     are_brought(function, &mmas)?;
     let all: Vec<Buffer> = rights.keys().copied().collect();
-    sched::multicast::are_same(function, &all)?;
+    sched::multicast::check_uniform_copies(function, &all)?;
     for (buffer, dim) in halves(&paired) {
         halve(&mut paired, buffer, dim)?;
         let info = &paired.attrs.program.buffers[buffer];
         Matrix::of(info, Operand::B, rights[&buffer])
             .ok_or_else(|| format!("{buffer}: half of it does not have a layout that MMAs can read"))?;
     }
-    refused(&paired)?;
+    cta_pairs::check(&paired)?;
     multicast::drop_unused_maps(&mut paired);
     Ok(base::text::compact(&paired))
 }
@@ -217,7 +217,7 @@ pub(crate) fn finish(function: &mut Function, envelope: &Envelope) -> Result<()>
             function.attrs.pipelines[pipeline].drain = Drain::Warps;
         }
         function.attrs.pipelines[pipeline].empty = function.attrs.draining_threads(&function.attrs.pipelines[pipeline]);
-        if function.attrs.ends_free(&function.attrs.pipelines[pipeline]) {
+        if function.attrs.needs_producer_tail(&function.attrs.pipelines[pipeline]) {
             multicast::drain_producer::write(function, pipeline).ok_or_else(|| {
                 let message = format!("'{}': no loop carries the final position of {pipeline}", function.name);
                 Diagnostic::unsupported("SC103", message).at_loc(&envelope.debug, function.loc)

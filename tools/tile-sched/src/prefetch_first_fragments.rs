@@ -18,7 +18,7 @@ const PARTS: u32 = 4;
 const STEPS: u32 = 4;
 
 pub(crate) fn run(function: &mut Function) {
-    let found = loops(function).into_iter().filter_map(|block| first_fragments::of(function, block).ok());
+    let found = loops(function).into_iter().filter_map(|block| first_fragments::prefetch_of(function, block).ok());
     let found = found.filter(|early| steps(function, early.mma) >= STEPS);
     let loads: Vec<OpId> = found.flat_map(|early| early.loads).collect();
     for op in loads {
@@ -48,5 +48,5 @@ fn loops(function: &Function) -> Vec<Block> {
         true => (attrs.program.warps <= PARTS).then_some(function.region).into_iter().collect(),
         false => body.walk(function.region).iter().filter_map(few).collect(),
     };
-    regions.into_iter().flat_map(|region| first_fragments::bodies(function, region)).collect()
+    regions.into_iter().flat_map(|region| first_fragments::counted_loop_bodies(function, region)).collect()
 }

@@ -62,13 +62,14 @@ impl Ordering {
     fn ordered_before(&self, function: &Function, op: OpId) -> Vec<Before> {
         let effects = |op: OpId| function.body.ops[op].kind.effects().global.expect("the op accesses global memory");
         let access = effects(op);
-        let all = access.token.and_then(|token| self.orders.in_any_iteration.get(&token)).into_iter().flatten();
+        let all = access.token.and_then(|token| self.orders.across_iterations.get(&token)).into_iter().flatten();
         let since = |op: &OpId| {
             let op = *op;
             self.since.range(Before { op, iteration_of: None }..).take_while(move |one| one.op == op)
         };
-        let is_ordered =
-            |one: &&Before| one.iteration_of.is_some() || self.orders.order(function, (one.op, &effects(one.op)), &access);
+        let is_ordered = |one: &&Before| {
+            one.iteration_of.is_some() || self.orders.is_ordered_after(function, (one.op, &effects(one.op)), &access)
+        };
         let are_missed = |one: &&Before| {
             common::fault_injected("sched.arrays") && !token_order::may_be_one_array(function, &effects(one.op), &access)
         };
@@ -83,7 +84,7 @@ impl Ordering {
 
     fn are_apart(&self, function: &Function, access: &OrderedAccess<'_>, iteration_of: OpId) -> bool {
         let (base, index) = access.place.split_first().expect("an access has a base");
-        self.iterations[&iteration_of].are_apart(function, *base, index)
+        self.iterations[&iteration_of].is_same_or_disjoint(function, *base, index)
     }
 
     /// Records a barrier: all earlier accesses are complete.

@@ -11,14 +11,14 @@ use core_dialect::core_ops::Core;
 use inkwell::IntPredicate;
 use inkwell::values::IntValue;
 use sched::Op;
-use sched::first_fragments::{self, Early};
+use sched::first_fragments::{self, FragmentPrefetch};
 use std::collections::BTreeSet;
 use tileas::mma_sync_atoms::Operand;
 use tileas::{MmaAtom, MmaOperand};
 
 /// A loop with fragment prefetch.
 pub(crate) struct PrefetchedIterations<'c> {
-    plan: Early,
+    plan: FragmentPrefetch,
     /// For each load, the instructions that return the operands of the MMA's first K step.
     groups: [Vec<usize>; 2],
     /// Their results for this iteration and, after the prefetch, for the next one.
@@ -39,10 +39,10 @@ pub(super) struct Bounds<'c> {
 impl<'c> Emitter<'c, '_> {
     /// The prefetch state of a loop, if its waits are early.
     pub(super) fn prefetched_iterations(&mut self, block: Block, bounds: Bounds<'c>) -> Option<PrefetchedIterations<'c>> {
-        if !first_fragments::is_said(self.function, block) {
+        if !first_fragments::is_prefetched(self.function, block) {
             return None;
         }
-        let plan = first_fragments::of(self.function, block).expect("the verifier checks that waits can be early");
+        let plan = first_fragments::prefetch_of(self.function, block).expect("the verifier checks that waits can be early");
         let args = self.function.body.blocks[block].args.clone();
         Some(PrefetchedIterations { plan, groups: Default::default(), words: Default::default(), next: None, bounds, args })
     }

@@ -481,7 +481,7 @@ fn form(atom: &LaneAtom, words: usize) -> String {
 
 /// The column offset of the upper lanes, if the instruction takes one.
 fn split(info: &BufferInfo, part: &TmemSlice, atom: &LaneAtom, layout: &Layout) -> String {
-    let apart = atom.lane.iter().position(|cell| *cell == Cell::Apart);
+    let apart = atom.lane.iter().position(|cell| *cell == Cell::SplitOffset);
     apart.map_or(String::new(), |bit| format!(", {}", column_of(info, part.widened(layout.lane[bit]))))
 }
 
@@ -496,7 +496,7 @@ fn moves(info: &BufferInfo, part: &TmemSlice, atom: &LaneAtom, layout: &Layout, 
             bits.map(|(_, cell)| match cell {
                 Cell::Lane(bit) => LANE << bit,
                 Cell::Column(bit) => 1 << bit,
-                Cell::Apart => 0,
+                Cell::SplitOffset => 0,
             })
             .sum()
         })

@@ -83,13 +83,13 @@ fn with_multicast(
     for pipeline in joined.attrs.pipelines.ids().collect::<Vec<_>>() {
         let empty = joined.attrs.draining_threads(&joined.attrs.pipelines[pipeline]);
         joined.attrs.pipelines[pipeline].empty = empty;
-        if joined.attrs.ends_free(&joined.attrs.pipelines[pipeline]) {
+        if joined.attrs.needs_producer_tail(&joined.attrs.pipelines[pipeline]) {
             drain_producer::write(&mut joined, pipeline)
                 .ok_or_else(|| format!("no loop carries the final position of {pipeline}"))?;
         }
     }
     joined = base::text::compact(&joined);
-    if let Some(why) = hazard_checker::refusal(&joined, layouts) {
+    if let Some(why) = hazard_checker::first_hazard(&joined, layouts) {
         return Err(why);
     }
     let list = |buffers: &[Buffer]| buffers.iter().map(Buffer::to_string).collect::<Vec<_>>().join(", ");
@@ -105,7 +105,7 @@ fn make_multicast(
     buffer: Buffer,
     target: Target,
 ) -> std::result::Result<(), &'static str> {
-    multicast::is_shared(function, &function.attrs.pipelines[pipeline], buffer, target)?;
+    multicast::check_copies(function, &function.attrs.pipelines[pipeline], buffer, target)?;
     let ranks = function.attrs.program.cluster.unwrap_or(1);
     let copies = multicast::copies(function, buffer).map(|(op, view, _, map)| (op, view, map));
     let single: Vec<(OpId, MapId)> = copies
@@ -125,7 +125,7 @@ fn make_multicast(
             *map = part;
         }
     }
-    multicast::refused(function, &function.attrs.pipelines[pipeline], buffer, target)?;
+    multicast::check(function, &function.attrs.pipelines[pipeline], buffer, target)?;
     let info = &mut function.attrs.pipelines[pipeline];
     info.multicast.get_or_insert_default().push(buffer);
     // An arrival at a peer CTA's mbarrier is expensive, so one thread per warp arrives instead of every thread.

@@ -109,7 +109,7 @@ impl ComputeGroups {
 
     /// The number of compute roles.
     pub(super) fn count(&self) -> usize {
-        if self.0.later.is_empty() { 1 } else { COMPONENTS }
+        if self.0.second_accumulators.is_empty() { 1 } else { COMPONENTS }
     }
 
     /// The compute roles that execute an op which no other kind of role executes.
@@ -123,7 +123,7 @@ impl ComputeGroups {
 
     /// The compute role whose MMAs add to the accumulator in a buffer.
     pub(super) fn of_accumulator(&self, accumulators: Buffer) -> usize {
-        usize::from(self.0.later.contains(&accumulators))
+        usize::from(self.0.second_accumulators.contains(&accumulators))
     }
 }
 
