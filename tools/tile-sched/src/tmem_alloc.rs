@@ -30,7 +30,7 @@ pub(crate) fn place(function: &Function, doubled: &BTreeSet<Buffer>) -> (BTreeMa
     let without_guests = place_without_overlap(function, doubled, &BTreeMap::new());
     // A guest operand may need one more barrier, so it is worthwhile only if more CTAs then fit. With `ENOUGH_CTAS` CTAs no
     // guests are needed.
-    let tmem_columns = Target::tmem_columns().map(|target| target.tmem_columns).max().unwrap_or(0);
+    let tmem_columns = Target::all().map(|target| target.tmem_columns).max().unwrap_or(0);
     let ctas = function.attrs.program.occupancy.unwrap_or(1).max(ENOUGH_CTAS);
     if allocated_columns(without_guests.1).saturating_mul(ctas) <= tmem_columns {
         return without_guests;

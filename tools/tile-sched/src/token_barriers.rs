@@ -69,8 +69,9 @@ impl Ordering {
             let op = *op;
             self.since.range(Before { op, iteration_of: None }..).take_while(move |one| one.op == op)
         };
-        let is_ordered =
-            |one: &&Before| one.iteration_of.is_some() || self.orders.order(function, (one.op, &effects(one.op)), &access);
+        let is_ordered = |one: &&Before| {
+            one.iteration_of.is_some() || self.orders.is_ordered_after(function, (one.op, &effects(one.op)), &access)
+        };
         let is_dropped_by_fault = |one: &&Before| {
             common::fault_injected("sched.arrays") && !token_order::may_be_one_array(function, &effects(one.op), &access)
         };

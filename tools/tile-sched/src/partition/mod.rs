@@ -139,7 +139,7 @@ fn warp_assignment(
     // Without a producer warp, the compute role could issue an alternating copy only after MMAs have read the previous one. So
     // split the function if possible, even if too few registers are left.
     let choice = if tma_pipelines::are_filled_alternately(function) { choice.max(FeatureChoice::WherePossible) } else { choice };
-    let ctas = alloc::ctas(&function.attrs, target).min(blocks(function, target));
+    let ctas = alloc::resident(&function.attrs, target).min(blocks(function, target));
     role_registers::warp_assignment(function, mma_warps, ctas, (target, choice))
 }
 

@@ -78,7 +78,7 @@ pub(super) fn warp_assignment(
     let helper_registers = match () {
         () if count > 1 && after_move(AMPLE_HELPER_REGISTERS) >= needs => AMPLE_HELPER_REGISTERS,
         () if after_move(minimum) > after_move(normal) => minimum,
-        () => most,
+        () => normal,
     };
     let enough = before_move >= helper_registers.max(mma + BESIDE_MMA);
     let move_is_possible = warps_per_role.is_multiple_of(WARP_GROUP) && budget::has_setmaxnreg(target) && enough;
