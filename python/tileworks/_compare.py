@@ -199,4 +199,5 @@ def _measure(folder: Path, compiler: str, launch: Path | None, gpu: str | None, 
             seconds, spills = report["seconds"], report["spills"]
         except RunError as error:
             without_time = f"no time [{error.code}]"
-    return Side(compiler, ptx.read_text(errors="replace"), cubin.read_bytes(), assembled["registers"], spills, assembled["stack_bytes"], seconds, without_time)
+    registers, stack_bytes = assembled["registers"], assembled["stack_bytes"]
+    return Side(compiler, ptx.read_text(errors="replace"), cubin.read_bytes(), registers, spills, stack_bytes, seconds, without_time)
