@@ -201,15 +201,15 @@ pub(crate) fn debug(
             faults: 0,
             failed: false,
             last_rows: BTreeMap::new(),
-            compared: other.map(ComparisonCursor::new),
+            comparison: other.map(ComparisonCursor::new),
             after_run: None,
         };
         let outcome = debuggee.kernel.run(&debuggee.call, watch, &mut |text| printed.borrow_mut().push_str(text), &mut run)?;
         run.report_printed();
         let (after_run, faults, event_count) = (run.after_run.take(), run.faults, run.event_count);
-        let searched =
+        let search_goal =
             if let Goal::Backward { last_stop, .. } = &mut run.goal { Some(Goal::after_search(last_stop)) } else { None };
-        goal = match (after_run, searched) {
+        goal = match (after_run, search_goal) {
             (Some(AfterRun::Quit), _) => return Ok(()),
             (Some(AfterRun::Rerun(goal)), _) | (None, Some(goal)) => goal,
             (None, None) => {
@@ -253,7 +253,7 @@ struct Run<'r, 's> {
     failed: bool,
     /// For each warp role, the row of the listing whose op began a line most recently.
     last_rows: BTreeMap<RoleId, usize>,
-    compared: Option<ComparisonCursor<'r>>,
+    comparison: Option<ComparisonCursor<'r>>,
     after_run: Option<AfterRun>,
 }
 
@@ -470,8 +470,8 @@ impl Observer for Run<'_, '_> {
             }
         }
         self.faults = moment.findings().len();
-        if let Some(compared) = &mut self.compared
-            && let Some(text) = compared.compare_results(self.debuggee, moment, row, results)
+        if let Some(comparison) = &mut self.comparison
+            && let Some(text) = comparison.compare_results(self.debuggee, moment, row, results)
             && !self.control.ignored.contains(DIFFERENCE)
         {
             found.get_or_insert((StopReason::Difference(text), usize::MAX));

@@ -48,11 +48,11 @@ fn format_pointer(tile: &Tile, scene: &Scene<'_>) -> String {
 
 /// Formats an address as an offset in its buffer, or as a hexadecimal number if it is in no buffer of the launch.
 fn format_address(address: u64, scene: &Scene<'_>) -> String {
-    let inside = scene.debuggee.call.launch.buffers.iter().find(|buffer| {
+    let containing_buffer = scene.debuggee.call.launch.buffers.iter().find(|buffer| {
         let end = buffer.address + buffer.contents.len() as u64;
         (buffer.address..end.max(buffer.address + 1)).contains(&address)
     });
-    match inside {
+    match containing_buffer {
         Some(buffer) if buffer.address == address => buffer.name.clone(),
         Some(buffer) => format!("{} + {} bytes", buffer.name, address - buffer.address),
         None => format!("{address:#x}"),

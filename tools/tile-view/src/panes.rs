@@ -16,12 +16,12 @@ pub(crate) struct SourceTable {
 }
 
 /// The index of a line that has no source position.
-pub(crate) const NOWHERE: i64 = -1;
+pub(crate) const NO_SOURCE_POSITION: i64 = -1;
 
 impl SourceTable {
     /// The index of the source position of a location.
     pub(crate) fn index_of_loc(&mut self, debug: &DebugInfo, loc: Loc) -> i64 {
-        debug.position(loc).map_or(NOWHERE, |(file, line, column)| self.intern(file, line, column))
+        debug.position(loc).map_or(NO_SOURCE_POSITION, |(file, line, column)| self.intern(file, line, column))
     }
 
     fn intern(&mut self, file: &str, line: u32, column: u32) -> i64 {
@@ -62,7 +62,8 @@ pub(crate) fn tile(file: &File<tileir::Module>, source_positions: &mut SourceTab
     for (number, line) in text.lines().take_while(|line| !line.starts_with('#')).enumerate() {
         let (text, alias) = line.rsplit_once(" loc(").map_or((line, None), |(text, rest)| (text, rest.strip_suffix(')')));
         let source_position = alias.and_then(|alias| resolve(&definitions, alias));
-        let source_position = source_position.map_or(NOWHERE, |(file, line, column)| source_positions.intern(file, line, column));
+        let source_position =
+            source_position.map_or(NO_SOURCE_POSITION, |(file, line, column)| source_positions.intern(file, line, column));
         pane.push(number + 1, text, source_position);
     }
     pane
@@ -96,7 +97,7 @@ pub(crate) fn stage<P: Payload>(name: &str, title: &str, file: &File<P>, source_
     let mut pane = Pane::new(name, title);
     for (number, line) in file.payload.print(&file.envelope, Locations::Named).lines().enumerate() {
         let (text, loc) = split_location(line);
-        let source_position = loc.map_or(NOWHERE, |loc| source_positions.index_of_loc(&file.envelope.debug, loc));
+        let source_position = loc.map_or(NO_SOURCE_POSITION, |loc| source_positions.index_of_loc(&file.envelope.debug, loc));
         pane.push(number + 1, &text, source_position);
     }
     pane
@@ -156,14 +157,14 @@ pub(crate) fn ptx(bytes: &[u8], source_positions: &mut SourceTable) -> Pane {
         }
     }
     let mut pane = Pane::new("ptx", "PTX");
-    let mut source_position = NOWHERE;
+    let mut source_position = NO_SOURCE_POSITION;
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.starts_with("//!tile")) {
         if let Some(loc) = line.trim_start().strip_prefix(".loc") {
             let numbers: Vec<u32> = loc.split_whitespace().map_while(|word| word.trim_end_matches(',').parse().ok()).collect();
             if let [file, line, column, ..] = numbers[..]
                 && line > 0
             {
-                source_position = names.get(&file).map_or(NOWHERE, |name| source_positions.intern(name, line, column));
+                source_position = names.get(&file).map_or(NO_SOURCE_POSITION, |name| source_positions.intern(name, line, column));
             }
             continue;
         }
@@ -173,7 +174,7 @@ pub(crate) fn ptx(bytes: &[u8], source_positions: &mut SourceTable) -> Pane {
             continue;
         }
         let is_code = line.starts_with(['\t', ' ']) && !code.starts_with("//");
-        pane.push(number + 1, line, if is_code { source_position } else { NOWHERE });
+        pane.push(number + 1, line, if is_code { source_position } else { NO_SOURCE_POSITION });
     }
     pane
 }
@@ -181,7 +182,7 @@ pub(crate) fn ptx(bytes: &[u8], source_positions: &mut SourceTable) -> Pane {
 /// The pane of the SASS that nvdisasm prints, without the location comments.
 pub(crate) fn sass(bytes: &[u8], source_positions: &mut SourceTable) -> Pane {
     let mut pane = Pane::new("sass", "SASS");
-    let mut source_position = NOWHERE;
+    let mut source_position = NO_SOURCE_POSITION;
     for (number, line) in String::from_utf8_lossy(bytes).lines().enumerate() {
         let code = line.trim();
         if let Some(position) = code.strip_prefix("//## File \"") {
@@ -189,14 +190,14 @@ pub(crate) fn sass(bytes: &[u8], source_positions: &mut SourceTable) -> Pane {
             let (name, rest) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
             let line = rest.strip_prefix(", line ").and_then(|rest| rest.split_whitespace().next()?.parse().ok());
             // After an inlined location, nvdisasm prints its call sites ("inlined at"). Keep the inlined location.
-            if !position.contains("inlined at") || source_position == NOWHERE {
-                source_position = line.map_or(NOWHERE, |line| source_positions.intern(name, line, 0));
+            if !position.contains("inlined at") || source_position == NO_SOURCE_POSITION {
+                source_position = line.map_or(NO_SOURCE_POSITION, |line| source_positions.intern(name, line, 0));
             }
             continue;
         }
         if code.starts_with("/*") && code.ends_with(';') || code.starts_with('.') && code.ends_with(':') || code.ends_with("*/") {
             let text = code.trim_end_matches(';').trim_end().replacen("                   ", "  ", 1);
-            pane.push(number + 1, &text, if code.starts_with("/*") { source_position } else { NOWHERE });
+            pane.push(number + 1, &text, if code.starts_with("/*") { source_position } else { NO_SOURCE_POSITION });
         }
     }
     pane
@@ -230,7 +231,7 @@ pub(crate) fn sources(model: &mut Model, folders: &[PathBuf]) -> Result<()> {
             first_position.entry(source_position.line).or_insert(number as i64);
         }
         for (row, line) in String::from_utf8_lossy(&text.bytes).lines().enumerate() {
-            pane.push(row + 1, line, first_position.get(&(row as u32 + 1)).copied().unwrap_or(NOWHERE));
+            pane.push(row + 1, line, first_position.get(&(row as u32 + 1)).copied().unwrap_or(NO_SOURCE_POSITION));
         }
         found.push(pane);
     }
@@ -277,6 +278,6 @@ mod tests {
         let text = "\t.section\t.text.k\n.text.k:\n\t//## File \"/d/k.py\", line 3\n        /*0010*/                   MOV R1, R2 ;\n.L_x_0:\n";
         let pane = sass(text.as_bytes(), &mut SourceTable::default());
         assert_eq!(pane.lines, [".text.k:", "/*0010*/  MOV R1, R2", ".L_x_0:"]);
-        assert_eq!(pane.source_positions, [NOWHERE, 0, NOWHERE]);
+        assert_eq!(pane.source_positions, [NO_SOURCE_POSITION, 0, NO_SOURCE_POSITION]);
     }
 }

@@ -34,7 +34,7 @@ const FORWARDED_LAST: [&str; 13] = [
 
 /// Writes the file. An input folder stands for the bytecode files in it.
 pub(crate) fn emit(parsed: &Parsed, path: &str) -> Result<String, DriverError> {
-    let parsed = Parsed { positional: inputs(parsed)?, ..parsed.clone() };
+    let parsed = Parsed { positional: expand_folders(parsed)?, ..parsed.clone() };
     let jobs = batch::jobs(&parsed, parsed.get("out-dir").unwrap_or("build"))?;
     let driver = std::env::current_exe().and_then(std::fs::canonicalize).unwrap_or_else(|_| "tileiras".into());
     let mut options: Vec<String> = Vec::new();
@@ -93,7 +93,7 @@ fn toolchain_of_jobs(parsed: &Parsed) -> Result<Vec<String>, DriverError> {
 }
 
 /// The input files. A folder stands for the bytecode files in it.
-fn inputs(parsed: &Parsed) -> Result<Vec<String>, DriverError> {
+fn expand_folders(parsed: &Parsed) -> Result<Vec<String>, DriverError> {
     let mut inputs = Vec::new();
     for input in &parsed.positional {
         if !Path::new(input).is_dir() {

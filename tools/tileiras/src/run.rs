@@ -158,8 +158,8 @@ fn outcome_of(
     match output {
         Err(error) => outcome.failed = outcome.failed.or(Some(wrong_output(error.message))),
         Ok(output) => {
-            let fault = if outcome.failed.is_none() { artefact::describe_defect(&last.writes, &output) } else { None };
-            outcome.failed = outcome.failed.or_else(|| fault.map(wrong_output));
+            let defect = if outcome.failed.is_none() { artefact::describe_defect(&last.writes, &output) } else { None };
+            outcome.failed = outcome.failed.or_else(|| defect.map(wrong_output));
             outcome.output = output;
         }
     }

@@ -65,12 +65,12 @@ impl Arguments {
 
 /// Serves an editor until it disconnects.
 pub(crate) fn serve(session: &mut Session) -> Result<()> {
-    let (mut wire, inbox) = Wire::open();
+    let (mut wire, requests) = Wire::open();
     loop {
-        let Ok(request) = inbox.recv() else { return Ok(()) };
+        let Ok(request) = requests.recv() else { return Ok(()) };
         match request.command.as_str() {
             "initialize" => wire.respond(&request, capabilities()),
-            "launch" | "attach" => match debug(session, &mut wire, &inbox, &request) {
+            "launch" | "attach" => match debug(session, &mut wire, &requests, &request) {
                 Ok(()) => return Ok(()),
                 Err(error) => wire.respond_error(&request, &error.render(base::diag::Style::Human, |_| String::new())),
             },
@@ -106,7 +106,7 @@ fn capabilities() -> Value {
 }
 
 /// Debugs one program until the editor disconnects. The caller sends an error as the response to the launch request.
-fn debug(session: &mut Session, wire: &mut Wire, inbox: &Receiver<Request>, request: &Request) -> Result<()> {
+fn debug(session: &mut Session, wire: &mut Wire, requests: &Receiver<Request>, request: &Request) -> Result<()> {
     let arguments: Arguments = serde_json::from_value(request.arguments.clone())
         .map_err(|error| Diagnostic::usage("DBG005", format!("the arguments of '{}': {error}", request.command)))?;
     if let Some(folder) = &arguments.cwd {
@@ -119,7 +119,7 @@ fn debug(session: &mut Session, wire: &mut Wire, inbox: &Receiver<Request>, requ
         let mut editor = Editor {
             debuggee,
             wire,
-            inbox,
+            requests,
             handles: Vec::new(),
             thread: None,
             stops_at_end: arguments.stop_at_end,
@@ -146,7 +146,7 @@ enum Handle {
 struct Editor<'a> {
     debuggee: &'a Debuggee<'a>,
     wire: &'a mut Wire,
-    inbox: &'a Receiver<Request>,
+    requests: &'a Receiver<Request>,
     /// The handles of the current stop.
     handles: Vec<Handle>,
     /// The tile block that the editor shows as a thread.
@@ -162,7 +162,7 @@ impl Editor<'_> {
     /// Handles requests, such as breakpoints, until the configuration is done. Returns false if the editor disconnects.
     fn configure(&mut self, control: &mut Control) -> bool {
         loop {
-            let Ok(request) = self.inbox.recv() else { return false };
+            let Ok(request) = self.requests.recv() else { return false };
             match request.command.as_str() {
                 "configurationDone" => {
                     self.wire.respond(&request, json!({}));
@@ -314,7 +314,7 @@ impl FrontEnd for Editor<'_> {
         }
         self.wire.event("stopped", body);
         loop {
-            let Ok(request) = self.inbox.recv() else { return Resume::Quit };
+            let Ok(request) = self.requests.recv() else { return Resume::Quit };
             if let Some(resume) = self.resume_command(&request, control) {
                 return resume;
             }
@@ -341,7 +341,7 @@ impl FrontEnd for Editor<'_> {
             self.wire.event("terminated", json!({}));
         }
         loop {
-            let Ok(request) = self.inbox.recv() else { return Resume::Quit };
+            let Ok(request) = self.requests.recv() else { return Resume::Quit };
             let is_forward = ["continue", "next", "stepIn", "stepOut"].contains(&request.command.as_str());
             if is_forward && self.stops_at_end {
                 self.wire.respond(&request, json!({}));
@@ -371,7 +371,7 @@ impl FrontEnd for Editor<'_> {
 
     fn should_pause(&mut self, control: &mut Control) -> bool {
         loop {
-            let request = match self.inbox.try_recv() {
+            let request = match self.requests.try_recv() {
                 Ok(request) => request,
                 Err(TryRecvError::Empty) => return false,
                 Err(TryRecvError::Disconnected) => {

@@ -26,7 +26,7 @@ const MAX_MESSAGE_BYTES: usize = 16 << 20;
 impl Wire {
     /// Reads requests on a separate thread, so that an editor can pause a running kernel.
     pub(super) fn open() -> (Wire, Receiver<Request>) {
-        let (sender, inbox) = channel();
+        let (sender, requests) = channel();
         std::thread::spawn(move || {
             let mut input = std::io::stdin().lock();
             while let Some(request) = read_request(&mut input) {
@@ -35,7 +35,7 @@ impl Wire {
                 }
             }
         });
-        (Wire { last_sent: 0, last_answered: -1 }, inbox)
+        (Wire { last_sent: 0, last_answered: -1 }, requests)
     }
 
     pub(super) fn respond(&mut self, request: &Request, body: Value) {
