@@ -190,28 +190,28 @@ const MATRIX: &str = "(entry:\"k\",param:\"k_param_1\",map:(base:param(0),elemen
 #[test]
 fn tensor_maps_are_changed() {
     let copy = "cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes [smem], [%rd10, {0, 1}], [smem+512];";
-    let tma_tile_at = |outcome: &Outcome, row: u32, word_at: &dyn Fn(u32, u32) -> u32| {
+    let assert_tile_row = |outcome: &Outcome, row: u32, word_at: &dyn Fn(u32, u32) -> u32| {
         (0..8).for_each(|column| assert_eq!(word(outcome, (8 * row + column) as usize), word_at(row, column)));
     };
-    let plain = copy_with_map("", copy, MATRIX);
-    (0..4).for_each(|row| tma_tile_at(&plain, row, &|row, column| (row + 1) * 16 + column));
-    let moved = "add.s64 %rd12, %rd1, 64;\ntensormap.replace.tile.global_address.global.b1024.b64 [%rd10], %rd12;\n\
+    let unchanged = copy_with_map("", copy, MATRIX);
+    (0..4).for_each(|row| assert_tile_row(&unchanged, row, &|row, column| (row + 1) * 16 + column));
+    let replace_fields = "add.s64 %rd12, %rd1, 64;\ntensormap.replace.tile.global_address.global.b1024.b64 [%rd10], %rd12;\n\
         tensormap.replace.tile.global_dim.global.b1024.b32 [%rd10], 0, 6;\ntensormap.replace.tile.global_stride.global.b1024.b64 [%rd10], 0, 32;\n";
-    let moved = copy_with_map(moved, copy, MATRIX);
-    (0..4).for_each(|row| tma_tile_at(&moved, row, &|row, column| if column < 6 { 16 + (row + 1) * 8 + column } else { 0 }));
+    let replaced = copy_with_map(replace_fields, copy, MATRIX);
+    (0..4).for_each(|row| assert_tile_row(&replaced, row, &|row, column| if column < 6 { 16 + (row + 1) * 8 + column } else { 0 }));
 }
 
 /// A map is created in shared memory and copied to the CTA's private global memory.
 #[test]
 fn tensor_maps_are_copied() {
-    let made: String = (0..16)
+    let store_map_to_shared: String = (0..16)
         .map(|n| format!("ld.global.b64 %rd11, [%rd10+{0}];\nst.shared.b64 [%r2+{1}], %rd11;\n", 8 * n, 768 + 8 * n))
         .collect();
-    let copied = "mov.u64 %rd10, %perctamemoryoffset;\nadd.s32 %r6, %r2, 768;\n\
+    let copy_map_to_global = "mov.u64 %rd10, %perctamemoryoffset;\nadd.s32 %r6, %r2, 768;\n\
         tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd10], [%r6], 128;\n\
         fence.proxy.tensormap::generic.acquire.gpu [%rd10], 128;\n";
     let copy = "cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes [smem], [%rd10, {0, 1}], [smem+512];";
-    let outcome = copy_with_map(&format!("{made}{copied}"), copy, MATRIX);
+    let outcome = copy_with_map(&format!("{store_map_to_shared}{copy_map_to_global}"), copy, MATRIX);
     (0..32).for_each(|at| assert_eq!(word(&outcome, at as usize), (at / 8 + 1) * 16 + at % 8));
 }
 
