@@ -154,13 +154,13 @@ impl<'r> ComparisonCursor<'r> {
     ) -> Option<String> {
         let mut first_difference = None;
         for (key, tile) in comparable_values(debuggee, moment, row, results) {
-            let at = (moment.block_position().linear, key);
-            let Some(theirs) = self.recording.values.get(&at) else { continue };
-            let index = self.next_index.entry(at).or_default();
-            let other = theirs.get(*index);
+            let value_key = (moment.block_position().linear, key);
+            let Some(recorded) = self.recording.values.get(&value_key) else { continue };
+            let index = self.next_index.entry(value_key).or_default();
+            let recorded_tile = recorded.get(*index);
             *index += 1;
-            let Some(other) = other else { continue };
-            if let Some(text) = difference(&tile, other, self.recording.tolerance) {
+            let Some(recorded_tile) = recorded_tile else { continue };
+            if let Some(text) = difference(&tile, recorded_tile, self.recording.tolerance) {
                 let value_text =
                     if moment.results().is_empty() { "what it stores".into() } else { moment.results()[0].to_string() };
                 first_difference.get_or_insert(format!("{value_text}, {text} in {}", self.recording.name));
@@ -188,17 +188,21 @@ fn difference(ours: &Tile, theirs: &Tile, tolerance: Option<f64>) -> Option<Stri
     }
     let (a, b) = (elements(ours), elements(theirs));
     let largest = b.iter().copied().filter(|x| x.is_finite()).fold(0.0f64, |most, x| most.max(x.abs()));
-    let allowed = tolerance.unwrap_or_else(|| default_tolerance(ours.carrier())) * largest;
-    let same = |(a, b): (&f64, &f64)| a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= allowed;
-    let mut wrong = (0..a.len()).filter(|at| !same((&a[*at], &b[*at])));
-    let first = wrong.next()?;
-    let more = wrong.count();
+    let max_difference = tolerance.unwrap_or_else(|| default_tolerance(ours.carrier())) * largest;
+    let within_tolerance = |(a, b): (&f64, &f64)| a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= max_difference;
+    let mut differing = (0..a.len()).filter(|at| !within_tolerance((&a[*at], &b[*at])));
+    let first = differing.next()?;
+    let further_differences = differing.count();
     let mut index = Vec::new();
     let mut rest = first;
     for extent in ours.shape.iter().rev() {
         index.insert(0, rest % *extent as usize);
         rest /= *extent as usize;
     }
-    let of = if index.is_empty() { String::new() } else { format!("element {index:?} ({} of {} differ) ", more + 1, a.len()) };
-    Some(format!("{of}is {} here and {}", a[first], b[first]))
+    let element_text = if index.is_empty() {
+        String::new()
+    } else {
+        format!("element {index:?} ({} of {} differ) ", further_differences + 1, a.len())
+    };
+    Some(format!("{element_text}is {} here and {}", a[first], b[first]))
 }

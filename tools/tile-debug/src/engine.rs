@@ -340,17 +340,19 @@ impl Run<'_, '_> {
         let role_id = (moment.block_position().linear, moment.warp_role());
         let stop = Stop { reason: StopReason::Step, event_count: self.event_count, row, call_depth: usize::MAX };
         let scene = Scene { debuggee: self.debuggee, moment, stop: &stop };
-        let mut found = None;
+        let mut first_change = None;
         for watched in &mut self.control.watches {
-            let value = expression::evaluate(&watched.expression, &scene).and_then(|datum| crate::values::describe(&datum, &scene));
-            let Ok(value) = value else { continue };
-            let previous = watched.last_values.insert(role_id, value.clone());
-            if let Some(previous) = previous.filter(|previous| *previous != value) {
-                found
-                    .get_or_insert_with(|| StopReason::Watch(watched.id, format!("{}: {previous} -> {value}", watched.expression)));
+            let current =
+                expression::evaluate(&watched.expression, &scene).and_then(|datum| crate::values::describe(&datum, &scene));
+            let Ok(current) = current else { continue };
+            let previous = watched.last_values.insert(role_id, current.clone());
+            if let Some(previous) = previous.filter(|previous| *previous != current) {
+                first_change.get_or_insert_with(|| {
+                    StopReason::Watch(watched.id, format!("{}: {previous} -> {current}", watched.expression))
+                });
             }
         }
-        found
+        first_change
     }
 
     /// Counts the hits of the breakpoints on the op's line, from frame `changed_frame` inwards. Returns the breakpoints that stop
@@ -361,9 +363,9 @@ impl Run<'_, '_> {
         let mut messages = Vec::new();
         for breakpoint in &mut self.control.breakpoints {
             let frames = debuggee.frames[row].iter().enumerate().skip(changed_frame);
-            let mut at =
+            let mut frames_on_line =
                 frames.filter(|(_, frame)| frame.line == breakpoint.line && debuggee.is_file(frame.file, &breakpoint.file));
-            let Some((frame, _)) = at.next() else { continue };
+            let Some((frame, _)) = frames_on_line.next() else { continue };
             let stop = Stop { reason: StopReason::Step, event_count: self.event_count, row, call_depth: frame + 1 };
             let scene = Scene { debuggee, moment, stop: &stop };
             match breakpoint.condition.as_deref().map_or(Ok(true), |condition| expression::condition_holds(condition, &scene)) {
@@ -450,23 +452,24 @@ impl Observer for Run<'_, '_> {
         self.report_printed();
         self.event_count += 1;
         let row = self.debuggee.listing.row(moment.op);
-        let mut found = self.stop_reason(moment, row);
-        if self.event_count.is_multiple_of(PAUSE_POLL_EVENTS) && self.front.should_pause(self.control) && found.is_none() {
-            found = Some((StopReason::Pause, usize::MAX));
+        let mut stop = self.stop_reason(moment, row);
+        if self.event_count.is_multiple_of(PAUSE_POLL_EVENTS) && self.front.should_pause(self.control) && stop.is_none() {
+            stop = Some((StopReason::Pause, usize::MAX));
         }
-        self.handle_event(found, moment, row)
+        self.handle_event(stop, moment, row)
     }
 
     fn after(&mut self, moment: &Moment<'_>, results: &[Value]) -> Result<()> {
         self.event_count += 1;
         let row = self.debuggee.listing.row(moment.op);
-        let mut found = None;
+        let mut stop = None;
         for finding in moment.findings().iter().skip(self.faults) {
             let keyword = FAULTS.iter().find(|(check, ..)| *check == finding.check).map_or("", |(_, keyword, _)| keyword);
-            let other = finding.other.and_then(|loc| moment.debug().position(loc));
-            let other = other.map_or(String::new(), |(file, line, _)| format!("; the other access is at {file}:{line}"));
+            let other_position = finding.other.and_then(|loc| moment.debug().position(loc));
+            let other_position_text =
+                other_position.map_or(String::new(), |(file, line, _)| format!("; the other access is at {file}:{line}"));
             if !self.control.ignored.contains(keyword) {
-                found.get_or_insert((StopReason::Fault(keyword, format!("{}{other}", finding.message)), usize::MAX));
+                stop.get_or_insert((StopReason::Fault(keyword, format!("{}{other_position_text}", finding.message)), usize::MAX));
             }
         }
         self.faults = moment.findings().len();
@@ -474,10 +477,10 @@ impl Observer for Run<'_, '_> {
             && let Some(text) = comparison.compare_results(self.debuggee, moment, row, results)
             && !self.control.ignored.contains(DIFFERENCE)
         {
-            found.get_or_insert((StopReason::Difference(text), usize::MAX));
+            stop.get_or_insert((StopReason::Difference(text), usize::MAX));
         }
-        let found = found.filter(|_| self.is_debugged_block(moment));
-        self.handle_event(found, moment, row)
+        let stop = stop.filter(|_| self.is_debugged_block(moment));
+        self.handle_event(stop, moment, row)
     }
 
     fn failed(&mut self, moment: &Moment<'_>, error: &Diagnostic) {

@@ -371,10 +371,10 @@ fn call(name: &str, numbers: &[f64]) -> Parsed {
 
 /// Returns the start and the length of a range in a dimension with this extent. Negative indices count from the end.
 fn resolve_range(index_range: &IndexRange, extent: i64, dim: usize) -> Result<(i64, i64), String> {
-    let at = |index: i64| if index < 0 { index.saturating_add(extent) } else { index };
+    let from_start = |index: i64| if index < 0 { index.saturating_add(extent) } else { index };
     let (start, end) = match index_range.single {
-        true => (at(index_range.start), at(index_range.start).saturating_add(1)),
-        false => (at(index_range.start), at(index_range.end).min(extent)),
+        true => (from_start(index_range.start), from_start(index_range.start).saturating_add(1)),
+        false => (from_start(index_range.start), from_start(index_range.end).min(extent)),
     };
     match (0..=extent).contains(&start) && end <= extent && start <= end && (!index_range.single || start < extent) {
         true => Ok((start, end - start)),

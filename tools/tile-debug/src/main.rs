@@ -90,8 +90,8 @@ fn main() -> std::process::ExitCode {
 }
 
 fn parse_fault(word: &str) -> std::result::Result<String, String> {
-    let known: Vec<&str> = engine::FAULTS.iter().map(|(_, word, _)| *word).chain([engine::DIFFERENCE]).collect();
-    if known.contains(&word) { Ok(word.into()) } else { Err(format!("there are {}", known.join(", "))) }
+    let keywords: Vec<&str> = engine::FAULTS.iter().map(|(_, word, _)| *word).chain([engine::DIFFERENCE]).collect();
+    if keywords.contains(&word) { Ok(word.into()) } else { Err(format!("there are {}", keywords.join(", "))) }
 }
 
 /// Parses `3`, `3:1` or `3:1:0` as the coordinates of a tile block, and returns its linear index. Returns `None` for `all`.
@@ -102,11 +102,11 @@ fn parse_block(text: &str, grid: [u32; 3]) -> std::result::Result<Option<u64>, S
     let parts: std::result::Result<Vec<u32>, _> = text.split(':').map(str::parse).collect();
     let parts = parts.ok().filter(|parts| (1..=3).contains(&parts.len()));
     let parts = parts.ok_or_else(|| format!("'{text}' is not a tile block; expected X[:Y[:Z]] or all"))?;
-    let at = [0, 1, 2].map(|axis| parts.get(axis).copied().unwrap_or(0));
-    if at.iter().zip(grid).any(|(at, extent)| *at >= extent) {
-        return Err(format!("there is no tile block {at:?} in a grid of {grid:?}"));
+    let position = [0, 1, 2].map(|axis| parts.get(axis).copied().unwrap_or(0));
+    if position.iter().zip(grid).any(|(position, extent)| *position >= extent) {
+        return Err(format!("there is no tile block {position:?} in a grid of {grid:?}"));
     }
-    let [x, y, z] = at.map(u64::from);
+    let [x, y, z] = position.map(u64::from);
     Ok(Some((z * u64::from(grid[1]) + y) * u64::from(grid[0]) + x))
 }
 
@@ -129,7 +129,7 @@ fn debug(
     program: &Input,
     start: impl FnOnce(&Debuggee<'_>, &mut Control, Option<&Recording>) -> Result<()>,
 ) -> Result<()> {
-    let other = match &options.against {
+    let other_input = match &options.against {
         Some(path) => Some(Input::decode(session, &common::read_file(Some(path))?)?),
         None => None,
     };
@@ -138,11 +138,11 @@ fn debug(
     control.ignored = options.ignore.iter().cloned().collect();
     let block = parse_block(options.block.as_deref().unwrap_or(""), debuggee.call.grid);
     control.block = block.map_err(|error| Diagnostic::usage("DBG004", format!("--block: {error}")))?;
-    let recording = match (&other, &options.against) {
-        (Some(other), Some(path)) => {
-            let other = self::debuggee(options, other, true)?;
+    let recording = match (&other_input, &options.against) {
+        (Some(other_input), Some(path)) => {
+            let other_debuggee = self::debuggee(options, other_input, true)?;
             let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-            Some(session.timed("compare", |_| Recording::new(&name, &other, &debuggee, &control, options.tolerance))?)
+            Some(session.timed("compare", |_| Recording::new(&name, &other_debuggee, &debuggee, &control, options.tolerance))?)
         }
         _ => None,
     };

@@ -61,8 +61,8 @@ impl Editor<'_> {
         let total = frames.len();
         let start = request.arguments["startFrame"].as_u64().unwrap_or(0) as usize;
         let levels = request.arguments["levels"].as_u64().filter(|levels| *levels > 0).unwrap_or(u64::MAX) as usize;
-        let shown: Vec<Value> = frames.into_iter().skip(start).take(levels).collect();
-        json!({"stackFrames": shown, "totalFrames": total})
+        let requested_frames: Vec<Value> = frames.into_iter().skip(start).take(levels).collect();
+        json!({"stackFrames": requested_frames, "totalFrames": total})
     }
 
     /// The protocol's source object: a path if the file exists, else a reference with which the editor requests the text.
@@ -152,8 +152,8 @@ impl Editor<'_> {
     pub(super) fn set_breakpoints(&mut self, request: &Request, control: &mut Control) -> Result<Value, String> {
         let source = &request.arguments["source"];
         let file = source["path"].as_str().or(source["name"].as_str()).unwrap_or_default();
-        let known = self.debuggee.files.iter().enumerate().map(|(number, _)| number);
-        let file_names: Vec<String> = known
+        let file_numbers = self.debuggee.files.iter().enumerate().map(|(number, _)| number);
+        let file_names: Vec<String> = file_numbers
             .filter(|number| self.debuggee.is_file(*number, file))
             .map(|number| self.debuggee.files[number].name.clone())
             .collect();
