@@ -38,14 +38,18 @@ impl Cache {
         if ["save-temps", "print-after", "print-changed", "time"].iter().any(|option| parsed.get(option).is_some()) {
             return Ok(None);
         }
-        let bad = |message: String| DriverError::new(exit::CONFIGURATION, format!("cache folder '{folder}': {message}"));
+        let folder_error = |message: String| DriverError::new(exit::CONFIGURATION, format!("cache folder '{folder}': {message}"));
         let megabytes = parsed.get("cache-size").and_then(common::cl::parse_integer).unwrap_or(1024);
-        let limit = u64::try_from(megabytes).map_err(|_| bad("its size cannot be negative".into()))? << 20;
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| bad(common::os_error_text(&error)))?;
-        let data = fs::metadata(folder).map_err(|error| bad(common::os_error_text(&error)))?;
+        let limit = u64::try_from(megabytes).map_err(|_| folder_error("its size cannot be negative".into()))? << 20;
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(|error| folder_error(common::os_error_text(&error)))?;
+        let data = fs::metadata(folder).map_err(|error| folder_error(common::os_error_text(&error)))?;
         let own_uid = fs::metadata("/proc/self").map_or(data.uid(), |process| process.uid());
         if data.uid() != own_uid || data.mode() & 0o077 != 0 {
-            return Err(bad("other users own it or can access it; use your own folder with mode 700".into()));
+            return Err(folder_error("other users own it or can access it; use your own folder with mode 700".into()));
         }
         Ok(Some(Cache { folder: folder.into(), limit }))
     }

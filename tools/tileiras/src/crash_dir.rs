@@ -23,7 +23,7 @@ pub(crate) fn write_crash_dir(steps: &[Step], failed: usize, source: &Source, me
 fn write_files(folder: &Path, steps: &[Step], failed: usize, source: &Source, message: &str) -> std::io::Result<()> {
     let step = &steps[failed];
     fs::write(folder.join("input"), &source.bytes)?;
-    let before = if failed == 0 { "input" } else { "before" };
+    let failed_input = if failed == 0 { "input" } else { "before" };
     if failed > 0 {
         fs::write(folder.join("before"), run(&steps[..failed], &source.bytes, Some(source.path)).output)?;
     }
@@ -31,5 +31,5 @@ fn write_files(folder: &Path, steps: &[Step], failed: usize, source: &Source, me
         .chain(step.arguments.iter().filter(|argument| *argument != JSON_MESSAGES).cloned());
     let line: Vec<String> = args.map(|arg| quote(&arg)).collect();
     fs::write(folder.join("message"), format!("{message}\n"))?;
-    fs::write(folder.join("command"), format!("cd \"$(dirname \"$0\")\" && {} -o output {before}\n", line.join(" ")))
+    fs::write(folder.join("command"), format!("cd \"$(dirname \"$0\")\" && {} -o output {failed_input}\n", line.join(" ")))
 }

@@ -63,9 +63,10 @@ pub(crate) fn emit(parsed: &Parsed, path: &str) -> Result<String, DriverError> {
         out += &regeneration_rule(&parsed, path)?;
     }
     for job in &jobs {
-        let own = ["gpu-name", "opt-level"].iter().filter_map(|name| Some(format!("{}={}", dashed(name), job.parsed.get(name)?)));
+        let job_options =
+            ["gpu-name", "opt-level"].iter().filter_map(|name| Some(format!("{}={}", dashed(name), job.parsed.get(name)?)));
         let _ = writeln!(out, "\nbuild {}: tileiras {} | toolchain", in_path(&job.output)?, in_path(&job.input)?);
-        let _ = writeln!(out, "  own = {}", own.collect::<Vec<_>>().join(" "));
+        let _ = writeln!(out, "  own = {}", job_options.collect::<Vec<_>>().join(" "));
     }
     let written = common::write_file((path != "-").then_some(Path::new(path)), out.as_bytes());
     written.map_err(|error| DriverError::new(exit::CONFIGURATION, error.message))?;
@@ -86,9 +87,9 @@ fn regeneration_rule(parsed: &Parsed, path: &str) -> Result<String, DriverError>
 
 /// The dependencies of every output besides its input.
 fn toolchain_of_jobs(parsed: &Parsed) -> Result<Vec<String>, DriverError> {
-    let bad = |message: String| DriverError::new(exit::CONFIGURATION, message);
-    let (pipeline, _) = Pipeline::load(parsed.get("pipeline")).map_err(bad)?;
-    let steps = pipeline.plan(parsed).map_err(bad)?;
+    let configuration_error = |message: String| DriverError::new(exit::CONFIGURATION, message);
+    let (pipeline, _) = Pipeline::load(parsed.get("pipeline")).map_err(configuration_error)?;
+    let steps = pipeline.plan(parsed).map_err(configuration_error)?;
     crate::depfile::toolchain(parsed, &steps).map_err(|error| DriverError::new(exit::USAGE, error.message))
 }
 
@@ -103,15 +104,15 @@ fn expand_folders(parsed: &Parsed) -> Result<Vec<String>, DriverError> {
         let entries = std::fs::read_dir(input).map_err(|error| {
             DriverError::new(exit::USAGE, format!("unable to read folder '{input}': {}", common::os_error_text(&error)))
         })?;
-        let mut found = Vec::new();
+        let mut bytecode_files = Vec::new();
         for path in entries.flatten().map(|entry| entry.path()).filter(|path| is_bytecode(path)) {
-            found.push(utf8(path).map_err(|error| DriverError::new(exit::USAGE, error.message))?);
+            bytecode_files.push(utf8(path).map_err(|error| DriverError::new(exit::USAGE, error.message))?);
         }
-        found.sort();
-        if found.is_empty() {
+        bytecode_files.sort();
+        if bytecode_files.is_empty() {
             return Err(DriverError::new(exit::USAGE, format!("there is no bytecode file in folder '{input}'")));
         }
-        inputs.extend(found);
+        inputs.extend(bytecode_files);
     }
     Ok(inputs)
 }
