@@ -75,7 +75,7 @@ impl KernelAnalysis<'_> {
     /// The coarsest step of the conversions to a coarser float type whose results the kernel uses for more than stores.
     fn rounding_step(&self, ops: &[OpId]) -> f64 {
         let body = &self.function.body;
-        let step = |value: Value| {
+        let type_step = |value: Value| {
             let (element, _) = self.module.ty(*body.ty(value)).tile()?;
             Some(numerics::float::epsilon(element.scalar()?))
         };
@@ -84,7 +84,7 @@ impl KernelAnalysis<'_> {
         let used: BTreeSet<Value> = non_stores.flat_map(Operation::operands).collect();
         let rounding_steps = ops.iter().filter_map(|op| match &body.ops[*op].kind {
             Op::FToF { from, .. } if used.contains(&body.result(*op)) => {
-                step(body.result(*op)).filter(|to| Some(*to) > step(*from))
+                type_step(body.result(*op)).filter(|to| Some(*to) > type_step(*from))
             }
             _ => None,
         });

@@ -195,14 +195,14 @@ fn error_bound(element: Scalar, rounding_step: f64) -> f64 {
     const MAX_TOLERANCE: f64 = 0.3;
     /// The expected error of a result in steps of the intermediate type, if its addends are rounded in the other direction.
     const ERROR_STEPS: f64 = 8.0;
-    let own = match element.bytes() {
+    let type_tolerance = match element.bytes() {
         _ if element.is_int() => return 0.0,
         1 => MAX_TOLERANCE,
         2 => 0.03,
         4 => 2e-3,
         _ => 1e-9,
     };
-    own.max((ERROR_STEPS * rounding_step).min(MAX_TOLERANCE))
+    type_tolerance.max((ERROR_STEPS * rounding_step).min(MAX_TOLERANCE))
 }
 
 /// The dimensions of a view from the innermost to the outermost. Dimensions with a constant stride come first, by stride; then the
@@ -228,14 +228,14 @@ fn known_value(number: Number, numbers: &[Option<i64>]) -> Option<i64> {
 
 /// The number of elements in memory from the first to the last element of a view.
 fn element_span(view: &View, numbers: &[i64]) -> i64 {
-    let value = |number: Number| match number {
+    let resolve = |number: Number| match number {
         Number::Constant(number) => number,
         Number::Param(index) => numbers[index],
     };
-    let last = view.sizes.iter().zip(&view.strides).try_fold(0i64, |sum, (size, stride)| {
-        (value(*size).max(1) - 1).checked_mul(value(*stride)).and_then(|steps| sum.checked_add(steps))
+    let last_offset = view.sizes.iter().zip(&view.strides).try_fold(0i64, |sum, (size, stride)| {
+        (resolve(*size).max(1) - 1).checked_mul(resolve(*stride)).and_then(|steps| sum.checked_add(steps))
     });
-    last.map_or(i64::MAX, |last| last.saturating_add(1))
+    last_offset.map_or(i64::MAX, |last_offset| last_offset.saturating_add(1))
 }
 
 /// An integer argument in the form of a launch description.

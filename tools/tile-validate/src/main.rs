@@ -189,18 +189,18 @@ fn compare_stages(
     let mut error = Diagnostic::invalid("VAL001", format!("the output of {stage} is not equivalent to the program: {message}"));
     error = error.note(format!("with {case}"));
     let path = folder.keep();
-    let kept = match keep {
+    let kept_folder = match keep {
         None => path,
         // If the move fails, report the comparison anyway, with the temporary folder.
         Some(new_path) => match move_to(&path, new_path) {
             Ok(()) => new_path.to_path_buf(),
-            Err(failed) => {
-                error = error.note(format!("cannot make {}: {}", new_path.display(), common::os_error_text(&failed)));
+            Err(move_error) => {
+                error = error.note(format!("cannot make {}: {}", new_path.display(), common::os_error_text(&move_error)));
                 path
             }
         },
     };
-    Err(error.note(format!("the program, the launch and all stage files are in {}", kept.display())))
+    Err(error.note(format!("the program, the launch and all stage files are in {}", kept_folder.display())))
 }
 
 /// Renames a folder, after creating the parents of the new path.
