@@ -76,7 +76,7 @@ impl Code {
         let estimate = program.code.iter().zip(&costs).map(|(instr, cost)| guess(&instr.op, cost, machine)).collect();
         let folds = |op: &Op| {
             let param = matches!(op, Op::Load { space: Space::Param, .. });
-            param || matches!(op, Op::Lane { .. } | Op::Move { .. } | Op::Pack { .. } | Op::Unpack { .. })
+            param || matches!(op, Op::Elementwise { .. } | Op::Move { .. } | Op::Pack { .. } | Op::Unpack { .. })
         };
         let folded = program.code.iter().zip(&costs).map(|(instr, cost)| cost.slots == 0.0 && folds(&instr.op)).collect();
         let loops = loops(program);

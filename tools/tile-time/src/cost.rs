@@ -124,7 +124,7 @@ pub(crate) fn cost(program: &Program, instr: &Instr, machine: &Machine) -> Cost 
             let wide = if name.ends_with("64") { 2.0 } else { 1.0 };
             table.of(Unit::Integer, machine.rate.select, machine.latency.integer, wide)
         }
-        Op::Lane { .. } => by_name(name, &table),
+        Op::Elementwise { .. } => by_name(name, &table),
         Op::MapToCta { .. } | Op::CtaRank { .. } => table.logic(1.0),
         Op::Nothing => match name.split('.').next() {
             Some("fence" | "membar" | "setmaxnreg" | "prefetch" | "griddepcontrol") => Cost { slots: 1.0, ..Cost::default() },

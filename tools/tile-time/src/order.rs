@@ -31,7 +31,7 @@ pub(crate) fn kind(op: &Op) -> Kind {
         Op::Load { .. } | Op::LoadMatrix { .. } => Kind::Load,
         Op::Store { .. } | Op::StoreMatrix { .. } => Kind::Store,
         Op::Branch { .. } | Op::BranchIndirect { .. } | Op::Exit | Op::Trap => Kind::End,
-        Op::Lane { .. }
+        Op::Elementwise { .. }
         | Op::Move { .. }
         | Op::Select { .. }
         | Op::Pack { .. }

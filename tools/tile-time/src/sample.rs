@@ -281,7 +281,7 @@ pub(crate) fn length(recording: &Recording) -> u64 {
 fn samples(executor: &Executor, call: &Call, target: Option<Target>, clusters: u64) -> simulator::Result<Vec<u64>> {
     let named = call.launch.sample_blocks.as_ref().and_then(|blocks| blocks.for_target(target, "sample_blocks").ok());
     match named {
-        Some(blocks) if !blocks.is_empty() => executor.numbers(&blocks.iter().map(|extents| extents.0).collect::<Vec<_>>()),
+        Some(blocks) if !blocks.is_empty() => executor.cluster_numbers(&blocks.iter().map(|extents| extents.0).collect::<Vec<_>>()),
         _ => Ok(vec![clusters / 2]),
     }
 }

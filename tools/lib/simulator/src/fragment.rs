@@ -5,11 +5,11 @@
 
 /// The A fragment of `mma`: lane groups are rows, register pairs are 8 rows apart, and `k` runs along the positions.
 pub(crate) fn a(lane: usize, index: usize, part: usize, per: usize, rows: usize) -> (usize, usize) {
-    let (group, element_position) = (lane / 4, lane % 4);
+    let (group, position) = (lane / 4, lane % 4);
     if rows == 8 {
-        return (group, index * 4 * per + element_position * per + part);
+        return (group, index * 4 * per + position * per + part);
     }
-    (group + 8 * (index % 2), index / 2 * 4 * per + element_position * per + part)
+    (group + 8 * (index % 2), index / 2 * 4 * per + position * per + part)
 }
 
 /// The B fragment of `mma`, as (k, n).

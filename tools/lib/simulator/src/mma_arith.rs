@@ -11,7 +11,7 @@ use numerics::float::{Overflow, decode, encode};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Float(Scalar),
-    /// Six-bit and smaller floats: exponent and mantissa widths.
+    /// Floats of six bits without infinities and NaN: widths of exponent and mantissa.
     Small {
         exponent: u32,
         mantissa: u32,
@@ -37,7 +37,7 @@ impl Kind {
             }
         }
     }
-    /// Returns the values of all bit patterns of an operand type of up to 8 bits, or of 16 bits.
+    /// Returns the value of every pattern of `width` bits, as a lookup table.
     pub(crate) fn table(self, width: u32) -> Vec<f64> {
         (0..1u64 << width).map(|bits| self.value(bits)).collect()
     }

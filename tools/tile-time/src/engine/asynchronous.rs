@@ -157,7 +157,7 @@ impl Run<'_> {
                     CopyShape::S128x256 => 4096.0,
                     CopyShape::S128x128 => 2048.0,
                     CopyShape::S4x256 | CopyShape::S32x128 => 512.0,
-                    CopyShape::S64x128Apart | CopyShape::S64x128Together => 1024.0,
+                    CopyShape::S64x128Warps02_13 | CopyShape::S64x128Warps01_23 => 1024.0,
                 };
                 let cycles = tcgen05.copy * bytes / 4096.0;
                 let unit = &mut self.sms[number].tensor;

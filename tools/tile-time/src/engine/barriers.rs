@@ -62,9 +62,9 @@ impl Run<'_> {
                 ready
             }
             Op::Barrier(_) => {
-                let Some(&Event::Barrier { id, threads, came, awaited_phase }) = events.first() else { return true };
+                let Some(&Event::Barrier { id, threads, arrivals, awaited_phase }) = events.first() else { return true };
                 let state = self.blocks[block].bars.named.entry(id).or_default();
-                state.arrived += came;
+                state.arrived += arrivals;
                 state.threads = threads;
                 // Threads that arrived earlier, without the rest of their warp, may find the phase completed.
                 let waits = awaited_phase.filter(|&awaited_phase| awaited_phase >= state.completed_phases);

@@ -178,18 +178,18 @@ impl Groups {
         self.done.push_back((self.open, self.open_read));
         (self.open, self.open_read) = (0.0, 0.0);
     }
-    /// Completion time of all groups except the last `left`; `None` includes the open group.
-    fn wait(&self, left: Option<u32>, read: bool) -> f64 {
-        let count = self.done.len().saturating_sub(left.unwrap_or(0) as usize);
+    /// Completion time of all groups except the last `max_open`; `None` includes the open group.
+    fn wait(&self, max_open: Option<u32>, read: bool) -> f64 {
+        let count = self.done.len().saturating_sub(max_open.unwrap_or(0) as usize);
         let all = self.done.iter().take(count).map(|group| if read { group.1 } else { group.0 }).fold(0.0, f64::max);
-        if left.is_none() { all.max(self.open) } else { all }
+        if max_open.is_none() { all.max(self.open) } else { all }
     }
     fn all(&self) -> f64 {
         self.wait(None, false)
     }
     /// Removes groups for which no warp can wait any more.
-    fn forget(&mut self, left: Option<u32>) {
-        while self.done.len() > left.unwrap_or(0) as usize {
+    fn forget(&mut self, max_open: Option<u32>) {
+        while self.done.len() > max_open.unwrap_or(0) as usize {
             self.done.pop_front();
         }
     }
@@ -397,9 +397,9 @@ impl<'a> Run<'a> {
         let sm = &self.sms[self.blocks[warp.block].sm];
         let smsp = &sm.smsps[warp.index % 4];
         match op {
-            Op::CopyWait { left } => later(warp.copies.wait(*left, false), Why::Copies),
-            Op::BulkWait { left, read } => later(warp.stores.wait(Some(*left), *read), Why::Stores),
-            Op::WgmmaWait { left } => later(warp.mmas.wait(Some(*left), false), Why::Mmas),
+            Op::CopyWait { max_open } => later(warp.copies.wait(*max_open, false), Why::Copies),
+            Op::BulkWait { max_open, read } => later(warp.stores.wait(Some(*max_open), *read), Why::Stores),
+            Op::WgmmaWait { max_open } => later(warp.mmas.wait(Some(*max_open), false), Why::Mmas),
             Op::TensorWait { loads: true } => later(warp.tensor_loads, Why::TmemLoad),
             Op::TensorWait { loads: false } => later(warp.tensor_stores, Why::TmemLoad),
             Op::Load { space, .. } | Op::Store { space, .. } if *space != Space::Param => {
@@ -519,18 +519,18 @@ impl<'a> Run<'a> {
                 self.copy(index, events, op);
                 (ready, Why::Arithmetic)
             }
-            Op::CopyWait { left } => {
-                self.warps[index].copies.forget(*left);
+            Op::CopyWait { max_open } => {
+                self.warps[index].copies.forget(*max_open);
                 (ready, Why::Copies)
             }
-            Op::BulkWait { left, read } => {
+            Op::BulkWait { max_open, read } => {
                 if !read {
-                    self.warps[index].stores.forget(Some(*left));
+                    self.warps[index].stores.forget(Some(*max_open));
                 }
                 (ready, Why::Stores)
             }
-            Op::WgmmaWait { left } => {
-                self.warps[index].mmas.forget(Some(*left));
+            Op::WgmmaWait { max_open } => {
+                self.warps[index].mmas.forget(Some(*max_open));
                 (ready, Why::Mmas)
             }
             Op::Wgmma(_)
@@ -564,7 +564,7 @@ impl<'a> Run<'a> {
                 (ready, Why::Arithmetic)
             }
             Op::Exit => (ready, Why::Arithmetic),
-            Op::Lane { .. } | Op::Move { .. } | Op::Select { .. } | Op::Pack { .. } | Op::Unpack { .. } => {
+            Op::Elementwise { .. } | Op::Move { .. } | Op::Select { .. } | Op::Pack { .. } | Op::Unpack { .. } => {
                 let pc = stream.records[record].pc as usize;
                 let special = setup.code.costs[pc].uses.iter().any(|(unit, _)| *unit == Unit::Special);
                 (ready, if special { Why::Special } else { Why::Arithmetic })

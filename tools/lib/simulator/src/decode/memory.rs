@@ -1,13 +1,13 @@
 //! Decodes loads, stores, atomics and fences.
 
 use super::builder::Builder;
-use super::{only, unsupported};
+use super::{check_modifiers, unsupported};
 use crate::fault::Result;
 use crate::program::*;
 use ptx::{Instruction, Operand, Type};
 
 /// Ordering modifiers and hints. They have no effect here, because lanes and warps execute sequentially.
-const ORDER: &[&str] = &[
+const ORDER_AND_HINTS: &[&str] = &[
     "weak",
     "relaxed",
     "acquire",
@@ -44,7 +44,7 @@ const ORDER: &[&str] = &[
 ];
 
 impl Builder<'_> {
-    pub(super) fn memory(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
+    pub(super) fn decode_memory(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
         Ok(Some(match &*instruction.opcode {
             "ld" | "ldu" => self.load(instruction)?,
             "st" => self.store(instruction)?,
@@ -69,8 +69,8 @@ impl Builder<'_> {
     }
 
     fn access_words(instruction: &Instruction) -> Result<()> {
-        let known: Vec<&str> = ORDER.iter().chain(&["v2", "v4", "v8"]).copied().collect();
-        only(instruction, &known)
+        let known: Vec<&str> = ORDER_AND_HINTS.iter().chain(&["v2", "v4", "v8"]).copied().collect();
+        check_modifiers(instruction, &known)
     }
     /// Checks the vector length and returns the element type.
     fn element_type(instruction: &Instruction, count: usize) -> Result<Type> {
@@ -150,8 +150,8 @@ impl Builder<'_> {
     fn multimem(&mut self, instruction: &Instruction) -> Result<Op> {
         const WORDS: &[&str] =
             &["ld_reduce", "st", "red", "add", "min", "max", "and", "or", "xor", "acc::f32", "acc::f16", "v2", "v4", "v8"];
-        let known: Vec<&str> = ORDER.iter().chain(WORDS).copied().collect();
-        only(instruction, &known)?;
+        let known: Vec<&str> = ORDER_AND_HINTS.iter().chain(WORDS).copied().collect();
+        check_modifiers(instruction, &known)?;
         let Some(ty) = instruction.types().next() else { return Err(unsupported(instruction, "it has no type")) };
         if instruction.has("ld_reduce") {
             let dst = self.results(self.operand(instruction, 0)?)?;
@@ -165,14 +165,14 @@ impl Builder<'_> {
             return Ok(Op::Store { space, bytes: ty.bytes(), src, address });
         }
         let op = self.atom_op(instruction)?;
-        Ok(Op::Combine { space, op, ty, src, unused: self.temporary(), address })
+        Ok(Op::MultimemReduce { space, op, ty, src, unused: self.temporary(), address })
     }
 
     /// Simulated memory is sequentially consistent, so only proxy fences have an effect.
     fn fence(&mut self, instruction: &Instruction) -> Result<Op> {
         let words = ["proxy", "async", "alias", "mbarrier_init", "sync_restrict", "tensormap::generic"];
-        let known: Vec<&str> = ORDER.iter().chain(&words).copied().collect();
-        only(instruction, &known)?;
+        let known: Vec<&str> = ORDER_AND_HINTS.iter().chain(&words).copied().collect();
+        check_modifiers(instruction, &known)?;
         Ok(if instruction.has("proxy") && instruction.has("async") { Op::ProxyFence } else { Op::Nothing })
     }
 
@@ -188,8 +188,8 @@ impl Builder<'_> {
 
     fn atomic(&mut self, instruction: &Instruction) -> Result<Op> {
         let ops = ["add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec", "noftz"];
-        let known: Vec<&str> = ORDER.iter().chain(&ops).copied().collect();
-        only(instruction, &known)?;
+        let known: Vec<&str> = ORDER_AND_HINTS.iter().chain(&ops).copied().collect();
+        check_modifiers(instruction, &known)?;
         let op = self.atom_op(instruction)?;
         let Some(ty) = instruction.types().next() else { return Err(unsupported(instruction, "it has no type")) };
         if !matches!(ty.bits(), 16 | 32 | 64) || ty == Type::F32x2 {
