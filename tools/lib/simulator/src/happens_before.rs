@@ -1,8 +1,9 @@
 //! Happens-before analysis of shared-memory accesses. It finds a missing barrier even if the schedule hides the race.
 //!
 //! Each warp of a cluster has a vector clock. A warp that arrives at a barrier publishes its clock. A warp that waits merges all
-//! published clocks into its own. A read must be ordered after the last write of the word. A write must be ordered after all earlier reads. A write that changes the
-//! value must also be ordered after the last write; rewriting an equal value is common and harmless.
+//! published vector clocks into its own. A read must be ordered after the last write of the word. A write must be ordered after
+//! all earlier reads. A write that changes the value must also be ordered after the last write; rewriting an equal value is common
+//! and harmless.
 //!
 //! Time is counted in accesses. Shadow words have four bytes. If warps write parts of one word without order, the word is no longer
 //! checked.
@@ -31,8 +32,8 @@ pub(crate) struct HappensBefore {
     clock: u32,
     /// By CTA.
     memory: Vec<ShadowWords>,
-    /// Clocks that arrivals at an mbarrier published in the current phase, and in completed phases. The key is the CTA and the
-    /// address.
+    /// The vector clocks that arrivals at an mbarrier published in the current phase, and in completed phases. The key is the CTA
+    /// and the address.
     mbarriers: BTreeMap<(usize, u32), (VectorClock, VectorClock)>,
     /// Clocks published by atomic operations.
     atomics: VectorClock,

@@ -508,7 +508,8 @@ impl<'p> Machine<'p> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClusterIds {
     pub(crate) extent: [u32; 3],
-    /// The selected cluster numbers, x fastest, to which `next` and `end` are indices. `None`: `next` and `end` are cluster numbers.
+    /// The selected cluster numbers, x fastest; `next` and `end` are indices into them. `None`: `next` and `end` are cluster
+    /// numbers.
     pub(crate) selected: Option<Arc<[u64]>>,
     pub(crate) next: u64,
     pub(crate) end: u64,

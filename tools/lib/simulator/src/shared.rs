@@ -136,8 +136,8 @@ impl Shared {
         self.data[address as usize..(address + length) as usize].copy_from_slice(bytes);
         Ok(())
     }
-    /// Checks that a proxy fence separates a generic-proxy write from an async-proxy access. `proxy_fence_times` has the time of the
-    /// last proxy fence of each warp. A fence by the writer or by the issuer suffices.
+    /// Checks that a proxy fence separates a generic-proxy write from an async-proxy access. `proxy_fence_times` has the time of
+    /// the last proxy fence of each warp. A fence by the writer or by the issuer suffices.
     fn check_fence(
         &self,
         granule: &Granule,
