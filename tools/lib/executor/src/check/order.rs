@@ -45,17 +45,17 @@ impl Default for Order {
 }
 
 impl Order {
-    fn add(&mut self, node: Node) -> u32 {
+    fn add_node(&mut self, node: Node) -> u32 {
         self.nodes.push(node);
         u32::try_from(self.nodes.len() - 1).expect("fewer than 2^32 accesses under --check")
     }
 
-    pub(crate) fn event(&mut self, block: u64, access: Access) -> Event {
+    pub(crate) fn add_access(&mut self, block: u64, access: Access) -> Event {
         let after = SmallVec::from_slice(&[access.after]);
-        Event(self.add(Node { after, access: Some((block, access)) }))
+        Event(self.add_node(Node { after, access: Some((block, access)) }))
     }
 
-    pub(crate) fn after(&self, event: Event) -> Token {
+    pub(crate) fn token_of(&self, event: Event) -> Token {
         event.0
     }
 
@@ -66,7 +66,7 @@ impl Order {
         match after[..] {
             [] => START,
             [only] => only,
-            _ => self.add(Node { after, access: None }),
+            _ => self.add_node(Node { after, access: None }),
         }
     }
 

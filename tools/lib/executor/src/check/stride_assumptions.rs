@@ -45,16 +45,16 @@ pub(crate) fn assumptions<O: Operation, T>(body: &Body<O, T>, uses: impl Fn(&O) 
     found
 }
 
-/// Returns the chain of assumptions that ends in a stride, each with its result.
+/// Returns the `assume` ops between a value and its use as a stride, each with its result, the last op first.
 pub(crate) fn chain<O: Operation, T>(
     body: &Body<O, T>,
-    of_strides: &BTreeSet<OpId>,
+    stride_assumes: &BTreeSet<OpId>,
     stride: Id,
     uses: impl Fn(&O) -> Use<'_>,
 ) -> Vec<(OpId, Id)> {
     let (mut found, mut at) = (Vec::new(), stride);
     while let Some(op) = body.defining_op(at)
-        && of_strides.contains(&op)
+        && stride_assumes.contains(&op)
         && let Use::Assume(value) = uses(&body.ops[op].kind)
     {
         found.push((op, at));

@@ -79,8 +79,8 @@ impl Distribution {
     /// Returns the leader's slot of each element.
     pub(crate) fn leaders(&self) -> Vec<u32> {
         let mut out = vec![NOWHERE; self.count()];
-        let speaking = (0..self.slots()).filter(|slot| self.is_leader[self.thread(*slot)]);
-        speaking.for_each(|slot| out[self.elements[slot] as usize] = slot as u32);
+        let of_leaders = (0..self.slots()).filter(|slot| self.is_leader[self.thread(*slot)]);
+        of_leaders.for_each(|slot| out[self.elements[slot] as usize] = slot as u32);
         out
     }
 

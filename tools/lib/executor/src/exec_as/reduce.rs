@@ -13,7 +13,7 @@ use numerics::arith::{Lanes, Word};
 use numerics::each_lanes;
 use tileas::Op;
 
-fn parts(kind: &Op) -> (&[Id], usize, Region) {
+fn operands_dim_body(kind: &Op) -> (&[Id], usize, Region) {
     match kind {
         Op::ReduceRegisters { operands, dim, body }
         | Op::ReduceLanes { operands, dim, body }
@@ -41,16 +41,17 @@ fn concatenated(tiles: &[&Tile]) -> Lanes {
 
 impl<O: Step> DistributedProgram<'_, O> {
     pub(super) fn plan_reduce(&self, op: OpId, kind: &Op) -> Result<Plan, String> {
-        let (operands, dim, body) = parts(kind);
+        let (operands, dim, body) = operands_dim_body(kind);
         let results = &self.source.body.ops[op].results;
         let (Some(&x), Some(&result)) = (operands.first(), results.first()) else {
             return Err("has no operands or results".into());
         };
         let (from, to) = (self.distribution(x), self.distribution(result));
-        let odd = operands.iter().find(|id| self.distribution(**id).layout != from.layout || self.shape(**id) != self.shape(x));
-        let odd = odd.or(results.iter().find(|id| self.distribution(**id).layout != to.layout));
-        if let Some(odd) = odd {
-            return Err(format!("has {odd} in a layout that differs from the other operands"));
+        let mismatch =
+            operands.iter().find(|id| self.distribution(**id).layout != from.layout || self.shape(**id) != self.shape(x));
+        let mismatch = mismatch.or(results.iter().find(|id| self.distribution(**id).layout != to.layout));
+        if let Some(mismatch) = mismatch {
+            return Err(format!("has {mismatch} in a layout that differs from the other operands"));
         }
         let arguments = self.source.body.blocks[self.source.body.block_of(body)].args.len();
         if results.len() != operands.len() || arguments != 2 * operands.len() || dim >= self.shape(x).len() {
@@ -65,7 +66,7 @@ impl<O: Step> DistributedProgram<'_, O> {
     }
 
     pub(super) fn reduce(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
-        let (operands, _, body) = parts(kind);
+        let (operands, _, body) = operands_dim_body(kind);
         let tiles: Vec<Tile> = operands.iter().map(|id| self.slots(*id, env)).collect();
         let results = match &self.plans[op.0 as usize] {
             Plan::Groups(groups) => self.reduce_registers(&tiles, groups, body, env)?,
@@ -74,7 +75,7 @@ impl<O: Step> DistributedProgram<'_, O> {
             _ => unreachable!("planned in advance"),
         };
         let ids = &self.source.body.ops[op].results;
-        ids.iter().zip(results).map(|(id, tile)| Ok(Value::Tile(self.settle(*id, tile)?))).collect()
+        ids.iter().zip(results).map(|(id, tile)| Ok(Value::Tile(self.value_from_slots(*id, tile)?))).collect()
     }
 
     /// Combines neighbouring registers pairwise, then neighbouring results. If the format requires it, even and odd registers are
@@ -82,11 +83,12 @@ impl<O: Step> DistributedProgram<'_, O> {
     fn reduce_registers(&self, tiles: &[Tile], groups: &combine::Groups, body: Region, env: &mut Env<'_>) -> Result<Vec<Tile>> {
         let slots = || groups.slots.iter().map(|slot| *slot as usize);
         let mut all: Vec<Tile> = tiles.iter().map(|tile| pick(tile, slots())).collect();
-        let apart = combining::combines_evens_separately(combining::single_commutative_op(self.source.body, body));
+        let evens_separately = combining::combines_evens_separately(combining::single_commutative_op(self.source.body, body));
         let mut size = groups.size;
         while size > 1 {
-            // With even and odd separated, the first of four elements meets the third; of two, the second.
-            let distance = if apart && size > 2 { 2 } else { 1 };
+            // If evens and odds are combined separately, the first of four elements is combined with the third, and the first of
+            // two with the second.
+            let distance = if evens_separately && size > 2 { 2 } else { 1 };
             let firsts = |count: usize| (0..count).filter(|at| at / distance % 2 == 0);
             let sides = |tile: &Tile, far: usize| pick(tile, firsts(tile.count()).map(|at| at + far));
             all = self.combine(body, all.iter().flat_map(|tile| [sides(tile, 0), sides(tile, distance)]).collect(), env)?;

@@ -31,7 +31,7 @@ pub(crate) struct TileProgram<'a> {
     /// Addresses of the module's globals, by name.
     globals: BTreeMap<String, u64>,
     /// The `assume` ops whose results only strides of tensor views use.
-    of_strides: BTreeSet<OpId>,
+    stride_assumes: BTreeSet<OpId>,
 }
 
 impl<'a> TileProgram<'a> {
@@ -42,7 +42,7 @@ impl<'a> TileProgram<'a> {
             debug,
             constants: Vec::new(),
             globals,
-            of_strides: strides::assumptions(&function.body),
+            stride_assumes: strides::assumptions(&function.body),
         };
         program.constants = function.body.ops.iter().map(|(op, node)| program.constant(op, &node.kind)).collect();
         program
@@ -140,7 +140,7 @@ impl Program for TileProgram<'_> {
     fn is_elementwise(&self, op: &Op) -> bool {
         matches!(op, Op::Constant { .. } | Op::Yield { .. }) || compute::elementwise(op).is_some()
     }
-    fn computes(&self, op: &Op) -> bool {
+    fn may_create_nan(&self, op: &Op) -> bool {
         op.opcode().info().effects != Effects::Memory
     }
 
@@ -154,12 +154,12 @@ impl TileProgram<'_> {
     fn compute(&self, op: OpId, env: &mut Env<'_>) -> Result<Results> {
         let (kind, loc) = (&self.function.body.ops[op].kind, self.function.body.ops[op].loc);
         if let Op::DivI { rhs, .. } | Op::RemI { rhs, .. } = kind {
-            effects::divide(*rhs, loc, env);
+            effects::check_divisor(*rhs, loc, env);
         }
         if let Some(result) = self.elementwise(op, kind, env) {
             return tile(result);
         }
-        if let Some(result) = self.reshaped(op, kind, env)? {
+        if let Some(result) = self.reshape(op, kind, env)? {
             return tile(result);
         }
         match kind {
@@ -192,7 +192,7 @@ impl TileProgram<'_> {
                     None => Err(Diagnostic::invalid("RUN030", format!("no global is named '{name}'"))),
                 }
             }
-            Op::Assume { value, .. } if self.of_strides.contains(&op) => Ok(smallvec![env.value(*value).clone()]),
+            Op::Assume { value, .. } if self.stride_assumes.contains(&op) => Ok(smallvec![env.value(*value).clone()]),
             Op::Assume { predicate, value } => effects::assume(*value, || memory::fact(predicate), loc, env),
             Op::Assert { message, condition } => {
                 effects::assert(&env.tile(*condition).clone(), self.module.string(*message), self.debug, loc, env)

@@ -27,13 +27,13 @@ pub(super) fn assumptions(body: &Body<Op, TypeId>) -> BTreeSet<OpId> {
 impl TileProgram<'_> {
     /// Reports violated assumptions about strides of dimensions with more than one element.
     pub(super) fn check_strides(&self, op: OpId, strides: &[Id], sizes: &[i64], env: &mut Env<'_>) {
-        if self.of_strides.is_empty() || !env.world.checks(Check::Assume) {
+        if self.stride_assumes.is_empty() || !env.world.checks(Check::Assume) {
             return;
         }
         let Type::TensorView { strides: known, .. } = self.ty(self.function.body.result(op)) else { return };
         let dims = (0..known.len()).filter(|dim| known[*dim] == DYNAMIC);
         for (_, stride) in dims.zip(strides).filter(|(dim, _)| sizes[*dim] > 1) {
-            for (assumption, value) in stride_assumptions::chain(&self.function.body, &self.of_strides, *stride, uses) {
+            for (assumption, value) in stride_assumptions::chain(&self.function.body, &self.stride_assumes, *stride, uses) {
                 let node = &self.function.body.ops[assumption];
                 if let Op::Assume { predicate, .. } = &node.kind
                     && let Some(violation) = memory::fact(predicate).and_then(|fact| assume::violation(&fact, env.tile(value)))

@@ -74,7 +74,7 @@ impl TileProgram<'_> {
             Op::Reduce { dim, operands, .. } => Some(of_reduction(operands, *dim as usize, None, count, env)),
             Op::Scan { dim, direction, operands, .. } => Some(of_reduction(operands, *dim as usize, Some(*direction), count, env)),
             Op::Assume { value, .. } if number == 0 => env.tile(*value).undetermined().map(<[bool]>::to_vec),
-            _ => self.reshaped_of(op, kind, env, Tile::undetermined_tile)?.map(|tile| bits(&tile)),
+            _ => self.reshape_with(op, kind, env, Tile::undetermined_tile)?.map(|tile| bits(&tile)),
         })
     }
 }
