@@ -10,27 +10,28 @@ use crate::cost::{UNITS, Unit};
 use simulator::program::{Op, Program, Space};
 use std::collections::BTreeMap;
 
-/// The maximum distance by which an instruction moves up.
+/// The scheduler considers this many instructions, from the first that is not scheduled yet.
 const WINDOW: usize = 128;
 
 /// The ordering constraints of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum OrderKind {
+    /// Ordered by registers only.
     Plain,
     Load,
     Store,
-    /// Ordered with all memory accesses.
+    /// A barrier, wait, fence, asynchronous copy or asynchronous MMA: keeps its place among all accesses and other fences.
     Fence,
-    /// Ordered with each other only: `wgmma` instructions with their fences and commits.
+    /// A branch or exit: stays at the end of its scheduling region.
     End,
 }
 
-pub(crate) fn kind(op: &Op) -> Kind {
+pub(crate) fn order_kind(op: &Op) -> OrderKind {
     match op {
-        Op::Load { space: Space::Param, .. } => Kind::Plain,
-        Op::Load { .. } | Op::LoadMatrix { .. } => Kind::Load,
-        Op::Store { .. } | Op::StoreMatrix { .. } => Kind::Store,
-        Op::Branch { .. } | Op::BranchIndirect { .. } | Op::Exit | Op::Trap => Kind::End,
+        Op::Load { space: Space::Param, .. } => OrderKind::Plain,
+        Op::Load { .. } | Op::LoadMatrix { .. } => OrderKind::Load,
+        Op::Store { .. } | Op::StoreMatrix { .. } => OrderKind::Store,
+        Op::Branch { .. } | Op::BranchIndirect { .. } | Op::Exit | Op::Trap => OrderKind::End,
         Op::Elementwise { .. }
         | Op::Move { .. }
         | Op::Select { .. }
@@ -43,16 +44,16 @@ pub(crate) fn kind(op: &Op) -> Kind {
         | Op::MoveMatrix { .. }
         | Op::MapToCta { .. }
         | Op::CtaRank { .. }
-        | Op::ActiveMask { .. } => Kind::Plain,
-        Op::Nothing => Kind::Plain,
-        _ => Kind::Fence,
+        | Op::ActiveMask { .. } => OrderKind::Plain,
+        Op::Nothing => OrderKind::Plain,
+        _ => OrderKind::Fence,
     }
 }
 
 /// The issue order: `order[pc]` is the instruction that issues at position `pc` of its region.
 pub(crate) fn order(program: &Program, code: &Code) -> Vec<u32> {
     let mut order: Vec<u32> = (0..program.code.len() as u32).collect();
-    for window in code.block_starts.windows(2) {
+    for window in code.region_starts.windows(2) {
         let block = window[0] as usize..window[1] as usize;
         if block.len() > 2 {
             schedule(program, code, block.clone(), &mut order[block]);
@@ -62,9 +63,13 @@ pub(crate) fn order(program: &Program, code: &Code) -> Vec<u32> {
 }
 
 struct Node {
+    /// Dependent instructions, with the latency to each.
     successors: Vec<(usize, f64)>,
+    /// Number of unscheduled predecessors.
     waits_for: usize,
+    /// Latency of the longest path to the end of the region.
     height: f64,
+    /// The cycle from which its operands are ready.
     ready: f64,
 }
 
@@ -146,7 +151,7 @@ fn edges(program: &Program, code: &Code, block: std::ops::Range<usize>, nodes: &
         let (reads, writes) = &code.operands[pc];
         for slot in reads.iter() {
             if let Some(&from) = writer.get(slot) {
-                add(nodes, from, index, code.estimate[block.start + from]);
+                add(nodes, from, index, code.assumed_latency[block.start + from]);
             }
         }
         for slot in writes.iter() {
@@ -161,21 +166,21 @@ fn edges(program: &Program, code: &Code, block: std::ops::Range<usize>, nodes: &
         for slot in reads.iter() {
             readers.entry(*slot).or_default().push(index);
         }
-        match kind(&program.code[pc].op) {
-            Kind::Plain => {}
-            Kind::End if code.if_conversion[pc] => {}
-            Kind::End => (0..index).for_each(|from| add(nodes, from, index, 0.0)),
-            Kind::Load => {
+        match order_kind(&program.code[pc].op) {
+            OrderKind::Plain => {}
+            OrderKind::End if code.if_conversion[pc] => {}
+            OrderKind::End => (0..index).for_each(|from| add(nodes, from, index, 0.0)),
+            OrderKind::Load => {
                 fence.into_iter().chain(last_store).for_each(|from| add(nodes, from, index, 0.0));
                 loads.push(index);
                 memory.push(index);
             }
-            Kind::Store => {
+            OrderKind::Store => {
                 fence.into_iter().chain(last_store).chain(loads.drain(..)).for_each(|from| add(nodes, from, index, 0.0));
                 last_store = Some(index);
                 memory.push(index);
             }
-            Kind::Fence => {
+            OrderKind::Fence => {
                 fence.into_iter().chain(memory.drain(..)).for_each(|from| add(nodes, from, index, 0.0));
                 (fence, last_store) = (Some(index), None);
                 loads.clear();

@@ -14,14 +14,14 @@ use simulator::{Delivery, Event, Fault, Global, Machine as Executor, Options, Ra
 use std::collections::BTreeSet;
 
 /// Total warp instructions of all samples after which no further cluster is sampled.
-const ENOUGH: u64 = 1_000_000;
+const MAX_SAMPLED_INSTRUCTIONS: u64 = 1_000_000;
 /// The limit for a grid of a single wave, where the longest CTA determines the time.
-const ENOUGH_OF_ONE_WAVE: u64 = 8_000_000;
-/// Number of clusters, and warp instructions of all of them, in the measurement of sharing.
-const WAVE: u64 = 96;
+const MAX_SAMPLED_INSTRUCTIONS_OF_ONE_WAVE: u64 = 8_000_000;
 /// Maximum number of clusters that a sampled cluster processes with work stealing, its own included.
 const MAX_STOLEN: u64 = 64;
-const WAVE_INSTRUCTIONS: u64 = 600_000;
+/// Clusters whose shared lines `distinct` counts, and the total of their warp instructions.
+const SHARING_CLUSTERS: u64 = 96;
+const SHARING_INSTRUCTIONS: u64 = 600_000;
 
 pub(crate) struct Sample {
     pub(crate) program: Program,
@@ -103,21 +103,21 @@ impl Sample {
         let mut executor = Executor::new(&program, options, call.grid, params, memory(&program, &call));
         let clusters = executor.clusters().map_err(as_diagnostic)?.end;
         let one_wave = clusters as f64 * f64::from(program.cluster.iter().product::<u32>()) <= machine.chip.sms;
-        let enough = if one_wave { ENOUGH_OF_ONE_WAVE } else { ENOUGH };
+        let max_instructions = if one_wave { MAX_SAMPLED_INSTRUCTIONS_OF_ONE_WAVE } else { MAX_SAMPLED_INSTRUCTIONS };
         // With work stealing, only the clusters of the first wave exist.
-        let at_a_time = (machine.chip.sms as u64 / u64::from(program.cluster.iter().product::<u32>())).max(1);
-        let takes = program.code.iter().any(|instruction| matches!(instruction.op, Op::CancelLaunch { .. }));
-        let all = if takes { clusters.div_ceil(at_a_time).max(1) } else { 1 };
+        let first_wave = (machine.chip.sms as u64 / u64::from(program.cluster.iter().product::<u32>())).max(1);
+        let steals_work = program.code.iter().any(|instruction| matches!(instruction.op, Op::CancelLaunch { .. }));
+        let all = if steals_work { clusters.div_ceil(first_wave).max(1) } else { 1 };
         let stolen = all.div_ceil(all.div_ceil(MAX_STOLEN));
         let mut recordings: Vec<Recording> = Vec::new();
         let mut total = 0;
-        for number in samples(&executor, &call, target, clusters).map_err(as_diagnostic)? {
-            let others = (1..stolen).map(|wave| number + wave * at_a_time).map(|other| other % clusters.max(1));
+        for number in sampled_clusters(&executor, &call, target, clusters).map_err(as_diagnostic)? {
+            let others = (1..stolen).map(|wave| number + wave * first_wave).map(|other| other % clusters.max(1));
             let recording =
                 executor.record_with_stolen(number, others.collect(), arguments.instruction_limit).map_err(as_diagnostic)?;
             total += length(&recording);
             recordings.push(recording);
-            if total >= enough {
+            if total >= max_instructions {
                 break;
             }
         }
@@ -143,10 +143,10 @@ impl Sample {
         let estimate = || registers::estimate(&pressure).min(most_registers(module, &program.entry));
         let registers_reported = known.is_some();
         let (mut registers, places) = known.unwrap_or_else(|| (Registers { count: estimate(), ..Registers::default() }, None));
-        registers.most = registers::raised(text);
+        registers.raised_count = registers::raised(text);
         code.spills = match places {
             Some(places) => places.spread(&program, &code),
-            None => registers::spread(&code, &pressure, registers),
+            None => registers::spread_spills(&code, &pressure, registers),
         };
         let spilling = spilling(&code, &recording);
         let buffers = call.launch.buffers.iter().map(|buffer| buffer.contents.len() as f64).sum();
@@ -278,7 +278,7 @@ pub(crate) fn length(recording: &Recording) -> u64 {
 }
 
 /// The representative clusters: those that the launch names, or one in the middle.
-fn samples(executor: &Executor, call: &Call, target: Option<Target>, clusters: u64) -> simulator::Result<Vec<u64>> {
+fn sampled_clusters(executor: &Executor, call: &Call, target: Option<Target>, clusters: u64) -> simulator::Result<Vec<u64>> {
     let named = call.launch.sample_blocks.as_ref().and_then(|blocks| blocks.for_target(target, "sample_blocks").ok());
     match named {
         Some(blocks) if !blocks.is_empty() => executor.cluster_numbers(&blocks.iter().map(|extents| extents.0).collect::<Vec<_>>()),
@@ -289,8 +289,8 @@ fn samples(executor: &Executor, call: &Call, target: Option<Target>, clusters: u
 /// Executes the start of the first clusters and measures the share of lines that no earlier cluster has read. The first half warms
 /// the L2 cache; the second half finds the lines of recent clusters there.
 fn distinct(executor: &mut Executor, program: &Program, clusters: u64, limit: u64) -> simulator::Result<f64> {
-    let count = clusters.min(WAVE);
-    let each = (WAVE_INSTRUCTIONS / count.max(1)).min(limit);
+    let count = clusters.min(SHARING_CLUSTERS);
+    let each = (SHARING_INSTRUCTIONS / count.max(1)).min(limit);
     let mut all = BTreeSet::<u64>::new();
     let (mut distinct_lines, mut requested_lines) = ([0; 2], [0; 2]);
     for number in 0..count {

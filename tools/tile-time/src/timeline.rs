@@ -26,49 +26,43 @@ pub(crate) fn trace(sample: &Sample, machine: &Machine, statistics: &Statistics)
         match span.engine {
             // Several copies are in flight at once, but slices of one row must not cross.
             Some(Engine::Copy) => {
-                let source_location = (span.block, ENGINE_ROWS + Engine::Copy as usize);
-                rows.insert(source_location);
+                let track = (span.block, ENGINE_ROWS + Engine::Copy as usize);
+                rows.insert(track);
                 let number = events.len();
-                let half = |ph: &str, time: f64| json!({"name": opcode(span.pc), "cat": "copies", "ph": ph, "id": number, "pid": source_location.0, "tid": source_location.1, "ts": time * scale, "args": {"line": line(span.pc)}});
+                let half = |ph: &str, time: f64| json!({"name": opcode(span.pc), "cat": "copies", "ph": ph, "id": number, "pid": track.0, "tid": track.1, "ts": time * scale, "args": {"line": line(span.pc)}});
                 events.extend([half("b", span.start), half("e", span.end)]);
             }
             Some(engine) => {
-                let source_location = (span.block, ENGINE_ROWS + engine as usize);
-                rows.insert(source_location);
-                events.push(event(opcode(span.pc), source_location, span.start, span.end, json!({"line": line(span.pc)})));
+                let track = (span.block, ENGINE_ROWS + engine as usize);
+                rows.insert(track);
+                events.push(event(opcode(span.pc), track, span.start, span.end, json!({"line": line(span.pc)})));
             }
             None => warps.entry((span.block, span.warp)).or_default().push(span),
         }
     }
-    for (&source_location, spans) in &warps {
-        rows.insert(source_location);
+    for (&track, spans) in &warps {
+        rows.insert(track);
         let mut before: Option<&Span> = None;
         for span in spans {
             if let Some(last) = before.filter(|last| span.start > last.end) {
                 let name = format!("lines {} to {}", line(last.pc), line(span.pc));
-                events.push(event(
-                    name,
-                    source_location,
-                    last.end,
-                    span.start,
-                    json!({"from": line(last.pc), "to": line(span.pc)}),
-                ));
+                events.push(event(name, track, last.end, span.start, json!({"from": line(last.pc), "to": line(span.pc)})));
             }
             let args = json!({"line": line(span.pc), "instruction": opcode(span.pc)});
-            events.push(event(format!("waits for {}", span.why.name()), source_location, span.start, span.end, args));
+            events.push(event(format!("waits for {}", span.stall.name()), track, span.start, span.end, args));
             before = Some(span);
         }
     }
     for &(time, block, address, phase) in &statistics.phases {
-        let source_location = (block, BARRIER_ROW);
-        rows.insert(source_location);
+        let track = (block, BARRIER_ROW);
+        rows.insert(track);
         let name = format!("mbarrier {address:#x}, phase {phase}");
         events.push(json!({"name": name, "ph": "i", "s": "t", "pid": block, "tid": BARRIER_ROW, "ts": time * scale}));
     }
     events.sort_by(|a, b| a["ts"].as_f64().unwrap_or(0.0).total_cmp(&b["ts"].as_f64().unwrap_or(0.0)));
     events.truncate(EVENTS);
     let mut all: Vec<Value> = Vec::new();
-    let blocks: BTreeSet<usize> = rows.iter().map(|source_location| source_location.0).collect();
+    let blocks: BTreeSet<usize> = rows.iter().map(|track| track.0).collect();
     all.extend(blocks.iter().map(|block| {
         json!({"name": "process_name", "ph": "M", "pid": block, "tid": 0, "args": {"name": format!("block {block} of {}", sample.program.entry)}})
     }));

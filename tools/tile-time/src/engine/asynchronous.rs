@@ -1,7 +1,7 @@
 //! Asynchronous engines: `cp.async` copies, TMA copies, MMAs of warp groups, tensor memory.
 
 use super::memory::MemoryRequest;
-use super::{Engine, Run, SimEvent, Why};
+use super::{Engine, Run, SimEvent, StallReason};
 use simulator::Event;
 use simulator::program::{CopyShape, Op, WgmmaA};
 
@@ -29,8 +29,8 @@ impl Run<'_> {
                             let start = memory.tags.max(now);
                             memory.tags = start + f64::from(count);
                             let each = 32.0 * f64::from(sectors) / f64::from(count.max(1));
-                            let cold = memory.lines_from_memory(lines, salt);
-                            let extra = machine.copy.async_latency + memory.slowest(lines);
+                            let cold = memory.count_dram_lines(lines, salt);
+                            let extra = machine.copy.async_latency + memory.far_slice_latency(lines);
                             done = memory.request(start, f64::from(count) * each, cold * each, extra, MemoryRequest::Load);
                         }
                         _ => {}
@@ -70,18 +70,18 @@ impl Run<'_> {
         let number = self.blocks[block].sm;
         let copy = &machine.copy;
         let by_rows = if tensor { f64::from(rows) * copy.tma_row } else { 0.0 };
-        let passage = by_rows.max(f64::from(bytes) / copy.tma_bytes);
-        let cycles = passage.max(copy.tma_issue);
-        let start = self.sms[number].engine.max(now);
-        self.sms[number].engine = start + cycles;
+        let transfer_cycles = by_rows.max(f64::from(bytes) / copy.tma_bytes);
+        let cycles = transfer_cycles.max(copy.tma_issue);
+        let start = self.sms[number].tma.max(now);
+        self.sms[number].tma = start + cycles;
         self.statistics.engine(Engine::Copy, cycles);
         let pc = self.pc(index);
         let lines = &stream.lines[lines.0 as usize..lines.1 as usize];
         let memory = &mut self.sms[number].memory;
-        let cold = 128.0 * memory.tma_tile_from_memory(lines, salt);
-        let moved = (128.0 * lines.len() as f64).min(f64::from(bytes).max(32.0 * lines.len() as f64));
+        let cold = 128.0 * memory.count_dram_lines_of_tma_tile(lines, salt);
+        let moved_bytes = (128.0 * lines.len() as f64).min(f64::from(bytes).max(32.0 * lines.len() as f64));
         if !to_shared {
-            memory.request(start, moved, cold.min(moved), 0.0, MemoryRequest::TmaStore);
+            memory.request(start, moved_bytes, cold.min(moved_bytes), 0.0, MemoryRequest::TmaStore);
             let read = start + cycles + copy.store_read;
             self.warps[index].stores.add(start + cycles + copy.store_done, read);
             self.span(Engine::Copy, block, start, read, pc);
@@ -89,8 +89,9 @@ impl Run<'_> {
         }
         // The steps are serial: TMA requests its rows, memory responds, the interconnect transfers the data. The measured TMA
         // latency includes the wake-up of the waiter.
-        let extra = passage + copy.tma_latency - machine.sync.wake + memory.slowest(lines);
-        let done = memory.request(start, moved, cold.min(moved), extra, MemoryRequest::Box).max(start + passage);
+        let extra = transfer_cycles + copy.tma_latency - machine.sync.wake + memory.far_slice_latency(lines);
+        let done =
+            memory.request(start, moved_bytes, cold.min(moved_bytes), extra, MemoryRequest::TmaLoad).max(start + transfer_cycles);
         self.span(Engine::Copy, block, start, done, pc);
         let bars = &stream.bars[bars.0 as usize..bars.1 as usize];
         for &(rank, address) in bars {
@@ -100,7 +101,7 @@ impl Run<'_> {
     }
 
     /// Asynchronous MMAs and tensor memory.
-    pub(super) fn tensor(&mut self, index: usize, events: &[Event], op: &Op, ready: f64) -> (f64, Why) {
+    pub(super) fn tensor(&mut self, index: usize, events: &[Event], op: &Op, ready: f64) -> (f64, StallReason) {
         let (now, machine) = (self.now, self.setup.machine);
         let block = self.warps[index].block;
         let number = self.blocks[block].sm;
@@ -186,20 +187,20 @@ impl Run<'_> {
                 let warp = &mut self.warps[index];
                 if matches!(op, Op::TmemLoad { .. }) {
                     warp.tensor_loads = warp.tensor_loads.max(done);
-                    return (done, Why::TmemLoad);
+                    return (done, StallReason::TmemLoad);
                 }
                 warp.tensor_stores = warp.tensor_stores.max(done);
             }
             Op::TensorWait { .. } => {
                 self.warps[index].free += tcgen05.wait;
-                self.warps[index].why = Why::Fence;
+                self.warps[index].stall = StallReason::Fence;
             }
             Op::TensorAllocate { .. } => {
                 self.warps[index].free += tcgen05.allocate;
-                self.warps[index].why = Why::Fence;
+                self.warps[index].stall = StallReason::Fence;
             }
             _ => {}
         }
-        (ready, Why::Arithmetic)
+        (ready, StallReason::Arithmetic)
     }
 }
