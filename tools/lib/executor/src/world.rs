@@ -68,22 +68,22 @@ pub(crate) trait World {
 
 /// Memory that all tile blocks modify in turn.
 #[derive(Default)]
-pub(crate) struct Shared {
+pub(crate) struct SharedWorld {
     pub(crate) memory: Memory,
     locals: std::collections::BTreeMap<u64, Locals>,
     block: u64,
 }
 
-impl Shared {
-    pub(crate) fn new(memory: Memory) -> Shared {
-        Shared { memory, ..Default::default() }
+impl SharedWorld {
+    pub(crate) fn new(memory: Memory) -> SharedWorld {
+        SharedWorld { memory, ..Default::default() }
     }
     pub(crate) fn block(&self) -> u64 {
         self.block
     }
 }
 
-impl World for Shared {
+impl World for SharedWorld {
     fn enter(&mut self, block: u64) {
         self.block = block;
     }
@@ -113,19 +113,19 @@ impl World for Shared {
 }
 
 /// The world of a tile block that runs in parallel with others and does not observe their writes.
-pub(crate) struct Isolated<'a> {
+pub(crate) struct IsolatedWorld<'a> {
     pub(crate) memory: Overlay<'a>,
     locals: Locals,
     block: u64,
 }
 
-impl<'a> Isolated<'a> {
-    pub(crate) fn new(memory: &'a Memory) -> Isolated<'a> {
-        Isolated { memory: Overlay::new(memory), locals: Locals::default(), block: 0 }
+impl<'a> IsolatedWorld<'a> {
+    pub(crate) fn new(memory: &'a Memory) -> IsolatedWorld<'a> {
+        IsolatedWorld { memory: Overlay::new(memory), locals: Locals::default(), block: 0 }
     }
 }
 
-impl World for Isolated<'_> {
+impl World for IsolatedWorld<'_> {
     fn enter(&mut self, block: u64) {
         self.block = block;
     }

@@ -11,7 +11,7 @@ mod shadow;
 pub(crate) mod stride_assumptions;
 
 use crate::memory::Memory;
-use crate::world::{Access, Shared, Token, World};
+use crate::world::{Access, SharedWorld, Token, World};
 use base::diag::{Diagnostic, Place, Result};
 use base::{DebugInfo, Loc};
 use order::{Event, Order, Relation};
@@ -88,7 +88,7 @@ pub struct Finding {
 const MOST_FINDINGS: usize = 50;
 
 pub(crate) struct Checked {
-    inner: Shared,
+    inner: SharedWorld,
     checks: BTreeSet<Check>,
     order: Order,
     shadow: Shadow,
@@ -106,7 +106,7 @@ impl Checked {
             shadow.add(segment.address, !empty.contains(&segment.name));
         }
         Checked {
-            inner: Shared::new(memory),
+            inner: SharedWorld::new(memory),
             checks,
             order: Order::default(),
             shadow,

@@ -7,6 +7,7 @@ use base::Loc;
 use base::ir::Operation;
 use numerics::{Scalar, each_lanes};
 
+/// For each element of a float tile, whether it is a NaN. `None` for other values.
 fn nan_mask(value: &Value) -> Option<Vec<bool>> {
     fn each<W: numerics::arith::Word>(words: &[W], ty: Scalar) -> Vec<bool> {
         words.iter().map(|word| numerics::float::decode(ty, word.bits()).is_nan()).collect()

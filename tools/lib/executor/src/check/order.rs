@@ -31,7 +31,7 @@ struct Node {
 pub(crate) struct Order {
     nodes: Vec<Node>,
     /// Memoised answers of [`Order::comes_after`].
-    known: HashMap<(Token, u32), bool>,
+    memo: HashMap<(Token, u32), bool>,
     vector_clocks: BTreeMap<u64, SparseVectorClock>,
     /// The vector clock that the last releases at an address published.
     released: BTreeMap<u64, SparseVectorClock>,
@@ -40,7 +40,7 @@ pub(crate) struct Order {
 impl Default for Order {
     fn default() -> Self {
         let start = Node { after: SmallVec::new(), access: None };
-        Order { nodes: vec![start], known: HashMap::new(), vector_clocks: BTreeMap::new(), released: BTreeMap::new() }
+        Order { nodes: vec![start], memo: HashMap::new(), vector_clocks: BTreeMap::new(), released: BTreeMap::new() }
     }
 }
 
@@ -98,7 +98,7 @@ impl Order {
 
     /// Returns whether an access happens before every consumer of this token.
     fn comes_after(&mut self, token: Token, event: Event) -> bool {
-        if let Some(known) = self.known.get(&(token, event.0)) {
+        if let Some(known) = self.memo.get(&(token, event.0)) {
             return *known;
         }
         let mut stack = vec![token];
@@ -114,7 +114,7 @@ impl Order {
                 stack.extend(&self.nodes[token as usize].after);
             }
         }
-        self.known.insert((token, event.0), found);
+        self.memo.insert((token, event.0), found);
         found
     }
 

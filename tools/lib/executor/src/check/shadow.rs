@@ -36,7 +36,7 @@ pub(super) struct Shadow {
     segments: BTreeMap<u64, Segment>,
     /// Interned sets of readers. Neighbouring bytes usually have equal sets.
     reader_sets: Vec<Box<[Event]>>,
-    /// Transitions between sets: the set that results from adding one reader.
+    /// For a set and a reader, the set with the reader added.
     set_with_reader: HashMap<(u32, Event), u32>,
 }
 

@@ -486,7 +486,7 @@ mod tests {
     use crate::exec::{BlockPosition, State};
     use crate::memory::{Memory, Segment};
     use crate::value::Tensor;
-    use crate::world::Shared;
+    use crate::world::SharedWorld;
     use core_dialect::memory::Padding;
 
     const ADDRESS: u64 = 4096;
@@ -495,7 +495,7 @@ mod tests {
     fn run_on<T>(data: &[u8], f: impl FnOnce(&mut Env<'_>) -> T) -> (T, Vec<u8>) {
         let mut memory = Memory::default();
         memory.add(Segment { name: "a".into(), address: ADDRESS, contents: data.to_vec().into(), constant: false });
-        let mut world = Shared::new(memory);
+        let mut world = SharedWorld::new(memory);
         let mut state = State::new(BlockPosition::new(0, [1; 3], 1), 0, u64::MAX, 0);
         let result = f(&mut Env { state: &mut state, world: &mut world, observer: &mut crate::observe::NoopObserver });
         let mut after = vec![0; data.len()];

@@ -37,8 +37,8 @@ pub(crate) fn scan<P: Program>(
     Ok(results.into_iter().map(Value::Tile).collect())
 }
 
-/// A reduction along a dimension, or a scan if `scan` gives a direction.
-pub(crate) struct Combined<'a> {
+/// An executed reduction along a dimension, or a scan if `scan` has a direction.
+pub(crate) struct ReductionOrScan<'a> {
     pub(crate) dim: usize,
     pub(crate) scan: Option<Direction>,
     pub(crate) operands: &'a [Id],
@@ -47,8 +47,8 @@ pub(crate) struct Combined<'a> {
 
 /// Reports a reduction or scan whose result changes under another combination order, which Tile IR permits. For floats, the check
 /// tolerates differences that rounding explains.
-pub(crate) fn check_order<P: Program>(body: Body<'_, P>, combined: &Combined<'_>, loc: Loc, env: &mut Env<'_>) -> Result<()> {
-    let &Combined { dim, scan, operands, results } = combined;
+pub(crate) fn check_order<P: Program>(body: Body<'_, P>, op: &ReductionOrScan<'_>, loc: Loc, env: &mut Env<'_>) -> Result<()> {
+    let &ReductionOrScan { dim, scan, operands, results } = op;
     let tiles: Vec<Tile> = operands.iter().map(|id| env.tile(*id).clone()).collect();
     // If two floats compare equal, an index operand (as in argmax) may legitimately come from either element.
     let is_int = |tile: &Tile| tile.elem.scalar().is_some_and(|elem| elem.is_int());

@@ -12,7 +12,7 @@ use super::{BlockPosition, Env, Machine, Program, State, Status};
 use crate::memory::Memory;
 use crate::observe::{NoopObserver, Observer};
 use crate::value::Value;
-use crate::world::{Isolated, Shared, World};
+use crate::world::{IsolatedWorld, SharedWorld, World};
 use base::Region;
 use base::diag::{Diagnostic, Result};
 use rayon::prelude::*;
@@ -108,7 +108,7 @@ impl<P: Program> Job<'_, P> {
     }
 
     fn run_isolated(&self, cluster: u64, memory: &Memory) -> (String, Vec<(u64, Vec<u8>)>, Result<()>) {
-        let (mut world, mut printed) = (Isolated::new(memory), String::new());
+        let (mut world, mut printed) = (IsolatedWorld::new(memory), String::new());
         let mut cluster = self.cluster(cluster, &mut world, &mut NoopObserver);
         let result = loop {
             match cluster.run_turn(&mut world, &mut |text| printed.push_str(text), &mut NoopObserver) {
@@ -243,6 +243,6 @@ impl<P: Program> Cluster<'_, P> {
 }
 
 /// Returns the modification count of shared memory.
-pub(crate) fn changes(world: &Shared) -> u64 {
+pub(crate) fn changes(world: &SharedWorld) -> u64 {
     world.memory.changes
 }

@@ -13,7 +13,7 @@ struct Run {
     end: usize,
 }
 
-/// An access to elements of one size. Each element has its own position in the result, or in the stored data.
+/// An access to elements of `size` bytes. Each element has its own position in the result of a load, or in the data of a store.
 pub(super) struct AccessRuns {
     runs: Vec<Run>,
     /// The buffer offset of each element, in result order; `None` for elements without an access.

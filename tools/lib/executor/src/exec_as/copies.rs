@@ -17,9 +17,10 @@ use std::sync::Arc;
 use tileas::tensor_memory::CTA_PAIR;
 use tileas::{Buffer, CopyAtom, Layout, Op, tma_tiles};
 
-/// Contiguous elements, starting with the element of a slot.
+/// Elements of a tile that are contiguous on both sides of a copy, from the element of a slot on.
 struct CopiedRun {
     slot: usize,
+    /// The byte offset in the buffer.
     place: usize,
     /// `None` outside the tensor.
     address: Option<u64>,

@@ -20,11 +20,11 @@ pub(crate) struct Distribution {
     pub(crate) threads: usize,
     /// The element that each slot holds.
     pub(crate) elements: Vec<u32>,
-    /// The element in register 0 of each thread.
+    /// For each thread, the element in its register 0. The elements in its other registers are the XOR of it and a register's part.
     thread_parts: Vec<u32>,
     /// Whether a thread is the leader of all threads that hold the same elements.
     pub(crate) is_leader: Vec<bool>,
-    /// Maps the difference between an element and the thread's element 0 to the register that holds it.
+    /// Maps the XOR of an element and the thread's part to the register that holds the element.
     registers_by_part: Vec<u32>,
 }
 

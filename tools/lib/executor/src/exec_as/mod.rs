@@ -6,7 +6,6 @@
 //! a missing barrier could order.
 
 mod access_runs;
-mod combine;
 mod copies;
 mod core;
 mod distribution;
@@ -16,6 +15,7 @@ mod in_flight;
 mod mma;
 mod pipelines;
 mod reduce;
+mod reduction_plans;
 mod rename;
 mod shared;
 
@@ -31,11 +31,11 @@ use crate::value::Value;
 use access_runs::AccessRuns;
 use base::diag::{Diagnostic, Result};
 use base::{Arena, Body, DebugInfo, Op as OpId, Region, Value as Id};
-use combine::{Exchange, Groups, Lines};
 use core_dialect::core_ops::Core;
 use core_dialect::rules::MiddleOp;
 use core_dialect::tile::{Elem, Shape};
 use distribution::Distribution;
+use reduction_plans::{Exchange, Groups, Lines};
 use smallvec::smallvec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};

@@ -1,6 +1,6 @@
 //! Reductions within threads and over lanes, and scans. Each step combines all groups at once.
 
-use super::{DistributedProgram, Plan, Step, combine};
+use super::{DistributedProgram, Plan, Step, reduction_plans};
 use crate::exec::combine::Body;
 use crate::exec::{Env, Results};
 use crate::tile::Tile;
@@ -59,9 +59,9 @@ impl<O: Step> DistributedProgram<'_, O> {
         }
         let shape = self.shape(x);
         match kind {
-            Op::ReduceRegisters { .. } => combine::registers(from, to, &shape, dim).map(Plan::Groups),
-            Op::ReduceLanes { .. } => combine::lanes(from, to, &shape, dim).map(Plan::Exchange),
-            _ => combine::lines(from, to, &shape, dim).map(Plan::Lines),
+            Op::ReduceRegisters { .. } => reduction_plans::registers(from, to, &shape, dim).map(Plan::Groups),
+            Op::ReduceLanes { .. } => reduction_plans::lanes(from, to, &shape, dim).map(Plan::Exchange),
+            _ => reduction_plans::lines(from, to, &shape, dim).map(Plan::Lines),
         }
     }
 
@@ -80,7 +80,13 @@ impl<O: Step> DistributedProgram<'_, O> {
 
     /// Combines neighbouring registers pairwise, then neighbouring results. If the format requires it, even and odd registers are
     /// reduced separately first.
-    fn reduce_registers(&self, tiles: &[Tile], groups: &combine::Groups, body: Region, env: &mut Env<'_>) -> Result<Vec<Tile>> {
+    fn reduce_registers(
+        &self,
+        tiles: &[Tile],
+        groups: &reduction_plans::Groups,
+        body: Region,
+        env: &mut Env<'_>,
+    ) -> Result<Vec<Tile>> {
         let slots = || groups.slots.iter().map(|slot| *slot as usize);
         let mut all: Vec<Tile> = tiles.iter().map(|tile| pick(tile, slots())).collect();
         let evens_separately = combining::combines_evens_separately(combining::single_commutative_op(self.source.body, body));
@@ -98,7 +104,13 @@ impl<O: Step> DistributedProgram<'_, O> {
     }
 
     /// Reduces over lanes. Both partners compute the same value; the lower lane's result is kept.
-    fn reduce_lanes(&self, tiles: Vec<Tile>, exchange: &combine::Exchange, body: Region, env: &mut Env<'_>) -> Result<Vec<Tile>> {
+    fn reduce_lanes(
+        &self,
+        tiles: Vec<Tile>,
+        exchange: &reduction_plans::Exchange,
+        body: Region,
+        env: &mut Env<'_>,
+    ) -> Result<Vec<Tile>> {
         let mut all = tiles;
         for step in &exchange.steps {
             let side = |tile: &Tile, of: fn(usize, usize) -> usize| {
@@ -110,7 +122,14 @@ impl<O: Step> DistributedProgram<'_, O> {
         Ok(all.iter().map(|tile| pick(tile, exchange.results.iter().map(|slot| *slot as usize))).collect())
     }
 
-    fn scan(&self, tiles: &[Tile], lines: &combine::Lines, reverse: bool, body: Region, env: &mut Env<'_>) -> Result<Vec<Tile>> {
+    fn scan(
+        &self,
+        tiles: &[Tile],
+        lines: &reduction_plans::Lines,
+        reverse: bool,
+        body: Region,
+        env: &mut Env<'_>,
+    ) -> Result<Vec<Tile>> {
         let mut steps: Vec<Vec<Tile>> = Vec::with_capacity(lines.steps.len());
         let order: Box<dyn Iterator<Item = &Vec<u32>>> =
             if reverse { Box::new(lines.steps.iter().rev()) } else { Box::new(lines.steps.iter()) };

@@ -263,14 +263,14 @@ impl<O: Step> DistributedProgram<'_, O> {
                     return Ok(Results::new());
                 }
                 let width = self.width_of(op, *atom, *buffer, *x)?;
-                let transfer = self.transfer(op, *x, *buffer, all(*x), width)?;
+                let transfer = self.buffer_transfer(op, *x, *buffer, all(*x), width)?;
                 self.store(&transfer, &slots, env)?;
                 self.cache_runs(&transfer);
                 Ok(Results::new())
             }
             Op::SharedScatter { x, buffer, index, .. } => {
                 let index = self.slots(*index, env);
-                self.store(&self.transfer(op, *x, *buffer, index.lanes().iter(), 1)?, &self.slots(*x, env), env)
+                self.store(&self.buffer_transfer(op, *x, *buffer, index.lanes().iter(), 1)?, &self.slots(*x, env), env)
             }
             Op::SharedLoad { buffer, atom, .. } => {
                 let result = self.result(op);
@@ -278,14 +278,14 @@ impl<O: Step> DistributedProgram<'_, O> {
                     return self.loaded(op, result, data);
                 }
                 let width = self.width_of(op, *atom, *buffer, result)?;
-                let transfer = self.transfer(op, result, *buffer, all(result), width)?;
+                let transfer = self.buffer_transfer(op, result, *buffer, all(result), width)?;
                 let loaded = self.load(&transfer, env)?;
                 self.cache_runs(&transfer);
                 Ok(loaded)
             }
             Op::SharedGather { buffer, index, .. } => {
                 let index = self.slots(*index, env);
-                self.load(&self.transfer(op, self.result(op), *buffer, index.lanes().iter(), 1)?, env)
+                self.load(&self.buffer_transfer(op, self.result(op), *buffer, index.lanes().iter(), 1)?, env)
             }
             Op::TmemLoad { buffer, from, .. } => {
                 let result = self.result(op);
@@ -293,7 +293,7 @@ impl<O: Step> DistributedProgram<'_, O> {
                     return self.loaded(op, result, data);
                 }
                 let elements = self.tmem_elements(op, result, *buffer, *from, env)?;
-                let transfer = self.transfer(op, result, *buffer, elements, 1)?;
+                let transfer = self.buffer_transfer(op, result, *buffer, elements, 1)?;
                 let loaded = self.load(&transfer, env)?;
                 self.cache_runs(&transfer);
                 Ok(loaded)
@@ -304,7 +304,7 @@ impl<O: Step> DistributedProgram<'_, O> {
                     return Ok(Results::new());
                 }
                 let elements = self.tmem_elements(op, *x, *buffer, *from, env)?;
-                let transfer = self.transfer(op, *x, *buffer, elements, 1)?;
+                let transfer = self.buffer_transfer(op, *x, *buffer, elements, 1)?;
                 self.store(&transfer, &slots, env)?;
                 self.cache_runs(&transfer);
                 Ok(Results::new())
@@ -418,7 +418,7 @@ impl<O: Step> DistributedProgram<'_, O> {
     }
 
     /// Prepares a buffer access of a tile whose registers map to the given elements.
-    fn transfer(
+    fn buffer_transfer(
         &self,
         op: OpId,
         tile: Id,

@@ -7,7 +7,7 @@ mod undetermined;
 mod views;
 
 use crate::check::Check;
-use crate::exec::combine::{self, Body as FoldBody, Combined};
+use crate::exec::combine::{self, Body as FoldBody, ReductionOrScan};
 use crate::exec::{Control, Env, Program, Results, effects};
 use crate::tile::Tile;
 use crate::value::Value;
@@ -166,16 +166,16 @@ impl TileProgram<'_> {
             Op::Constant { .. } => tile(self.constants[op.0 as usize].clone().expect("computed in advance")),
             Op::MmaF { .. } | Op::MmaI { .. } | Op::MmaFScaled { .. } => tile(self.mma(kind, env)),
             Op::Reduce { dim, operands, body, .. } => {
-                let (combined, dim) = (|| FoldBody { program: self, region: *body }, *dim as usize);
-                let results = combine::reduce(combined(), dim, operands, env)?;
-                combine::check_order(combined(), &Combined { dim, scan: None, operands, results: &results }, loc, env)?;
+                let (fold_body, dim) = (|| FoldBody { program: self, region: *body }, *dim as usize);
+                let results = combine::reduce(fold_body(), dim, operands, env)?;
+                combine::check_order(fold_body(), &ReductionOrScan { dim, scan: None, operands, results: &results }, loc, env)?;
                 Ok(results)
             }
             Op::Scan { dim, direction, operands, body, .. } => {
-                let (combined, dim) = (|| FoldBody { program: self, region: *body }, *dim as usize);
-                let results = combine::scan(combined(), dim, *direction == Direction::Reverse, operands, env)?;
+                let (fold_body, dim) = (|| FoldBody { program: self, region: *body }, *dim as usize);
+                let results = combine::scan(fold_body(), dim, *direction == Direction::Reverse, operands, env)?;
                 let scan = Some(*direction);
-                combine::check_order(combined(), &Combined { dim, scan, operands, results: &results }, loc, env)?;
+                combine::check_order(fold_body(), &ReductionOrScan { dim, scan, operands, results: &results }, loc, env)?;
                 Ok(results)
             }
             Op::GetTileBlockId {} => {
