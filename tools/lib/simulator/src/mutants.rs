@@ -47,6 +47,7 @@ fn tokens(text: &str) -> Vec<String> {
     tokens
 }
 
+/// Tokens that a mutant may get: boundary values, operands and modifiers.
 const BOUNDARY_TOKENS: &[&str] = &[
     "0",
     "1",
@@ -101,7 +102,7 @@ const BOUNDARY_TOKENS: &[&str] = &[
 ];
 
 /// Returns a token's kind: number, register of one class, or other word.
-fn kind(token: &str) -> &str {
+fn token_kind(token: &str) -> &str {
     match token.strip_prefix('%') {
         _ if token.starts_with(|c: char| c.is_ascii_digit()) => "0",
         Some(register) => register.trim_end_matches(|c: char| c.is_ascii_digit()),
@@ -119,12 +120,13 @@ fn mutant(random: &mut Random, seed: &[String]) -> String {
             2 => tokens.insert(at, random.pick(BOUNDARY_TOKENS).to_string()),
             // Replace a token by another of the same kind.
             3..=6 => {
-                let wanted = *random.pick(&["0", "0", "r", "rd", "p", "word"]);
-                let same: Vec<usize> = (0..tokens.len()).filter(|&index| kind(&tokens[index]) == wanted).collect();
+                let chosen_kind = *random.pick(&["0", "0", "r", "rd", "p", "word"]);
+                let same: Vec<usize> = (0..tokens.len()).filter(|&index| token_kind(&tokens[index]) == chosen_kind).collect();
                 if !same.is_empty() {
                     let (to, from) = (*random.pick(&same), *random.pick(&same));
                     let number = random.below(18);
-                    tokens[to] = if wanted == "0" && number < 12 { BOUNDARY_TOKENS[number].into() } else { tokens[from].clone() };
+                    tokens[to] =
+                        if chosen_kind == "0" && number < 12 { BOUNDARY_TOKENS[number].into() } else { tokens[from].clone() };
                 }
             }
             // Duplicate, delete or swap lines.

@@ -53,6 +53,7 @@ pub struct Instr {
 pub struct ParamField {
     pub offset: u32,
     pub bytes: u32,
+    /// Whether the kernel does not declare it to the launch: a tensor map, or the address of per-CTA memory.
     pub hidden: bool,
     pub name: String,
     /// The launch type of the parameter. `None` if launches cannot express it, for example for a structure.
