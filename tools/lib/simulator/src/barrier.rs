@@ -60,16 +60,16 @@ impl Barrier {
 
 /// Returns the thread count of a barrier of all threads: 32 per warp that has not ended. `running` adds the warp that executes now,
 /// because the scheduler removes it from the CTA for its time slice.
-fn present(cta: &Cta, running: bool) -> u32 {
+fn live_threads(cta: &Cta, running: bool) -> u32 {
     32 * (cta.warps.iter().filter(|warp| !warp.is_done()).count() as u32 + u32::from(running))
 }
 
 impl Cta {
     /// A warp ended. Barriers that wait for all remaining threads may now be complete.
     pub(crate) fn warp_ended(&mut self) {
-        let present = present(self, false);
+        let live_threads = live_threads(self, false);
         for barrier in &mut self.barriers {
-            if barrier.arrived > 0 && barrier.expected.is_none() && barrier.arrived >= present {
+            if barrier.arrived > 0 && barrier.expected.is_none() && barrier.arrived >= live_threads {
                 barrier.complete();
             }
         }
@@ -78,8 +78,8 @@ impl Cta {
 
 impl Cluster {
     pub(crate) fn warp_ended(&mut self) {
-        let present: u32 = self.ctas.iter().map(|cta| present(cta, false)).sum();
-        if self.barrier.arrived > 0 && self.barrier.arrived >= present {
+        let live_threads: u32 = self.ctas.iter().map(|cta| live_threads(cta, false)).sum();
+        if self.barrier.arrived > 0 && self.barrier.arrived >= live_threads {
             self.barrier.complete();
         }
     }
@@ -104,7 +104,7 @@ impl Machine<'_> {
         let actor = self.actor(cta, warp);
         let order = &mut cluster.happens_before;
         let cta = &mut cluster.ctas[cta];
-        let present = present(cta, true);
+        let live_threads = live_threads(cta, true);
         let Some(barrier) = cta.barriers.get_mut(id as usize) else {
             return Err(Fault::new("SIM050", format!("there is no barrier {id}; a CTA has 16")));
         };
@@ -121,7 +121,7 @@ impl Machine<'_> {
                 Some(threads)
             }
         };
-        let expected = threads.unwrap_or(present);
+        let expected = threads.unwrap_or(live_threads);
         if let Some(ticket) = warp.splits[split].ticket {
             if barrier.generation == ticket.generation {
                 return Ok(Flow::Wait(Wait::Barrier { id, arrived: barrier.arrived, expected }));
@@ -201,8 +201,8 @@ impl Machine<'_> {
             cluster.happens_before.publish(actor, &mut cluster.barrier.arrival_clock);
             cluster.barrier.arrived += 32;
             // The running warp is temporarily removed from its CTA.
-            let present: u32 = 32 + cluster.ctas.iter().map(|cta| present(cta, false)).sum::<u32>();
-            if cluster.barrier.arrived >= present {
+            let live_threads: u32 = 32 + cluster.ctas.iter().map(|cta| live_threads(cta, false)).sum::<u32>();
+            if cluster.barrier.arrived >= live_threads {
                 cluster.barrier.complete();
             }
             return Ok(Flow::Next);

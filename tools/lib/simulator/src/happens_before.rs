@@ -208,7 +208,7 @@ impl HappensBefore {
 
     // Accesses.
 
-    fn words(&self, cta: usize, address: u32, length: u32) -> std::ops::Range<usize> {
+    fn word_range(&self, cta: usize, address: u32, length: u32) -> std::ops::Range<usize> {
         let all = self.memory.get(cta).map_or(0, |words| words.writers.len());
         let end = (address.saturating_add(length) as usize).div_ceil(4).min(all);
         (address as usize / 4).min(end)..end
@@ -216,7 +216,7 @@ impl HappensBefore {
 
     /// Checks a read by a warp or by asynchronous work that it issued.
     pub(crate) fn read(&mut self, actor: Actor, cta: usize, address: u32, length: u32) -> Result<()> {
-        let words = self.words(cta, address, length);
+        let words = self.word_range(cta, address, length);
         if self.warp_count == 0 || words.is_empty() {
             return Ok(());
         }
@@ -248,7 +248,7 @@ impl HappensBefore {
         let id = self.warp_id(actor);
         let start = self.clock_range(id).start;
         let first = address as usize / 4;
-        for word in self.words(cta, address, data.len() as u32) {
+        for word in self.word_range(cta, address, data.len() as u32) {
             let Writer { time, line, warp, mixed } = self.memory[cta].writers[word];
             let bytes = (word - first) * 4..(word - first) * 4 + 4;
             let is_unordered = time > self.vector_clocks[start + usize::from(warp)] && usize::from(warp) != id && !mixed;
@@ -264,7 +264,7 @@ impl HappensBefore {
 
     /// Checks a write by a warp or by asynchronous work that it issued. Returns the time of the write.
     pub(crate) fn write(&mut self, actor: Actor, cta: usize, address: u32, length: u32) -> Result<u32> {
-        let words = self.words(cta, address, length);
+        let words = self.word_range(cta, address, length);
         if self.warp_count == 0 || words.is_empty() {
             return Ok(0);
         }
@@ -300,7 +300,7 @@ impl HappensBefore {
     }
     /// Records an atomic operation on shared memory. Atomics need no order among each other.
     pub(crate) fn atomic(&mut self, cta: usize, address: u32) {
-        for word in self.words(cta, address, 4) {
+        for word in self.word_range(cta, address, 4) {
             self.memory[cta].writers[word].mixed = true;
         }
     }

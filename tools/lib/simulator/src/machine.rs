@@ -29,7 +29,7 @@ const ADMISSION_INTERVAL: u64 = 20_000_000;
 /// Fault code for exceeding the instruction limit.
 const INSTRUCTION_LIMIT_FAULT: &str = "SIM041";
 /// Upper bound on resident clusters.
-const MAX_RESIDENT: usize = 64;
+const MAX_RESIDENT_CLUSTERS: usize = 64;
 /// Upper bound on the bytes that resident clusters occupy.
 const MAX_RESIDENT_BYTES: u64 = 4 << 30;
 
@@ -277,7 +277,7 @@ impl<'p> Machine<'p> {
         let warp = registers + u64::from(program.local_bytes) * WARP as u64;
         match MAX_RESIDENT_BYTES / (ctas * (warps * warp + u64::from(program.shared_bytes) + order)).max(1) {
             0 => Err(Fault::unsupported("a cluster whose registers and local memory exceed 4 GiB")),
-            count => Ok(MAX_RESIDENT.min(count as usize)),
+            count => Ok(MAX_RESIDENT_CLUSTERS.min(count as usize)),
         }
     }
 
@@ -311,7 +311,7 @@ impl<'p> Machine<'p> {
             let cta_position = CtaPosition { id, within, rank, size, memory: memory.unwrap_or(0) };
             let warps = (0..warps).map(|warp| {
                 let threads = self.program.threads - warp as u32 * 32;
-                let mut new = Warp::new(self.program, warp, threads, |special| self.special(special, warp, &cta_position));
+                let mut new = Warp::new(self.program, warp, threads, |special| self.special_value(special, warp, &cta_position));
                 if !self.options.check_rules {
                     new.assume_defined();
                 }
@@ -329,10 +329,10 @@ impl<'p> Machine<'p> {
                 warps,
             }
         });
-        Cluster { ctas: ctas.collect(), id, happens_before: self.new_happens_before(count as usize), ..Cluster::none() }
+        Cluster { ctas: ctas.collect(), id, happens_before: self.new_happens_before(count as usize), ..Cluster::empty() }
     }
 
-    fn special(&self, special: Special, warp: usize, cta_position: &CtaPosition) -> Lanes {
+    fn special_value(&self, special: Special, warp: usize, cta_position: &CtaPosition) -> Lanes {
         let size = cta_position.size;
         let clusters = |axis: usize| {
             if self.program.grid_of_clusters { self.grid[axis] } else { self.grid[axis] / size[axis] }
@@ -552,7 +552,7 @@ struct CtaPosition {
 
 impl Cluster {
     /// Returns a cluster without CTAs.
-    pub(crate) fn none() -> Cluster {
+    pub(crate) fn empty() -> Cluster {
         Cluster {
             ctas: Vec::new(),
             barrier: ClusterBarrier::default(),

@@ -92,7 +92,7 @@ impl Machine<'_> {
             Action::Load(load) => self.perform_bulk_load(cluster, load, actor),
             Action::Store(store) => self.perform_bulk_store(cluster, store),
             Action::Mma(mma) => self.perform_mma(cluster, &mma, actor),
-            Action::Response(response) => self.respond(cluster, &response, actor),
+            Action::Response(response) => self.perform_response(cluster, &response, actor),
             Action::TmemCopy(tmem_copy) => self.perform_tmem_copy(cluster, &tmem_copy, actor),
             Action::Commit { barriers, number } => barriers.into_iter().try_for_each(|barrier| {
                 cluster.happens_before.arrive_mma_commit(actor, number, barrier);

@@ -107,7 +107,7 @@ impl Recorder {
         stream.lines.truncate(lines);
         stream.bars.truncate(bars);
     }
-    fn bars(&mut self, bars: impl Iterator<Item = (usize, u32)>) -> (u32, u32) {
+    fn add_mbarriers(&mut self, bars: impl Iterator<Item = (usize, u32)>) -> (u32, u32) {
         let stream = self.stream();
         let first = stream.bars.len() as u32;
         stream.bars.extend(bars.map(|(cta, address)| (cta as u8, address)));
@@ -185,12 +185,12 @@ impl Machine<'_> {
             }
         }
         let lines = (first as u32, stream.lines.len() as u32);
-        let bars = recorder.bars(bars.iter().copied());
+        let bars = recorder.add_mbarriers(bars.iter().copied());
         recorder.stream().events.push(Event::Bulk { to_shared, bytes, rows: count, lines, bars });
     }
     pub(crate) fn record_commit(&mut self, bars: &[(usize, u32)]) {
         if let Some(recorder) = &mut self.recorder {
-            let bars = recorder.bars(bars.iter().copied());
+            let bars = recorder.add_mbarriers(bars.iter().copied());
             recorder.stream().events.push(Event::Commit { bars });
         }
     }

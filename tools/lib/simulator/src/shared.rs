@@ -5,7 +5,7 @@ use crate::happens_before::Actor;
 use std::cell::RefCell;
 
 /// The granularity of write tracking, in bytes.
-const GRANULE: u32 = 16;
+const GRANULE_BYTES: u32 = 16;
 
 pub(crate) struct Shared {
     data: Vec<u8>,
@@ -32,7 +32,7 @@ struct Granule {
 
 impl Shared {
     pub(crate) fn new(bytes: u32, lenient: bool) -> Shared {
-        let granules = bytes.div_ceil(GRANULE) as usize;
+        let granules = bytes.div_ceil(GRANULE_BYTES) as usize;
         Shared {
             data: vec![0; bytes as usize],
             written: vec![0; (bytes as usize).div_ceil(64)],
@@ -51,7 +51,7 @@ impl Shared {
             .note(format!("shared memory is from {start:#x} to {end:#x}")))
     }
     fn granules_of(address: u32, length: u32) -> std::ops::Range<usize> {
-        (address / GRANULE) as usize..(address + length).div_ceil(GRANULE) as usize
+        (address / GRANULE_BYTES) as usize..(address + length).div_ceil(GRANULE_BYTES) as usize
     }
     fn all_written(&self, address: u32, length: u32) -> bool {
         if length <= 16 && address % 16 + length <= 16 {

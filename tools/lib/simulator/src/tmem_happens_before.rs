@@ -12,11 +12,11 @@ use crate::happens_before::{Actor, HappensBefore};
 use crate::tmem::{COLUMNS, LANES};
 use std::ops::Range;
 
-const GROUPS: usize = LANES / 16;
+const LANE_GROUPS: usize = LANES / 16;
 /// Bit mask of all lane groups.
 pub(crate) const ALL_LANES: u8 = u8::MAX;
 /// Limit on the cells of loads in flight per warp.
-const LOADS: usize = 1 << 16;
+const MAX_OPEN_LOADS: usize = 1 << 16;
 
 #[derive(Default)]
 pub(crate) struct TmemHappensBefore {
@@ -77,8 +77,8 @@ impl HappensBefore {
             return;
         }
         let cells = &mut self.tensor.cells[cta];
-        cells.resize(COLUMNS * GROUPS, Cell::default());
-        cells[columns.start as usize * GROUPS..columns.end as usize * GROUPS].fill(Cell::default());
+        cells.resize(COLUMNS * LANE_GROUPS, Cell::default());
+        cells[columns.start as usize * LANE_GROUPS..columns.end as usize * LANE_GROUPS].fill(Cell::default());
     }
 
     pub(crate) fn tensor_fence(&mut self, actor: Actor, before: bool) {
@@ -158,8 +158,8 @@ impl HappensBefore {
         };
         let mut loads = Vec::new();
         for column in columns {
-            for group in (0..GROUPS).filter(|group| groups >> group & 1 == 1) {
-                let index = column as usize * GROUPS + group;
+            for group in (0..LANE_GROUPS).filter(|group| groups >> group & 1 == 1) {
+                let index = column as usize * LANE_GROUPS + group;
                 let Some(cell) = self.tensor.cells[cta].get(index) else { continue };
                 let before = cell.write.iter().chain(cell.reads.iter().filter(|_| writes));
                 if let Some(&access) = before.into_iter().find(|access| !self.is_ordered_after(id, access_kind, access)) {
@@ -180,7 +180,7 @@ impl HappensBefore {
         }
         // Bounds the list, because a program may load without ever waiting.
         self.tensor.loads[id].extend(loads);
-        if self.tensor.loads[id].len() > LOADS {
+        if self.tensor.loads[id].len() > MAX_OPEN_LOADS {
             self.complete_tmem_loads(actor);
         }
         Ok(())

@@ -10,13 +10,13 @@ use std::collections::BTreeSet;
 /// Backward branches after which a diverged group yields to the other groups of its warp.
 const MAX_BACKWARD_BRANCHES: u32 = 4096;
 
-/// Lanes that execute the same instruction.
+/// A warp split: the lanes of a diverged warp that execute the same instruction.
 #[derive(Clone, Debug)]
 pub(crate) struct Split {
     pub(crate) pc: u32,
     pub(crate) mask: u32,
     pub(crate) wait: Option<Wait>,
-    /// The arrival of these lanes at a barrier whose phase they await.
+    /// The arrival of these lanes at the barrier at which they wait.
     pub(crate) ticket: Option<Ticket>,
     /// The instruction index of the last wait that failed spuriously.
     pub(crate) failed_wait_pc: Option<u32>,

@@ -87,7 +87,7 @@ impl Builder<'_> {
         }
         let Some(ty) = instruction.types().next() else { return Ok(None) };
         let floating = ty.is_float() || matches!(ty, Type::F16x2 | Type::Bf16x2 | Type::F32x2);
-        let f = if floating { super::float::function(instruction)? } else { integer(instruction, ty)? };
+        let f = if floating { super::float::float_function(instruction)? } else { integer_function(instruction, ty)? };
         let Some((f, arity)) = f else { return Ok(None) };
         let bits = instruction.types().next_back().unwrap_or(ty).bits();
         let mut src = [0; 4];
@@ -173,7 +173,7 @@ impl Builder<'_> {
 }
 
 /// Returns an integer or bit function with its number of sources.
-fn integer(instruction: &Instruction, ty: Type) -> Result<Option<(LaneFn, usize)>> {
+fn integer_function(instruction: &Instruction, ty: Type) -> Result<Option<(LaneFn, usize)>> {
     let words = |known: &[&str]| check_modifiers(instruction, known);
     let has = |word: &str| instruction.has(word);
     let f = match &*instruction.opcode {

@@ -492,7 +492,7 @@ impl<'m> Builder<'m> {
         self.constants.insert(value, slot);
         slot
     }
-    fn special(&mut self, special: Special) -> RegSlot {
+    fn special_slot(&mut self, special: Special) -> RegSlot {
         if let Some(&slot) = self.specials.get(&special) {
             return slot;
         }
@@ -502,7 +502,7 @@ impl<'m> Builder<'m> {
     }
 
     fn shared_address(&mut self, address: u64) -> RegSlot {
-        self.special(Special::SharedAddress(address as u32))
+        self.special_slot(Special::SharedAddress(address as u32))
     }
 
     // Operands.
@@ -545,7 +545,7 @@ impl<'m> Builder<'m> {
     }
     fn slot_of_name(&mut self, name: &str) -> Result<RegSlot> {
         if let Some(special) = special_register(name) {
-            return Ok(self.special(special));
+            return Ok(self.special_slot(special));
         }
         match self.look_up(name) {
             Some(Binding::Register { slot, .. } | Binding::Argument { slot }) => Ok(slot),

@@ -15,7 +15,7 @@ const COMPARISONS: &[&str] =
 const COMBINATIONS: &[&str] = &["and", "or", "xor"];
 
 /// Evaluates a comparison for an ordering. `None` means unordered.
-fn holds(comparison: &str, order: Option<Ordering>) -> bool {
+fn comparison_holds(comparison: &str, order: Option<Ordering>) -> bool {
     let Some(order) = order else { return matches!(comparison, "ne" | "equ" | "neu" | "ltu" | "leu" | "gtu" | "geu" | "nan") };
     match comparison {
         "eq" | "equ" => order.is_eq(),
@@ -32,7 +32,8 @@ fn holds(comparison: &str, order: Option<Ordering>) -> bool {
 /// Returns the truth table of a comparison: bits 0 to 3 for less, equal, greater and unordered.
 fn truth_table(comparison: &str, float: bool) -> u32 {
     let cases = [Some(Ordering::Less), Some(Ordering::Equal), Some(Ordering::Greater), None];
-    let table = cases.iter().enumerate().fold(0, |table, (bit, &order)| table | u32::from(holds(comparison, order)) << bit);
+    let table =
+        cases.iter().enumerate().fold(0, |table, (bit, &order)| table | u32::from(comparison_holds(comparison, order)) << bit);
     // A float `ne` is an ordered comparison.
     if float && comparison == "ne" { table & 7 } else { table }
 }

@@ -11,11 +11,11 @@ use numerics::arith::{Convert, Rounding, Signedness};
 use numerics::float::{self, Overflow, decode, encode};
 use ptx::{Instruction, Type};
 
-const WORDS: &[&str] = &["rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi", "sat", "satfinite", "relu", "ftz"];
+const MODIFIERS: &[&str] = &["rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi", "sat", "satfinite", "relu", "ftz"];
 
 impl Builder<'_> {
     pub(super) fn convert(&mut self, instruction: &Instruction) -> Result<Op> {
-        check_modifiers(instruction, WORDS)?;
+        check_modifiers(instruction, MODIFIERS)?;
         let types: Vec<Type> = instruction.types().collect();
         let [to, from] = types[..] else { return Err(unsupported(instruction, "it needs two types")) };
         let dst = self.operand(instruction, 0)?;

@@ -67,7 +67,7 @@ pub(super) fn scalar(ty: Type) -> Option<(Scalar, u32)> {
 }
 
 /// Returns the function of a float instruction with its number of sources.
-pub(super) fn function(instruction: &Instruction) -> Result<Option<(LaneFn, usize)>> {
+pub(super) fn float_function(instruction: &Instruction) -> Result<Option<(LaneFn, usize)>> {
     let types: Vec<Type> = instruction.types().collect();
     let Some((ty, count)) = scalar(types[0]) else { return Ok(None) };
     let mode = Mode {

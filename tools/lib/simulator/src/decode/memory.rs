@@ -68,7 +68,7 @@ impl Builder<'_> {
         })
     }
 
-    fn access_words(instruction: &Instruction) -> Result<()> {
+    fn check_access_modifiers(instruction: &Instruction) -> Result<()> {
         let known: Vec<&str> = ORDER_AND_HINTS.iter().chain(&["v2", "v4", "v8"]).copied().collect();
         check_modifiers(instruction, &known)
     }
@@ -83,14 +83,14 @@ impl Builder<'_> {
     }
 
     fn load(&mut self, instruction: &Instruction) -> Result<Op> {
-        Self::access_words(instruction)?;
+        Self::check_access_modifiers(instruction)?;
         // A call result is a register in this representation.
         if let Some(src) = self.call_argument(instruction, 1)? {
             let dst = self.result(instruction, 0)?;
             return Ok(self.copy(dst, src));
         }
         if let Some(dst) = self.wide_register(instruction, 0)? {
-            let (space, address) = self.accessed(instruction, 1)?;
+            let (space, address) = self.access_location(instruction, 1)?;
             return Ok(Op::Load { space, element: Element { bytes: 8, signed_to: None }, dst, address });
         }
         let to = self.operand(instruction, 0)?;
@@ -103,31 +103,31 @@ impl Builder<'_> {
         };
         let signed_to = (ty.is_signed() && width > ty.bits()).then_some(width);
         let element = Element { bytes: ty.bytes(), signed_to };
-        let (space, address) = self.accessed(instruction, 1)?;
+        let (space, address) = self.access_location(instruction, 1)?;
         Ok(Op::Load { space, element, dst, address })
     }
 
     fn store(&mut self, instruction: &Instruction) -> Result<Op> {
-        Self::access_words(instruction)?;
+        Self::check_access_modifiers(instruction)?;
         if let Some(dst) = self.call_argument(instruction, 0)? {
             let bits = instruction.types().next().map_or(64, Type::bits);
             let src = self.source(instruction, 1, bits)?;
             return Ok(self.copy(dst, src));
         }
         if let Some(src) = self.wide_register(instruction, 1)? {
-            let (space, address) = self.accessed(instruction, 0)?;
+            let (space, address) = self.access_location(instruction, 0)?;
             return Ok(Op::Store { space, bytes: 8, src, address });
         }
         let from = self.operand(instruction, 1)?;
         let bits = instruction.types().next().map_or(64, Type::bits);
         let src = self.values(from, bits)?;
         let ty = Self::element_type(instruction, src.len())?;
-        let (space, address) = self.accessed(instruction, 0)?;
+        let (space, address) = self.access_location(instruction, 0)?;
         Ok(Op::Store { space, bytes: ty.bytes(), src, address })
     }
 
     /// Returns the location of an access. Byte arrays of calls are in local memory.
-    fn accessed(&mut self, instruction: &Instruction, index: usize) -> Result<(Space, Address)> {
+    fn access_location(&mut self, instruction: &Instruction, index: usize) -> Result<(Space, Address)> {
         if let Operand::Address(address) = self.operand(instruction, index)?
             && let Some(place) = self.part_of_byte_array(address)
         {
@@ -148,9 +148,9 @@ impl Builder<'_> {
 
     /// Decodes multicast accesses. One device is simulated, so a reducing load reads the only copy.
     fn multimem(&mut self, instruction: &Instruction) -> Result<Op> {
-        const WORDS: &[&str] =
+        const MULTIMEM_MODIFIERS: &[&str] =
             &["ld_reduce", "st", "red", "add", "min", "max", "and", "or", "xor", "acc::f32", "acc::f16", "v2", "v4", "v8"];
-        let known: Vec<&str> = ORDER_AND_HINTS.iter().chain(WORDS).copied().collect();
+        let known: Vec<&str> = ORDER_AND_HINTS.iter().chain(MULTIMEM_MODIFIERS).copied().collect();
         check_modifiers(instruction, &known)?;
         let Some(ty) = instruction.types().next() else { return Err(unsupported(instruction, "it has no type")) };
         if instruction.has("ld_reduce") {

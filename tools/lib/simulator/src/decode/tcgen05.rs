@@ -7,7 +7,7 @@ use crate::program::*;
 use crate::tmem::TmemShape;
 use ptx::{Instruction, Operand};
 
-const COMMON: &[&str] = &["cta_group::1", "cta_group::2", "sync", "aligned"];
+const COMMON_MODIFIERS: &[&str] = &["cta_group::1", "cta_group::2", "sync", "aligned"];
 
 impl Builder<'_> {
     pub(super) fn decode_tcgen05(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
@@ -15,7 +15,7 @@ impl Builder<'_> {
             return Ok(None);
         }
         let words = |more: &[&str]| {
-            let known: Vec<&str> = COMMON.iter().chain(more).copied().collect();
+            let known: Vec<&str> = COMMON_MODIFIERS.iter().chain(more).copied().collect();
             check_modifiers(instruction, &known)
         };
         let has = |word: &str| instruction.has(word);
@@ -65,7 +65,7 @@ impl Builder<'_> {
             ("16x32bx2", TmemShape::S16x32x2),
         ];
         let counts = [("x1", 1), ("x2", 2), ("x4", 4), ("x8", 8), ("x16", 16), ("x32", 32), ("x64", 64), ("x128", 128)];
-        let known: Vec<&str> = COMMON
+        let known: Vec<&str> = COMMON_MODIFIERS
             .iter()
             .chain(&["ld", "st", "pack::16b", "unpack::16b"])
             .copied()
@@ -110,7 +110,7 @@ impl Builder<'_> {
             ("32x128b", CopyShape::S32x128),
             ("64x128b", if instruction.has("warpx2::02_13") { CopyShape::S64x128Warps02_13 } else { CopyShape::S64x128Warps01_23 }),
         ];
-        let known: Vec<&str> = COMMON
+        let known: Vec<&str> = COMMON_MODIFIERS
             .iter()
             .chain(&["cp", "warpx4", "warpx2::02_13", "warpx2::01_23"])
             .copied()
@@ -140,7 +140,7 @@ impl Builder<'_> {
             ("kind::mxf4", TensorKind::Mxf4),
             ("kind::mxf4nvf4", TensorKind::Mxf4),
         ];
-        let known: Vec<&str> = COMMON
+        let known: Vec<&str> = COMMON_MODIFIERS
             .iter()
             .chain(&[
                 "mma",

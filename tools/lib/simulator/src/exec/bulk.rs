@@ -359,7 +359,7 @@ fn location_of_map(address: u64) -> Result<MemoryLocation> {
     if address >> 32 << 32 == SHARED_BASE {
         return Err(Fault::new("SIM070", "a tensor map in shared memory"));
     }
-    location(&Cluster::none(), 0, Space::Generic, address)
+    location(&Cluster::empty(), 0, Space::Generic, address)
 }
 
 fn round_to_tf32(data: &mut [u8]) {

@@ -10,7 +10,7 @@ use numerics::float;
 use ptx::Type;
 
 /// Returns the members of a collective, or the flow to wait for the missing ones.
-fn gather(warp: &Warp, mask: u32, members: RegSlot) -> Result<Result<u32, Flow>> {
+fn collective_members(warp: &Warp, mask: u32, members: RegSlot) -> Result<Result<u32, Flow>> {
     check_defined(warp, members, mask, "a member mask")?;
     let lane = mask.trailing_zeros() as usize;
     let members = warp.read(members)[lane] as u32;
@@ -31,7 +31,7 @@ pub(super) fn execute(warp: &mut Warp, mask: u32, op: &Op) -> Result<Flow> {
         | Op::Match { members, .. }
         | Op::Reduce { members, .. }
         | Op::Elect { members, .. }
-        | Op::WarpSync { members } => match gather(warp, mask, *members)? {
+        | Op::WarpSync { members } => match collective_members(warp, mask, *members)? {
             Ok(members) => members,
             Err(flow) => return Ok(flow),
         },

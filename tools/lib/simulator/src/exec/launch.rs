@@ -63,7 +63,7 @@ impl Machine<'_> {
         Ok(Flow::Next)
     }
 
-    pub(crate) fn respond(&mut self, cluster: &mut Cluster, response: &Response, actor: Actor) -> Result<()> {
+    pub(crate) fn perform_response(&mut self, cluster: &mut Cluster, response: &Response, actor: Actor) -> Result<()> {
         for &cta in &response.to {
             cluster.ctas[cta].shared.write_async(response.address, &response.bytes)?;
             cluster.happens_before.arrive(actor, (cta, response.barrier));

@@ -83,7 +83,7 @@ impl Machine<'_> {
                 let data = shared.read(offset, 16).map_err(|fault| fault.lanes(1 << lane))?;
                 rows[row].copy_from_slice(data);
                 if width < 8 {
-                    rows[row] = widen(data, width);
+                    rows[row] = expand_to_bytes(data, width);
                 }
                 undefined[row] = shared.is_undefined(offset, 16);
             }
@@ -154,7 +154,7 @@ impl Machine<'_> {
 }
 
 /// Expands sixteen packed elements of fewer than eight bits to one byte each.
-fn widen(row: &[u8], width: u32) -> [u8; 16] {
+fn expand_to_bytes(row: &[u8], width: u32) -> [u8; 16] {
     let all = row.iter().rev().fold(0u128, |bits, &byte| bits << 8 | u128::from(byte));
     std::array::from_fn(|index| (all >> (index as u32 * width)) as u8 & ((1 << width) - 1))
 }
