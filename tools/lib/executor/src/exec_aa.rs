@@ -3,7 +3,7 @@
 use crate::check::stride_assumptions::{self, Use};
 use crate::check::{Check, assume, facts};
 use crate::exec::access::{self, AccessAttrs, Request};
-use crate::exec::combine::{self, Body as FoldBody};
+use crate::exec::combine::{self, CombinerBody};
 use crate::exec::{Control, Env, Program, Results};
 use crate::exec_core::{self, Context, Typed};
 use crate::tile::{Tile, mma};
@@ -26,8 +26,8 @@ pub(crate) struct AaProgram<'a> {
     stride_assumes: BTreeSet<OpId>,
 }
 
-fn uses(op: &Op) -> Use<'_> {
-    if let Op::Core(core) = op { exec_core::uses(core) } else { Use::Other }
+fn stride_use(op: &Op) -> Use<'_> {
+    if let Op::Core(core) = op { exec_core::stride_use(core) } else { Use::Other }
 }
 
 impl Typed for Type {
@@ -44,7 +44,7 @@ impl Typed for Type {
 
 impl<'a> AaProgram<'a> {
     pub(crate) fn new(function: &'a Function, debug: &'a DebugInfo, globals: BTreeMap<String, u64>) -> Self {
-        AaProgram { function, debug, globals, stride_assumes: stride_assumptions::assumptions(&function.body, uses) }
+        AaProgram { function, debug, globals, stride_assumes: stride_assumptions::assumptions(&function.body, stride_use) }
     }
 }
 
@@ -181,10 +181,10 @@ impl AaProgram<'_> {
                 exec_core::execute(core, &context, env)
             }
             Op::Reduce { operands, dim, body, .. } => {
-                combine::reduce(FoldBody { program: self, region: *body }, *dim as usize, operands, env)
+                combine::reduce(CombinerBody { program: self, region: *body }, *dim as usize, operands, env)
             }
             Op::Scan { operands, dim, reverse, body, .. } => {
-                combine::scan(FoldBody { program: self, region: *body }, *dim as usize, *reverse, operands, env)
+                combine::scan(CombinerBody { program: self, region: *body }, *dim as usize, *reverse, operands, env)
             }
             _ => {
                 let (request, access_attrs) = self.request(op, kind, env).expect("every other op accesses memory");
@@ -199,7 +199,7 @@ impl AaProgram<'_> {
         let body = &self.function.body;
         let Some(memref) = body.ty(body.result(op)).memref() else { return };
         for stride in exec_core::strides_in_use(memref, strides, &tensor.sizes) {
-            for (assumption, value) in stride_assumptions::chain(body, &self.stride_assumes, stride, uses) {
+            for (assumption, value) in stride_assumptions::chain(body, &self.stride_assumes, stride, stride_use) {
                 let node = &body.ops[assumption];
                 if let Op::Core(Core::Assume { fact, .. }) = &node.kind
                     && env.world.checks(Check::Assume)

@@ -6,10 +6,10 @@ use base::Loc;
 use base::diag::Result;
 use core_dialect::memory::{MemoryOrdering, MemoryScope};
 
-/// A point in the happens-before order of accesses, numbered by the checker. Without a checker, every token is [`START`].
+/// A point in the happens-before order of accesses, numbered by the checker. Without a checker, every token is [`START_TOKEN`].
 pub(crate) type Token = u32;
 /// The token without dependencies.
-pub(crate) const START: Token = 0;
+pub(crate) const START_TOKEN: Token = 0;
 
 /// A dynamic memory access.
 #[derive(Clone, Debug)]
@@ -48,11 +48,11 @@ pub(crate) trait World {
     fn begin(&mut self, _access: Access) {}
     /// Ends the access and returns its token.
     fn end(&mut self) -> Token {
-        START
+        START_TOKEN
     }
     /// Joins tokens.
     fn join(&mut self, _tokens: &[Token]) -> Token {
-        START
+        START_TOKEN
     }
     fn checks(&self, _check: Check) -> bool {
         false

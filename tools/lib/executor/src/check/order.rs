@@ -1,6 +1,6 @@
 //! The happens-before order of memory accesses: by tokens within a tile block, by release and acquire between tile blocks.
 
-use crate::world::{Access, START, Token};
+use crate::world::{Access, START_TOKEN, Token};
 use base::Loc;
 use core_dialect::memory::MemoryScope;
 use smallvec::SmallVec;
@@ -60,11 +60,11 @@ impl Order {
     }
 
     pub(crate) fn join(&mut self, tokens: &[Token]) -> Token {
-        let mut after: SmallVec<[Token; 2]> = tokens.iter().copied().filter(|token| *token != START).collect();
+        let mut after: SmallVec<[Token; 2]> = tokens.iter().copied().filter(|token| *token != START_TOKEN).collect();
         after.sort_unstable();
         after.dedup();
         match after[..] {
-            [] => START,
+            [] => START_TOKEN,
             [only] => only,
             _ => self.add_node(Node { after, access: None }),
         }

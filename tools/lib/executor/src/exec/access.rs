@@ -5,7 +5,7 @@ use crate::check::Check;
 use crate::tile::shape::{for_each_index, from_bytes, row_strides, to_bytes};
 use crate::tile::{Tile, memory_bits};
 use crate::value::{Value, View, padding_bits};
-use crate::world::{Access, START, Token};
+use crate::world::{Access, START_TOKEN, Token};
 use base::diag::Result;
 use base::{Loc, Value as Id};
 use core_dialect::memory::{AtomicMode, MemoryOrdering, MemoryScope, MulticastReduction, Order};
@@ -124,7 +124,7 @@ impl Env<'_> {
     pub(crate) fn token(&self, id: Option<Id>) -> Token {
         match id.map(|id| self.value(id)) {
             Some(Value::Token(token)) => *token,
-            None => START,
+            None => START_TOKEN,
             Some(other) => panic!("{other:?} is not a token"),
         }
     }

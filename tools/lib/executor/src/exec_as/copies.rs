@@ -42,14 +42,14 @@ impl<O: Step> DistributedProgram<'_, O> {
         if self.offsets[buffer.0 as usize].len() != view.tile.iter().product::<u32>() as usize {
             return Err(self.invalid_op(op, format!("copies to {buffer}, whose size differs from the view's tile")));
         }
-        let ty = self.info(*buffer).elem.carrier();
+        let ty = self.buffer_info(*buffer).elem.carrier();
         let transfer = Transfer { op, order: *order, distribution, spots, ty, width: 1 };
         self.copy_chunks(&transfer, *buffer, (bytes, *whole), 0..usize::MAX, env)?;
         Ok(end_access(None, env))
     }
 
     pub(super) fn plan_tma(&self, buffer: Buffer) -> std::result::Result<Tma, String> {
-        let bits = self.info(buffer).offsets.len() as u32;
+        let bits = self.buffer_info(buffer).offsets.len() as u32;
         let order: Vec<u32> = (0..bits).collect();
         // One elected thread of the first warp issues TMA copies.
         let distribution = Distribution::new(&Layout::blocked(&order, 0, 0), bits, 1)?;
@@ -67,14 +67,14 @@ impl<O: Step> DistributedProgram<'_, O> {
         env.begin(self.access_attrs(op, *token, *order));
         let view = env.view(*view);
         self.check_bounds(op, &view, index, in_bounds, env)?;
-        if let Some(dim) = tma_tiles::halved(&view.tile, &self.info(*buffer).shape).filter(|_| self.source.attrs.cta_pair) {
+        if let Some(dim) = tma_tiles::halved(&view.tile, &self.buffer_info(*buffer).shape).filter(|_| self.source.attrs.cta_pair) {
             return self.copy_halves(op, kind, dim, env);
         }
         if self.offsets[buffer.0 as usize].len() != view.tile.iter().product::<u32>() as usize {
             return Err(self.invalid_op(op, format!("copies to {buffer}, whose size differs from the view's tile")));
         }
         let spots = self.view_spots(op, distribution, &view, index, env)?;
-        let ty = self.info(*buffer).elem.carrier();
+        let ty = self.buffer_info(*buffer).elem.carrier();
         let transfer = Transfer { op, order: *order, distribution, spots, ty, width: 1 };
         let part = self.own_part(*buffer, env);
         if self.copy_in_runs(&transfer, *buffer, by_place, &part, env)? {
@@ -92,7 +92,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         else {
             unreachable!("handles TMA loads only")
         };
-        let (gathered, info) = (env.view(*view), self.info(*buffer));
+        let (gathered, info) = (env.view(*view), self.buffer_info(*buffer));
         let (rank, ty) = (env.state.block_position.rank, info.elem.carrier());
         let steps: Vec<u32> = (0..gathered.tile.len()).map(|t| gathered.kind.step(&gathered.tile, t)).collect();
         for block in 0..CTA_PAIR {
@@ -120,7 +120,7 @@ impl<O: Step> DistributedProgram<'_, O> {
     /// other.
     fn own_part(&self, buffer: Buffer, env: &Env<'_>) -> Range<usize> {
         let config = self.source.pipelines.iter().find(|config| config.multicast.contains(&(buffer.0 as usize)));
-        let bytes = self.info(buffer).bytes() as usize;
+        let bytes = self.buffer_info(buffer).bytes() as usize;
         let parts = config.map_or(1, |config| config.ctas as usize);
         let own = if parts > 1 { env.state.block_position.rank as usize } else { 0 };
         bytes / parts * own..bytes / parts * (own + 1)
@@ -140,7 +140,7 @@ impl<O: Step> DistributedProgram<'_, O> {
             return Err(self.invalid_op(op, format!("stores from {buffer}, whose size differs from the view's tile")));
         }
         let spots = self.view_spots(op, distribution, &view, index, env)?;
-        let ty = self.info(*buffer).elem.carrier();
+        let ty = self.buffer_info(*buffer).elem.carrier();
         let size = memory_bits(ty).div_ceil(8) as usize;
         let transfer = Transfer { op, order: *order, distribution, spots, ty, width: 1 };
         self.begin(op, env)?;
@@ -167,7 +167,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         let CopyAtom::Async { bytes } = *atom else { return Err(self.unsupported(op, "with this atom")) };
         env.begin(self.access_attrs(op, *token, *order));
         let spots = self.pointer_spots(op, *ptr, *ptr, *mask, env)?;
-        let ty = self.info(*buffer).elem.carrier();
+        let ty = self.buffer_info(*buffer).elem.carrier();
         let transfer = Transfer { op, order: *order, distribution: self.distribution(*ptr), spots, ty, width: 1 };
         self.copy_chunks(&transfer, *buffer, (bytes, true), 0..usize::MAX, env)?;
         Ok(end_access(None, env))

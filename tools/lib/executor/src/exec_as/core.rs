@@ -31,8 +31,8 @@ impl Typed for Type {
 }
 
 /// Classifies how an op uses strides.
-pub(super) fn uses<O: Step>(op: &O) -> Use<'_> {
-    if let StepKind::Program(Op::Core(core)) = op.step() { exec_core::uses(core) } else { Use::Other }
+pub(super) fn stride_use<O: Step>(op: &O) -> Use<'_> {
+    if let StepKind::Program(Op::Core(core)) = op.step() { exec_core::stride_use(core) } else { Use::Other }
 }
 
 impl<O: Step> DistributedProgram<'_, O> {
@@ -148,7 +148,9 @@ impl<O: Step> DistributedProgram<'_, O> {
                 _ => unreachable!("planned in advance"),
             },
             Core::Broadcast { x } | Core::Reshape { x } | Core::Permute { x, .. } => self.rename(op, *x, env),
-            Core::Cat { .. } | Core::Extract { .. } | Core::Insert { .. } | Core::Reinterpret { .. } => self.chunks(op, core, env),
+            Core::Cat { .. } | Core::Extract { .. } | Core::Insert { .. } | Core::Reinterpret { .. } => {
+                self.execute_slice_op(op, core, env)
+            }
             Core::Assume { value, .. } if self.stride_assumes.contains(&op) => Ok(smallvec![env.value(*value).clone()]),
             Core::Assume { value, fact } => {
                 self.check_assumption(op, *value, fact, env);
@@ -186,7 +188,7 @@ impl<O: Step> DistributedProgram<'_, O> {
     fn check_strides(&self, op: OpId, strides: &[Id], sizes: &[i64], env: &mut Env<'_>) {
         let Some(memref) = self.ty(self.result(op)).memref() else { return };
         for stride in exec_core::strides_in_use(memref, strides, sizes) {
-            for (assumption, _) in stride_assumptions::chain(self.source.body, &self.stride_assumes, stride, uses::<O>) {
+            for (assumption, _) in stride_assumptions::chain(self.source.body, &self.stride_assumes, stride, stride_use::<O>) {
                 if let StepKind::Program(Op::Core(Core::Assume { value, fact })) = self.source.body.ops[assumption].kind.step() {
                     self.check_assumption(assumption, *value, fact, env);
                 }
@@ -207,7 +209,7 @@ impl<O: Step> DistributedProgram<'_, O> {
     }
 
     /// Executes ops that compute their result from parts of tiles. A thread must hold all the parts that it needs.
-    fn chunks(&self, op: OpId, core: &Core, env: &Env<'_>) -> Result<Results> {
+    fn execute_slice_op(&self, op: OpId, core: &Core, env: &Env<'_>) -> Result<Results> {
         let result = self.result(op);
         let to = self.distribution(result);
         let numbers = |indices: &[Id]| -> Vec<u64> { indices.iter().map(|id| env.tile(*id).first()).collect() };

@@ -4,7 +4,7 @@
 //! them. Each byte records its last writer and the readers since the last barrier.
 
 use super::WarpRole;
-use super::in_flight::{CopyChunk, InFlight, Read};
+use super::in_flight::{CopyChunk, InFlight, MmaRead};
 use super::pipelines::{BarrierSide, PipelineConfig, Pipelines, RemoteArrival, VectorClock, merge_clocks};
 use super::shared::{BufferPlacement, SharedMemory};
 use base::Op as OpId;
@@ -318,7 +318,7 @@ impl Hazards {
             self.shared.check_fenced(start, out.len())?;
         }
         if self.stays_in_flight() {
-            self.in_flight.add_mma_read(Read { start, length: out.len(), warp, op: self.clock.now.op });
+            self.in_flight.add_mma_read(MmaRead { start, length: out.len(), warp, op: self.clock.now.op });
         }
         Ok(())
     }
@@ -426,7 +426,7 @@ impl Hazards {
 
     /// Completes MMA groups. The role's warps may then overwrite the operands; other warps need a subsequent barrier.
     pub(super) fn wait_for_mmas(&mut self, pending: usize) {
-        for Read { start, length, warp, op } in self.in_flight.complete_mma_groups(pending) {
+        for MmaRead { start, length, warp, op } in self.in_flight.complete_mma_groups(pending) {
             self.clock.now = WarpAccess { event: self.clock.now.event + 1, op, warp: 0 };
             self.clock.mma = false;
             // No race is possible: `check_no_mma_read` rejected every write to these bytes.

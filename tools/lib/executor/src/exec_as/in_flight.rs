@@ -20,7 +20,7 @@ pub(super) struct CopyChunk {
 }
 
 /// The operand bytes that a warp's part of an MMA reads.
-pub(super) struct Read {
+pub(super) struct MmaRead {
     pub(super) start: usize,
     pub(super) length: usize,
     pub(super) warp: usize,
@@ -35,7 +35,7 @@ struct Queues {
     open: Vec<CopyChunk>,
     /// Outstanding TMA copies. They are not part of a `cp.async` group, so `wait_group` does not cover them.
     tma_copies: Vec<CopyChunk>,
-    mmas: VecDeque<Vec<Read>>,
+    mmas: VecDeque<Vec<MmaRead>>,
 }
 
 #[derive(Default)]
@@ -114,7 +114,7 @@ impl InFlight {
         self.current_queues().mmas.push_back(Vec::new());
     }
 
-    pub(super) fn add_mma_read(&mut self, read: Read) {
+    pub(super) fn add_mma_read(&mut self, read: MmaRead) {
         let end = read.start + read.length;
         if self.read.len() < end {
             self.read.resize(end, (0, 0));
@@ -124,10 +124,10 @@ impl InFlight {
     }
 
     /// Completes all MMAs except the last `pending`. Returns their reads.
-    pub(super) fn complete_mma_groups(&mut self, pending: usize) -> Vec<Read> {
+    pub(super) fn complete_mma_groups(&mut self, pending: usize) -> Vec<MmaRead> {
         let own = self.current_queues();
         let done = own.mmas.len().saturating_sub(pending);
-        let reads: Vec<Read> = own.mmas.drain(..done).flatten().collect();
+        let reads: Vec<MmaRead> = own.mmas.drain(..done).flatten().collect();
         for read in &reads {
             self.read[read.start..read.start + read.length].iter_mut().for_each(|(_, count)| *count -= 1);
         }

@@ -122,7 +122,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         };
         let shape = |operand_source: &MmaOperand| match operand_source {
             MmaOperand::Registers(value) => Ok(self.shape(*value)),
-            MmaOperand::Memory { buffer, transposed, .. } => self.in_buffer(*buffer, *transposed, &accumulators),
+            MmaOperand::Memory { buffer, transposed, .. } => self.matrix_shape_in_buffer(*buffer, *transposed, &accumulators),
         };
         let mut shapes = [shape(lhs)?, shape(rhs)?, accumulators.clone()];
         if let (true, MmaOperand::Memory { .. }, Some(columns)) = (self.source.attrs.cta_pair, acc, shapes[1].last_mut()) {
@@ -132,11 +132,11 @@ impl<O: Step> DistributedProgram<'_, O> {
     }
 
     /// Returns the shape of the matrix in a buffer, which may store it transposed.
-    fn in_buffer(&self, buffer: Buffer, transposed: bool, accumulators: &Shape) -> Result<Shape, String> {
+    fn matrix_shape_in_buffer(&self, buffer: Buffer, transposed: bool, accumulators: &Shape) -> Result<Shape, String> {
         if buffer.0 as usize >= self.offsets.len() {
             return Err("names a buffer that the function does not define".into());
         }
-        let shape = &self.info(buffer).shape;
+        let shape = &self.buffer_info(buffer).shape;
         let (Some(rank), Some(outer)) = (shape.len().checked_sub(2), accumulators.len().checked_sub(2)) else {
             return Err(format!("cannot read its operand from {buffer}"));
         };
@@ -260,7 +260,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         let operand = |operand_source: &MmaOperand, shape: &Shape, data: Vec<u8>| match operand_source {
             MmaOperand::Registers(value) => self.gathered(*value, env),
             MmaOperand::Memory { buffer, .. } => {
-                let elem = self.info(*buffer).elem;
+                let elem = self.buffer_info(*buffer).elem;
                 Ok(Tile::new(shape.clone(), elem, buffer_lanes(elem, data)))
             }
         };
@@ -291,7 +291,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         for (side, operand_source) in in_memory.into_iter().enumerate() {
             let Some((buffer, transposed)) = operand_source else { continue };
             let runs = self.access_runs[op.0 as usize][side].get_or_init(|| {
-                let (offsets, size) = (&self.offsets[buffer.0 as usize], bytes(self.info(buffer).elem));
+                let (offsets, size) = (&self.offsets[buffer.0 as usize], bytes(self.buffer_info(buffer).elem));
                 let ([rows, columns], mut known, mut accesses) = (extents.matrix_extents(side), BTreeSet::new(), Vec::new());
                 let buffer_element = |element: u32| if transposed { element % columns * rows + element / columns } else { element };
                 for slot in 0..distribution.slots() {
@@ -322,8 +322,9 @@ impl<O: Step> DistributedProgram<'_, O> {
         env: &mut Env<'_>,
     ) -> Result<[Vec<u8>; 2]> {
         let mut data = in_memory.map(|operand_source| {
-            operand_source
-                .map_or(Vec::new(), |(buffer, _)| vec![0; self.offsets[buffer.0 as usize].len() * bytes(self.info(buffer).elem)])
+            operand_source.map_or(Vec::new(), |(buffer, _)| {
+                vec![0; self.offsets[buffer.0 as usize].len() * bytes(self.buffer_info(buffer).elem)]
+            })
         });
         let mut known = BTreeSet::new();
         for slot in 0..distribution.slots() {
@@ -351,7 +352,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         self.begin(op, env)?;
         let read = |operand_source: &MmaOperand, side: usize, env: &mut Env<'_>| -> Result<Tile> {
             let MmaOperand::Memory { buffer, transposed, .. } = operand_source else { unreachable!("checked in advance") };
-            let (elem, [rows, columns]) = (self.info(*buffer).elem, extents.matrix_extents(side));
+            let (elem, [rows, columns]) = (self.buffer_info(*buffer).elem, extents.matrix_extents(side));
             let buffer_element = |element: u32| if *transposed { element % columns * rows + element / columns } else { element };
             let count = rows * columns;
             let data = match self
@@ -379,7 +380,7 @@ impl<O: Step> DistributedProgram<'_, O> {
             true => (read(lhs, 0, env)?, self.read_rhs_of_pair(op, rhs, extents, env)?),
         };
         let MmaOperand::Memory { buffer, .. } = acc else { unreachable!("accumulators in registers are handled elsewhere") };
-        let elem = self.info(*buffer).elem;
+        let elem = self.buffer_info(*buffer).elem;
         let c = match is_zero_init(*zero_init, env) {
             true => Tile::splat(extents.0[2].clone(), elem, 0),
             false => read(acc, 2, env)?,
@@ -412,7 +413,8 @@ impl<O: Step> DistributedProgram<'_, O> {
     /// Reads the right operand of a CTA-pair MMA. Each CTA holds half of the columns, the first CTA the lower half.
     fn read_rhs_of_pair(&self, op: OpId, operand_source: &MmaOperand, extents: &Extents, env: &mut Env<'_>) -> Result<Tile> {
         let MmaOperand::Memory { buffer, transposed, .. } = operand_source else { unreachable!("checked in advance") };
-        let (elem, [rows, columns], rank) = (self.info(*buffer).elem, extents.matrix_extents(1), env.state.block_position.rank);
+        let (elem, [rows, columns], rank) =
+            (self.buffer_info(*buffer).elem, extents.matrix_extents(1), env.state.block_position.rank);
         let mut data = vec![0; (rows * columns) as usize * bytes(elem)];
         let own = columns / CTA_PAIR;
         for block in 0..CTA_PAIR {
@@ -431,7 +433,7 @@ impl<O: Step> DistributedProgram<'_, O> {
     fn scales(&self, op: OpId, operand_source: &MmaOperand, env: &mut Env<'_>) -> Result<Tile> {
         let found = operand_source.buffer().filter(|buffer| (buffer.0 as usize) < self.offsets.len());
         let buffer = found.ok_or_else(|| self.invalid_op(op, "needs its scales in a buffer"))?;
-        let (elem, shape) = (self.info(buffer).elem, &self.info(buffer).shape);
+        let (elem, shape) = (self.buffer_info(buffer).elem, &self.buffer_info(buffer).shape);
         let &[copies, rows, columns] = &shape[..] else {
             return Err(self.invalid_op(op, format!("cannot read its scales from {buffer} of shape {shape:?}")));
         };
@@ -449,7 +451,7 @@ impl<O: Step> DistributedProgram<'_, O> {
     /// Returns one thread's access to elements of a buffer. It depends only on the op, so it is computed at the first execution.
     fn cached_runs(&self, op: OpId, buffer: Buffer, which: usize, elements: impl ExactSizeIterator<Item = u32>) -> &AccessRuns {
         self.access_runs[op.0 as usize][which].get_or_init(|| {
-            let (size, count, offsets) = (bytes(self.info(buffer).elem), elements.len(), &self.offsets[buffer.0 as usize]);
+            let (size, count, offsets) = (bytes(self.buffer_info(buffer).elem), elements.len(), &self.offsets[buffer.0 as usize]);
             let access = |(to, element): (usize, u32)| (0, offsets[element as usize] as usize * size, to);
             AccessRuns::new(elements.enumerate().map(access), count, size)
         })
@@ -465,7 +467,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         data: &mut [u8],
         env: &mut Env<'_>,
     ) -> Result<()> {
-        let (size, offsets) = (bytes(self.info(buffer).elem), &self.offsets[buffer.0 as usize]);
+        let (size, offsets) = (bytes(self.buffer_info(buffer).elem), &self.offsets[buffer.0 as usize]);
         for (element, to) in elements {
             let (byte, to) = (offsets[element as usize] as usize * size, to as usize * size);
             let read = self.hazards(env).read(buffer.0 as usize, byte, &mut data[to..to + size], warp);

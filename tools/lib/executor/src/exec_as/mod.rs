@@ -200,7 +200,7 @@ impl<'a, O: Step> DistributedProgram<'a, O> {
         let uniform = all.map(uniform).collect::<Result<Vec<_>>>()?;
         let computed_by = computed_by(&source);
         let offsets = source.attrs.buffers.values().map(shared::offsets).collect::<Result<_>>()?;
-        let stride_assumes = stride_assumptions::assumptions(source.body, core::uses);
+        let stride_assumes = stride_assumptions::assumptions(source.body, core::stride_use);
         let mut program = DistributedProgram {
             distributions: Vec::new(),
             uniform,

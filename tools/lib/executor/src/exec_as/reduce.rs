@@ -1,7 +1,7 @@
 //! Reductions within threads and over lanes, and scans. Each step combines all groups at once.
 
 use super::{DistributedProgram, Plan, Step, reduction_plans};
-use crate::exec::combine::Body;
+use crate::exec::combine::CombinerBody;
 use crate::exec::{Env, Results};
 use crate::tile::Tile;
 use crate::value::Value;
@@ -22,12 +22,12 @@ fn operands_dim_body(kind: &Op) -> (&[Id], usize, Region) {
     }
 }
 
-fn flat(like: &Tile, lanes: Lanes) -> Tile {
+fn flat_tile(like: &Tile, lanes: Lanes) -> Tile {
     Tile::new(Shape::from_slice(&[lanes.len() as u32]), like.elem, lanes)
 }
 
-fn pick(tile: &Tile, slots: impl Iterator<Item = usize>) -> Tile {
-    flat(tile, tile.lanes().gather(slots))
+fn pick_slots(tile: &Tile, slots: impl Iterator<Item = usize>) -> Tile {
+    flat_tile(tile, tile.lanes().gather(slots))
 }
 
 fn concatenated(tiles: &[&Tile]) -> Lanes {
@@ -88,7 +88,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         env: &mut Env<'_>,
     ) -> Result<Vec<Tile>> {
         let slots = || groups.slots.iter().map(|slot| *slot as usize);
-        let mut all: Vec<Tile> = tiles.iter().map(|tile| pick(tile, slots())).collect();
+        let mut all: Vec<Tile> = tiles.iter().map(|tile| pick_slots(tile, slots())).collect();
         let evens_separately = combining::combines_evens_separately(combining::single_commutative_op(self.source.body, body));
         let mut size = groups.size;
         while size > 1 {
@@ -96,7 +96,7 @@ impl<O: Step> DistributedProgram<'_, O> {
             // two with the second.
             let distance = if evens_separately && size > 2 { 2 } else { 1 };
             let firsts = |count: usize| (0..count).filter(|at| at / distance % 2 == 0);
-            let sides = |tile: &Tile, far: usize| pick(tile, firsts(tile.count()).map(|at| at + far));
+            let sides = |tile: &Tile, far: usize| pick_slots(tile, firsts(tile.count()).map(|at| at + far));
             all = self.combine(body, all.iter().flat_map(|tile| [sides(tile, 0), sides(tile, distance)]).collect(), env)?;
             size /= 2;
         }
@@ -114,12 +114,12 @@ impl<O: Step> DistributedProgram<'_, O> {
         let mut all = tiles;
         for step in &exchange.steps {
             let side = |tile: &Tile, of: fn(usize, usize) -> usize| {
-                pick(tile, step.iter().enumerate().map(|(own, met)| of(own, *met as usize)))
+                pick_slots(tile, step.iter().enumerate().map(|(own, met)| of(own, *met as usize)))
             };
             all =
                 self.combine(body, all.iter().flat_map(|tile| [side(tile, usize::min), side(tile, usize::max)]).collect(), env)?;
         }
-        Ok(all.iter().map(|tile| pick(tile, exchange.results.iter().map(|slot| *slot as usize))).collect())
+        Ok(all.iter().map(|tile| pick_slots(tile, exchange.results.iter().map(|slot| *slot as usize))).collect())
     }
 
     fn scan(
@@ -134,7 +134,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         let order: Box<dyn Iterator<Item = &Vec<u32>>> =
             if reverse { Box::new(lines.steps.iter().rev()) } else { Box::new(lines.steps.iter()) };
         for step in order {
-            let elements = tiles.iter().map(|tile| pick(tile, step.iter().map(|slot| *slot as usize)));
+            let elements = tiles.iter().map(|tile| pick_slots(tile, step.iter().map(|slot| *slot as usize)));
             let now = match steps.last() {
                 None => elements.collect(),
                 Some(before) => {
@@ -152,12 +152,12 @@ impl<O: Step> DistributedProgram<'_, O> {
             let all = concatenated(&steps.iter().map(|step| &step[i]).collect::<Vec<_>>());
             let line_coordinates =
                 lines.line_coordinates.iter().map(|(coordinate, line)| *coordinate as usize * width + *line as usize);
-            flat(&tiles[i], all.gather(line_coordinates))
+            flat_tile(&tiles[i], all.gather(line_coordinates))
         };
         Ok((0..tiles.len()).map(result).collect())
     }
 
     fn combine(&self, region: Region, arguments: Vec<Tile>, env: &mut Env<'_>) -> Result<Vec<Tile>> {
-        Body { program: self, region }.combine(arguments, env)
+        CombinerBody { program: self, region }.combine(arguments, env)
     }
 }

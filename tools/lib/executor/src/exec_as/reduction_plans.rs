@@ -109,6 +109,7 @@ pub(crate) struct Lines {
     pub(crate) line_coordinates: Vec<(u32, u32)>,
 }
 
+/// Plans a scan along `dim`. The operand and the result have the same layout, and a line may not span warps.
 pub(crate) fn lines(from: &Distribution, to: &Distribution, shape: &[u32], dim: usize) -> Result<Lines, String> {
     let strides = Strides::of(shape);
     if from.layout != to.layout {

@@ -275,7 +275,7 @@ impl<O: Step> DistributedProgram<'_, O> {
             Op::SharedLoad { buffer, atom, .. } => {
                 let result = self.result(op);
                 if let Some(data) = self.load_cached(op, *buffer, env) {
-                    return self.loaded(op, result, data);
+                    return self.load_result(op, result, data);
                 }
                 let width = self.width_of(op, *atom, *buffer, result)?;
                 let transfer = self.buffer_transfer(op, result, *buffer, all(result), width)?;
@@ -290,7 +290,7 @@ impl<O: Step> DistributedProgram<'_, O> {
             Op::TmemLoad { buffer, from, .. } => {
                 let result = self.result(op);
                 if let Some(data) = self.load_cached(op, *buffer, env) {
-                    return self.loaded(op, result, data);
+                    return self.load_result(op, result, data);
                 }
                 let elements = self.tmem_elements(op, result, *buffer, *from, env)?;
                 let transfer = self.buffer_transfer(op, result, *buffer, elements, 1)?;
@@ -328,7 +328,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         runs.read(buffer.0 as usize, self.hazards(env)).ok()
     }
 
-    fn loaded(&self, op: OpId, result: Id, data: Vec<u8>) -> Result<Results> {
+    fn load_result(&self, op: OpId, result: Id, data: Vec<u8>) -> Result<Results> {
         let elem = self.elem(result);
         self.single_result(op, Tile::new(self.distribution(result).shape(), elem, buffer_lanes(elem, data)))
     }
@@ -406,6 +406,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         Ok(1)
     }
 
+    /// Returns the registers per instruction of a vector atom.
     pub(super) fn width(&self, op: OpId, atom: CopyAtom) -> Result<usize> {
         match atom {
             CopyAtom::Vector { vector_bits } if vector_bits <= 7 => Ok(1 << vector_bits),
@@ -413,7 +414,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         }
     }
 
-    pub(super) fn info(&self, buffer: Buffer) -> &BufferInfo {
+    pub(super) fn buffer_info(&self, buffer: Buffer) -> &BufferInfo {
         &self.source.attrs.buffers[buffer]
     }
 
@@ -428,7 +429,7 @@ impl<O: Step> DistributedProgram<'_, O> {
     ) -> Result<BufferTransfer<'_>> {
         let missing = || self.invalid_op(op, format!("names {buffer}, which the function does not define"));
         let offsets = self.offsets.get(buffer.0 as usize).ok_or_else(missing)?;
-        let (distribution, size) = (&**self.distribution(tile), bytes(self.info(buffer).elem));
+        let (distribution, size) = (&**self.distribution(tile), bytes(self.buffer_info(buffer).elem));
         let place = |element: u64| {
             let offset = usize::try_from(element).ok().and_then(|element| offsets.get(element));
             let outside =
@@ -470,7 +471,7 @@ impl<O: Step> DistributedProgram<'_, O> {
     /// bytes move in pairs, and a register bit selects the byte of a pair.
     fn check_matrices(&self, buffer: Buffer, distribution: &Distribution, trans: bool) -> Result<(), String> {
         let offsets = self.offsets.get(buffer.0 as usize).ok_or("names a buffer that the function does not define")?;
-        let size = bytes(self.info(buffer).elem);
+        let size = bytes(self.buffer_info(buffer).elem);
         let place = |basis: &u32| offsets.get(*basis as usize).map_or(usize::MAX, |offset| *offset as usize * size);
         let layout = &distribution.layout;
         let mut registers: Vec<usize> = layout.register.iter().map(place).collect();
@@ -502,7 +503,7 @@ impl<O: Step> DistributedProgram<'_, O> {
     /// lanes hold eight bytes of each row. The second of two registers loaded together holds the other eight bytes.
     fn check_byte_matrices(&self, buffer: Buffer, distribution: &Distribution) -> Result<(), String> {
         let offsets = self.offsets.get(buffer.0 as usize).ok_or("names a buffer that the function does not define")?;
-        if bytes(self.info(buffer).elem) != 1 {
+        if bytes(self.buffer_info(buffer).elem) != 1 {
             return Err(format!("treats the elements of {buffer} as bytes"));
         }
         let layout = &distribution.layout;
@@ -540,7 +541,7 @@ impl<O: Step> DistributedProgram<'_, O> {
             let read = self.hazards(env).read(buffer.0 as usize, transfer.placements[first], out, distribution.warp(first));
             read.map_err(|fault| self.fault(op, Some(buffer), fault, false))?;
         }
-        self.loaded(op, transfer.tile, data)
+        self.load_result(op, transfer.tile, data)
     }
 
     /// Returns the source location of an op as text, if it is known.

@@ -5,7 +5,7 @@ use crate::exec::access::{self, AccessAttrs, Request};
 use crate::exec::{Env, Results};
 use crate::tile::{Tile, memory_bits};
 use crate::value::Value;
-use crate::world::START;
+use crate::world::START_TOKEN;
 use base::diag::Result;
 use base::{Op as OpId, Value as Id};
 use core_dialect::core_ops::Fact;
@@ -21,7 +21,7 @@ impl TileProgram<'_> {
             return access::perform(request, access_attrs, env).map(Some);
         }
         Ok(Some(match kind {
-            Op::MakeToken {} => smallvec![Value::Token(START)],
+            Op::MakeToken {} => smallvec![Value::Token(START_TOKEN)],
             Op::JoinTokens { tokens } => {
                 let tokens: Vec<_> = tokens.iter().map(|id| env.token(Some(*id))).collect();
                 smallvec![Value::Token(env.world.join(&tokens))]
@@ -106,7 +106,7 @@ impl TileProgram<'_> {
     }
 }
 
-pub(super) fn fact(predicate: &Attribute) -> Option<Fact> {
+pub(super) fn fact_of_predicate(predicate: &Attribute) -> Option<Fact> {
     match predicate {
         Attribute::DivBy { divisor, every, along } => Some(Fact::DivBy { divisor: *divisor, every: *every, along: *along }),
         Attribute::Bounded { lower, upper } => Some(Fact::Bounded { low: *lower, high: *upper }),

@@ -7,7 +7,7 @@ mod undetermined;
 mod views;
 
 use crate::check::Check;
-use crate::exec::combine::{self, Body as FoldBody, ReductionOrScan};
+use crate::exec::combine::{self, CombinerBody, ReductionOrScan};
 use crate::exec::{Control, Env, Program, Results, effects};
 use crate::tile::Tile;
 use crate::value::Value;
@@ -166,13 +166,13 @@ impl TileProgram<'_> {
             Op::Constant { .. } => tile(self.constants[op.0 as usize].clone().expect("computed in advance")),
             Op::MmaF { .. } | Op::MmaI { .. } | Op::MmaFScaled { .. } => tile(self.mma(kind, env)),
             Op::Reduce { dim, operands, body, .. } => {
-                let (fold_body, dim) = (|| FoldBody { program: self, region: *body }, *dim as usize);
+                let (fold_body, dim) = (|| CombinerBody { program: self, region: *body }, *dim as usize);
                 let results = combine::reduce(fold_body(), dim, operands, env)?;
                 combine::check_order(fold_body(), &ReductionOrScan { dim, scan: None, operands, results: &results }, loc, env)?;
                 Ok(results)
             }
             Op::Scan { dim, direction, operands, body, .. } => {
-                let (fold_body, dim) = (|| FoldBody { program: self, region: *body }, *dim as usize);
+                let (fold_body, dim) = (|| CombinerBody { program: self, region: *body }, *dim as usize);
                 let results = combine::scan(fold_body(), dim, *direction == Direction::Reverse, operands, env)?;
                 let scan = Some(*direction);
                 combine::check_order(fold_body(), &ReductionOrScan { dim, scan, operands, results: &results }, loc, env)?;
@@ -193,7 +193,7 @@ impl TileProgram<'_> {
                 }
             }
             Op::Assume { value, .. } if self.stride_assumes.contains(&op) => Ok(smallvec![env.value(*value).clone()]),
-            Op::Assume { predicate, value } => effects::assume(*value, || memory::fact(predicate), loc, env),
+            Op::Assume { predicate, value } => effects::assume(*value, || memory::fact_of_predicate(predicate), loc, env),
             Op::Assert { message, condition } => {
                 effects::assert(&env.tile(*condition).clone(), self.module.string(*message), self.debug, loc, env)
             }

@@ -12,7 +12,7 @@ use numerics::each_lanes;
 
 /// Evaluates the body for many elements at once. The arguments are one-dimensional tiles, a left and a right one per operand (for a
 /// scan, the prefix and the elements). It returns one tile per operand.
-pub(crate) type Body<'a> = &'a mut dyn FnMut(Vec<Tile>) -> Result<Vec<Tile>>;
+pub(crate) type Combiner<'a> = &'a mut dyn FnMut(Vec<Tile>) -> Result<Vec<Tile>>;
 
 /// The element counts of a shape before a dimension, along it and after it.
 #[derive(Clone, Copy)]
@@ -47,13 +47,13 @@ fn flat(elem: Elem, lanes: Lanes) -> Tile {
 
 /// The pairing of elements within a line.
 #[derive(Clone, Copy)]
-pub(crate) enum Pairs {
+pub(crate) enum Pairing {
     Neighbours,
     /// Elements half a line apart, as in a warp butterfly.
     Halves,
 }
 
-pub(crate) fn reduce(operands: &[Tile], dim: usize, pairing: Pairs, body: Body<'_>) -> Result<Vec<Tile>> {
+pub(crate) fn reduce(operands: &[Tile], dim: usize, pairing: Pairing, body: Combiner<'_>) -> Result<Vec<Tile>> {
     let mut extents = AxisExtents::new(&operands[0].shape, dim);
     let mut shape = operands[0].shape.clone();
     shape.remove(dim);
@@ -64,8 +64,8 @@ pub(crate) fn reduce(operands: &[Tile], dim: usize, pairing: Pairs, body: Body<'
         for tile in &all {
             for side in 0..2 {
                 let place = |pair: usize| match pairing {
-                    Pairs::Neighbours => 2 * pair + side,
-                    Pairs::Halves => pair + side * pairs,
+                    Pairing::Neighbours => 2 * pair + side,
+                    Pairing::Halves => pair + side * pairs,
                 };
                 arguments.push(flat(tile.elem, extents.pick(tile.lanes(), (0..pairs).map(place))));
             }
@@ -76,7 +76,7 @@ pub(crate) fn reduce(operands: &[Tile], dim: usize, pairing: Pairs, body: Body<'
     Ok(all.into_iter().map(|tile| tile.with_shape(shape.clone())).collect())
 }
 
-pub(crate) fn scan(operands: &[Tile], dim: usize, reverse: bool, body: Body<'_>) -> Result<Vec<Tile>> {
+pub(crate) fn scan(operands: &[Tile], dim: usize, reverse: bool, body: Combiner<'_>) -> Result<Vec<Tile>> {
     let extents = AxisExtents::new(&operands[0].shape, dim);
     let slice = |place: usize| -> Vec<Tile> {
         operands.iter().map(|tile| flat(tile.elem, extents.pick(tile.lanes(), std::iter::once(place)))).collect()
@@ -100,7 +100,7 @@ pub(crate) fn scan(operands: &[Tile], dim: usize, reverse: bool, body: Body<'_>)
 
 /// A scan in another order that associativity permits (Hillis-Steele): each element is combined with the one at distance 1, then 2,
 /// then 4, and so on.
-pub(crate) fn scan_by_doubling(operands: &[Tile], dim: usize, reverse: bool, body: Body<'_>) -> Result<Vec<Tile>> {
+pub(crate) fn scan_by_doubling(operands: &[Tile], dim: usize, reverse: bool, body: Combiner<'_>) -> Result<Vec<Tile>> {
     let extents = AxisExtents::new(&operands[0].shape, dim);
     let mut all: Vec<Lanes> = operands.iter().map(|tile| tile.lanes().clone()).collect();
     let mut distance = 1;
@@ -187,7 +187,7 @@ mod tests {
             let all = (0..3).flat_map(|outer| [(outer, 0), (outer, 1)]);
             all.map(|at| if reverse { composed(&mut line(at).rev()) } else { composed(&mut line(at)) }).collect()
         };
-        let reduced = reduce(&operands, 1, Pairs::Neighbours, compose).unwrap();
+        let reduced = reduce(&operands, 1, Pairing::Neighbours, compose).unwrap();
         for (i, tile) in reduced.iter().enumerate() {
             assert_eq!(tile.shape[..], [3, 2]);
             assert_eq!(values(tile), lines(0..8, false).iter().map(|pair| pair[i]).collect::<Vec<u64>>());
