@@ -40,7 +40,7 @@ const DRAM: &str = "unlimited DRAM bandwidth";
 
 /// Returns whether DRAM traffic is close to compulsory, so that another CTA order or larger tiles cannot reduce it.
 fn is_at_compulsory_traffic(sample: &Sample, now: &Prediction) -> bool {
-    now.memory_bytes <= MAX_EXCESS_TRAFFIC * sample.compulsory()
+    now.memory_bytes <= MAX_EXCESS_TRAFFIC * sample.compulsory_traffic()
 }
 
 fn what_ifs(machine: &Machine) -> Vec<(&'static str, &'static str, WhatIf, Machine)> {

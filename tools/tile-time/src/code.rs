@@ -7,11 +7,11 @@ use perf_model::Machine;
 use simulator::program::{Op, Program, RegSlot, Space};
 
 /// Bytes of a machine instruction.
-const INSTRUCTION: f64 = 16.0;
+const INSTRUCTION_BYTES: f64 = 16.0;
 
 /// Line size of the instruction caches, at least one instruction.
 pub(crate) fn line_bytes(machine: &Machine) -> f64 {
-    machine.code.line.max(INSTRUCTION)
+    machine.code.line.max(INSTRUCTION_BYTES)
 }
 
 pub(crate) struct Code {
@@ -100,7 +100,7 @@ impl Code {
         let (mut bytes, line) = (0.0, line_bytes(machine));
         for &pc in &code.order {
             code.lines[pc as usize] = (bytes / line) as u32;
-            bytes += INSTRUCTION * code.costs[pc as usize].slots;
+            bytes += INSTRUCTION_BYTES * code.costs[pc as usize].slots;
         }
         code.line_count = ((bytes / line) as u32).saturating_add(1);
         code

@@ -83,7 +83,7 @@ pub(crate) fn predict_with(sample: &Sample, machine: &Machine, what_if: WhatIf, 
     let (max_resident, limited_by) =
         occupancy(threads, sample.program.shared_bytes.into(), sample.registers.count, columns, machine);
     let max_resident = max_resident + what_if.extra_ctas;
-    let miss_rate = miss(sample, machine, clusters);
+    let miss_rate = dram_share(sample, machine, clusters);
     // Each CTA of the larger grid has less work, so scale the time by the share of the work.
     let mut work_share = 1.0;
     if what_if.full_waves {
@@ -109,7 +109,7 @@ pub(crate) fn predict_with(sample: &Sample, machine: &Machine, what_if: WhatIf, 
             waves_simulated,
             active_sms,
             miss_rate,
-            stack: if what_if.no_spills { 0.0 } else { f64::from(sample.registers.stack) * sample.spilling },
+            stack: if what_if.no_spills { 0.0 } else { f64::from(sample.registers.stack) * sample.spilling_share },
             dram_bandwidth: chip.memory * 1e9 * efficiency,
             frequency: chip.clock * 1e6,
             timeline,
@@ -211,7 +211,7 @@ fn prediction(
 }
 
 /// The share of requested lines that come from DRAM. CTAs of a wave share lines. If all data fits L2, waves share lines too.
-fn miss(sample: &Sample, machine: &Machine, clusters: f64) -> f64 {
+fn dram_share(sample: &Sample, machine: &Machine, clusters: f64) -> f64 {
     let requested_bytes = sample.read * clusters;
     let fits = sample.footprint <= 0.8 * machine.chip.l2 * 1e6;
     let least = (sample.footprint - sample.written * clusters).max(0.0) / requested_bytes.max(1.0);

@@ -108,7 +108,7 @@ fn schedule(program: &Program, code: &Code, block: std::ops::Range<usize>, order
         let start = cost.uses.iter().map(|(unit, _)| units[*unit as usize]).fold(clock.max(nodes[index].ready), f64::max);
         for (unit, cycles) in &cost.uses {
             // The port of shared memory serves four warps at a time.
-            let cycles = if *unit == Unit::Memory { 4.0 * width(&program.code[block.start + index].op) } else { *cycles };
+            let cycles = if *unit == Unit::Memory { 4.0 * min_wavefronts(&program.code[block.start + index].op) } else { *cycles };
             units[*unit as usize] = start + cycles;
         }
         clock = start + slots;
@@ -124,7 +124,7 @@ fn schedule(program: &Program, code: &Code, block: std::ops::Range<usize>, order
 }
 
 /// The minimum number of shared-memory wavefronts of an access.
-fn width(op: &Op) -> f64 {
+fn min_wavefronts(op: &Op) -> f64 {
     match op {
         Op::LoadMatrix { dst, .. } => dst.len() as f64,
         Op::StoreMatrix { src, .. } => src.len() as f64,

@@ -21,7 +21,7 @@ pub(crate) struct Registers {
 }
 
 /// The report of `ptxas` for an entry. None if ptxas is missing or rejects the file.
-pub(crate) fn reported(text: &str, module: &ptx::Module, entry: &str) -> Option<(Registers, Option<Spilled>)> {
+pub(crate) fn report_of_ptxas(text: &str, module: &ptx::Module, entry: &str) -> Option<(Registers, Option<Spilled>)> {
     let ptxas = toolkit::ptxas().ok()?;
     let folder = tempfile::Builder::new().prefix("tile-time-").tempdir().ok()?;
     let input = folder.path().join("k.ptx");
@@ -68,7 +68,7 @@ pub(crate) fn spread_spills(code: &Code, pressure: &[u32], registers: Registers)
 }
 
 /// The largest register count of a `setmaxnreg.inc` in the text.
-pub(crate) fn raised(text: &str) -> u32 {
+pub(crate) fn max_raised_count(text: &str) -> u32 {
     let raises = text.split("setmaxnreg.inc.sync.aligned.u32").skip(1);
     raises.filter_map(|rest| rest.split(';').next()?.trim().parse().ok()).max().unwrap_or(0)
 }
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn warps_that_take_registers() {
-        assert_eq!(raised("setmaxnreg.dec.sync.aligned.u32 \t40;\nsetmaxnreg.inc.sync.aligned.u32 \t232;\n"), 232);
-        assert_eq!(raised("setmaxnreg.inc.sync.aligned.u32"), 0);
+        assert_eq!(max_raised_count("setmaxnreg.dec.sync.aligned.u32 \t40;\nsetmaxnreg.inc.sync.aligned.u32 \t232;\n"), 232);
+        assert_eq!(max_raised_count("setmaxnreg.inc.sync.aligned.u32"), 0);
     }
 }

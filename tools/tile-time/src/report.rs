@@ -85,7 +85,7 @@ impl Roofline {
         ];
         let compute = busy.iter().filter(|busy| COMPUTE.contains(&busy.unit)).map(|busy| busy.part).fold(0.0, f64::max);
         let compute_seconds = compute * seconds * prediction.active_sms / machine.chip.sms;
-        let bytes = sample.compulsory();
+        let bytes = sample.compulsory_traffic();
         let memory_seconds = bytes / (machine.chip.memory * 1e9);
         let stated = sample.work.as_ref().map(|work| work.flops).filter(|flops| *flops > 0.0);
         Roofline {
@@ -104,7 +104,7 @@ impl Roofline {
             self.flops.map(|flops| format!("{:.3} GFLOP, {:.1} FLOP/B; ", flops / 1e9, flops / self.bytes)).unwrap_or_default();
         let from = if self.from == "executed" { "(measured in the samples)" } else { "(stated by the launch)" };
         let (limit, percent) = (self.limited_by, 100.0 * self.reached);
-        let least = time(self.compute_seconds.max(self.memory_seconds));
+        let least = format_time(self.compute_seconds.max(self.memory_seconds));
         format!("roofline {from}: {flops}{:.3} MB; {limit}-bound minimum {least}, {percent:.0} % reached", self.bytes / 1e6)
     }
 }
@@ -206,7 +206,7 @@ impl Report {
 
     fn write(&self, text: &mut String) -> std::fmt::Result {
         writeln!(text, "{} on {}", self.kernel, self.gpu)?;
-        writeln!(text, "  {:.0} cycles, {}", self.cycles, time(self.seconds))?;
+        writeln!(text, "  {:.0} cycles, {}", self.cycles, format_time(self.seconds))?;
         if let Some(tflops) = self.tflops {
             write!(text, "  {tflops:.1} TFLOP/s")?;
         }
@@ -285,7 +285,7 @@ fn waits(text: &mut String, indent: &str, waits: &[Wait]) -> std::fmt::Result {
     Ok(())
 }
 
-pub(crate) fn time(seconds: f64) -> String {
+pub(crate) fn format_time(seconds: f64) -> String {
     match seconds {
         ..1e-3 => format!("{:.2} us", seconds * 1e6),
         ..1.0 => format!("{:.3} ms", seconds * 1e3),

@@ -44,7 +44,7 @@ pub(crate) struct Sample {
     pub(crate) registers: Registers,
     pub(crate) registers_reported: bool,
     /// Share of the warps that execute spill instructions.
-    pub(crate) spilling: f64,
+    pub(crate) spilling_share: f64,
     /// Share of the lines read by a cluster that no earlier cluster has read.
     pub(crate) distinct: f64,
     /// Bytes of global memory that a cluster reads and writes.
@@ -67,7 +67,7 @@ pub(crate) struct Executed {
 
 impl Sample {
     /// Compulsory DRAM traffic, as stated by the launch or measured in the samples.
-    pub(crate) fn compulsory(&self) -> f64 {
+    pub(crate) fn compulsory_traffic(&self) -> f64 {
         self.work.as_ref().map_or(self.executed.bytes, |work| work.bytes)
     }
 
@@ -127,7 +127,7 @@ impl Sample {
         if lengths.iter().all(|&length| length == 0) {
             return Err(Diagnostic::invalid("TIM003", "the kernel executes nothing"));
         }
-        let distinct = distinct(&mut executor, &program, clusters, arguments.instruction_limit).map_err(as_diagnostic)?;
+        let distinct = distinct_share(&mut executor, &program, clusters, arguments.instruction_limit).map_err(as_diagnostic)?;
         let recording = recordings.swap_remove(typical);
         let known = match assembled {
             Some(assembled) => Some((assembled.registers(&program.entry)?, None)),
@@ -136,29 +136,31 @@ impl Sample {
                     let (spills, stack) = arguments.spills.unwrap_or_default();
                     Some((Registers { count, spills, stack, ..Registers::default() }, None))
                 }
-                None => registers::reported(text, module, &program.entry),
+                None => registers::report_of_ptxas(text, module, &program.entry),
             },
         };
         let pressure = registers::pressure(&program, &code);
         let estimate = || registers::estimate(&pressure).min(most_registers(module, &program.entry));
         let registers_reported = known.is_some();
         let (mut registers, places) = known.unwrap_or_else(|| (Registers { count: estimate(), ..Registers::default() }, None));
-        registers.raised_count = registers::raised(text);
+        registers.raised_count = registers::max_raised_count(text);
         code.spills = match places {
             Some(places) => places.spread(&program, &code),
             None => registers::spread_spills(&code, &pressure, registers),
         };
-        let spilling = spilling(&code, &recording);
+        let spilling_share = spilling_share(&code, &recording);
         let buffers = call.launch.buffers.iter().map(|buffer| buffer.contents.len() as f64).sum();
         let (read, written) = traffic(&program, &recording);
         let all_clusters = clusters.div_ceil(stolen) as f64;
         let executed = Executed {
-            flops: recording.complete.then(|| all_clusters * (operations(&program, &recording) + arithmetic(&program, &recording))),
-            bytes: least_bytes(&call, &program, &recording, (distinct * read * all_clusters, written * all_clusters)),
+            flops: recording
+                .complete
+                .then(|| all_clusters * (mma_operations(&program, &recording) + thread_operations(&program, &recording))),
+            bytes: compulsory_bytes(&call, &program, &recording, (distinct * read * all_clusters, written * all_clusters)),
         };
         let work = call.launch.work.as_ref().filter(|work| work.flops > 0.0);
         let clusters = clusters.div_ceil(stolen);
-        let executed_share = work.map(|work| operations(&program, &recording) * clusters as f64 / work.flops);
+        let executed_share = work.map(|work| mma_operations(&program, &recording) * clusters as f64 / work.flops);
         Ok(Sample {
             executed_share: executed_share.filter(|executed_share| !recording.complete && (0.02..1.0).contains(executed_share)),
             instructions: lengths[typical],
@@ -167,7 +169,7 @@ impl Sample {
             clusters,
             registers,
             registers_reported,
-            spilling,
+            spilling_share,
             distinct,
             read,
             written,
@@ -185,7 +187,7 @@ impl Sample {
 }
 
 /// The share of the warps that execute spill instructions.
-fn spilling(code: &Code, recording: &Recording) -> f64 {
+fn spilling_share(code: &Code, recording: &Recording) -> f64 {
     let moves = |stream: &Stream| stream.records.iter().map(|record| f64::from(code.spills[record.pc as usize])).sum::<f64>();
     let warps: Vec<f64> = recording.ctas.iter().flatten().map(moves).collect();
     let most = warps.iter().copied().fold(0.0, f64::max);
@@ -193,7 +195,7 @@ fn spilling(code: &Code, recording: &Recording) -> f64 {
 }
 
 /// Operations of the recorded MMAs.
-fn operations(program: &Program, recording: &Recording) -> f64 {
+fn mma_operations(program: &Program, recording: &Recording) -> f64 {
     let of = |record: &Record, events: &[Event]| -> usize {
         let instruction = &program.code[record.pc as usize];
         match &instruction.op {
@@ -221,7 +223,7 @@ fn operations(program: &Program, recording: &Recording) -> f64 {
 }
 
 /// Floating-point operations of threads: an FMA counts two, a packed pair twice as many.
-fn arithmetic(program: &Program, recording: &Recording) -> f64 {
+fn thread_operations(program: &Program, recording: &Recording) -> f64 {
     let lane = |name: &str| -> f64 {
         let mut parts = name.split('.');
         let count = match parts.next().unwrap_or_default() {
@@ -242,7 +244,7 @@ fn arithmetic(program: &Program, recording: &Recording) -> f64 {
 }
 
 /// Compulsory bytes, estimated from the samples and limited by the size of the touched buffers.
-fn least_bytes(call: &Call, program: &Program, recording: &Recording, (read, written): (f64, f64)) -> f64 {
+fn compulsory_bytes(call: &Call, program: &Program, recording: &Recording, (read, written): (f64, f64)) -> f64 {
     let (from, to) = lines(program, recording);
     let sizes = |lines: &BTreeSet<u64>| -> f64 {
         let touched = |address: u64, bytes: u64| lines.range(address / 128..(address + bytes).div_ceil(128)).next().is_some();
@@ -288,7 +290,7 @@ fn sampled_clusters(executor: &Executor, call: &Call, target: Option<Target>, cl
 
 /// Executes the start of the first clusters and measures the share of lines that no earlier cluster has read. The first half warms
 /// the L2 cache; the second half finds the lines of recent clusters there.
-fn distinct(executor: &mut Executor, program: &Program, clusters: u64, limit: u64) -> simulator::Result<f64> {
+fn distinct_share(executor: &mut Executor, program: &Program, clusters: u64, limit: u64) -> simulator::Result<f64> {
     let count = clusters.min(SHARING_CLUSTERS);
     let each = (SHARING_INSTRUCTIONS / count.max(1)).min(limit);
     let mut all = BTreeSet::<u64>::new();

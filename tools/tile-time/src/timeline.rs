@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const ENGINE_ROWS: usize = 100;
 const BARRIER_ROW: usize = 200;
 /// Trace viewers become unusable with more events.
-const EVENTS: usize = 400_000;
+const MAX_EVENTS: usize = 400_000;
 
 /// The trace as JSON; times are microseconds on the machine.
 pub(crate) fn trace(sample: &Sample, machine: &Machine, statistics: &Statistics) -> String {
@@ -60,7 +60,7 @@ pub(crate) fn trace(sample: &Sample, machine: &Machine, statistics: &Statistics)
         events.push(json!({"name": name, "ph": "i", "s": "t", "pid": block, "tid": BARRIER_ROW, "ts": time * scale}));
     }
     events.sort_by(|a, b| a["ts"].as_f64().unwrap_or(0.0).total_cmp(&b["ts"].as_f64().unwrap_or(0.0)));
-    events.truncate(EVENTS);
+    events.truncate(MAX_EVENTS);
     let mut all: Vec<Value> = Vec::new();
     let blocks: BTreeSet<usize> = rows.iter().map(|track| track.0).collect();
     all.extend(blocks.iter().map(|block| {

@@ -40,7 +40,7 @@ impl Run<'_> {
             }
             Op::CopyCommit => self.warps[index].copies.commit(),
             Op::CopyArrive { .. } => {
-                let done = self.warps[index].copies.all().max(now);
+                let done = self.warps[index].copies.completion().max(now);
                 for event in events {
                     if let Event::CopyArrive { bar, count, increment } = *event {
                         let block = self.block_of(block, bar.0);

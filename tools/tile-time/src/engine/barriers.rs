@@ -12,12 +12,12 @@ const CLC_LATENCY: f64 = 1000.0;
 /// The barriers of a CTA.
 #[derive(Default)]
 pub(super) struct CtaBarriers {
-    named: BTreeMap<u32, Named>,
+    named: BTreeMap<u32, NamedBarrier>,
     mbarriers: BTreeMap<u32, Mbarrier>,
 }
 
 #[derive(Default)]
-struct Named {
+struct NamedBarrier {
     arrived: u32,
     threads: u32,
     /// Number of completed phases.

@@ -9,12 +9,12 @@ use simulator::program::{Op, Space};
 use std::collections::BTreeSet;
 
 /// Averaging window of DRAM bandwidth, in cycles.
-const WINDOW: f64 = 2000.0;
+const DRAM_WINDOW: f64 = 2000.0;
 /// Maximum backlog of stores in cycles, before the next store waits.
-const BACKLOG: f64 = 1500.0;
+const MAX_BACKLOG: f64 = 1500.0;
 const CACHE_WAYS: usize = 8;
 /// Number of lines over which the share of DRAM lines is kept even.
-const EVENED: f64 = 32.0;
+const EVEN_LINES: f64 = 32.0;
 
 /// Bytes transferred over each channel.
 #[derive(Clone, Copy, Debug, Default)]
@@ -88,7 +88,7 @@ impl Memory {
 
     /// The time until which the next access waits, because too many bytes are in flight.
     pub(super) fn backlog(&self) -> f64 {
-        self.from_l2.max(self.to_l2).max(self.dram) - BACKLOG
+        self.from_l2.max(self.to_l2).max(self.dram) - MAX_BACKLOG
     }
 
     /// Looks a line up in L1 and inserts it.
@@ -105,7 +105,7 @@ impl Memory {
     fn is_from_dram(&mut self, line: u64, lines: f64) -> bool {
         let owed = self.miss_rate * self.first_uses - self.first_misses;
         let hash = line.wrapping_mul(0xd134_2543_de82_ef95) >> 40;
-        let is_miss = (hash as f64) < (self.miss_rate + owed / EVENED) * (1u64 << 24) as f64;
+        let is_miss = (hash as f64) < (self.miss_rate + owed / EVEN_LINES) * (1u64 << 24) as f64;
         self.first_uses += lines;
         self.first_misses += if is_miss { lines } else { 0.0 };
         is_miss
@@ -131,9 +131,9 @@ impl Memory {
         self.traffic.memory += from_memory;
         let transferred = self.transfer(matches!(kind, MemoryRequest::Store | MemoryRequest::TmaStore), now, bytes);
         let latency = if from_memory > 0.0 { self.memory_latency } else { self.l2_latency };
-        self.dram_use *= (-(now - self.dram_use_at).max(0.0) / WINDOW).exp();
+        self.dram_use *= (-(now - self.dram_use_at).max(0.0) / DRAM_WINDOW).exp();
         self.dram_use_at = self.dram_use_at.max(now);
-        self.dram_use += from_memory / self.dram_rate / WINDOW;
+        self.dram_use += from_memory / self.dram_rate / DRAM_WINDOW;
         // A TMA load does not queue: its rows and its lines in far L2 slices already determine its time.
         let waits = from_memory > 0.0 && kind != MemoryRequest::TmaLoad;
         let waiting = if waits { self.queue_factor * latency * self.dram_use.min(1.0) } else { 0.0 };
@@ -250,7 +250,7 @@ impl Run<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{EVENED, Memory};
+    use super::{EVEN_LINES, Memory};
 
     #[test]
     fn every_line_set_misses_at_the_same_rate() {
@@ -259,7 +259,7 @@ mod tests {
             for line in 0..10_000 {
                 memory.is_from_dram(line * stride, 1.0);
                 assert!(
-                    (memory.first_misses - miss_rate * memory.first_uses).abs() <= EVENED,
+                    (memory.first_misses - miss_rate * memory.first_uses).abs() <= EVEN_LINES,
                     "{line} at a miss rate of {miss_rate}"
                 );
             }

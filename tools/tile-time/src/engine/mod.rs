@@ -54,7 +54,7 @@ pub(crate) struct Setup<'a> {
 }
 
 /// An event with its time. The order is by time, then by insertion.
-struct Entry {
+struct QueuedEvent {
     time: f64,
     number: u64,
     what: SimEvent,
@@ -76,18 +76,18 @@ enum SimEvent {
     },
 }
 
-impl PartialEq for Entry {
+impl PartialEq for QueuedEvent {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
-impl Eq for Entry {}
-impl PartialOrd for Entry {
+impl Eq for QueuedEvent {}
+impl PartialOrd for QueuedEvent {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
-impl Ord for Entry {
+impl Ord for QueuedEvent {
     fn cmp(&self, other: &Self) -> Ordering {
         other.time.total_cmp(&self.time).then(other.number.cmp(&self.number))
     }
@@ -187,7 +187,7 @@ impl Groups {
         let all = self.done.iter().take(count).map(|group| if read { group.1 } else { group.0 }).fold(0.0, f64::max);
         if max_open.is_none() { all.max(self.open) } else { all }
     }
-    fn all(&self) -> f64 {
+    fn completion(&self) -> f64 {
         self.wait(None, false)
     }
     /// Removes the groups for which a wait with `max_open` has waited.
@@ -202,7 +202,7 @@ pub(crate) struct Run<'a> {
     setup: &'a Setup<'a>,
     now: f64,
     number: u64,
-    heap: BinaryHeap<Entry>,
+    heap: BinaryHeap<QueuedEvent>,
     sms: Vec<Sm>,
     blocks: Vec<Block>,
     clusters: Vec<Cluster>,
@@ -247,7 +247,7 @@ pub(crate) fn run(setup: &Setup) -> Statistics {
 impl<'a> Run<'a> {
     fn push(&mut self, time: f64, what: SimEvent) {
         self.number += 1;
-        self.heap.push(Entry { time, number: self.number, what });
+        self.heap.push(QueuedEvent { time, number: self.number, what });
     }
 
     fn start_cluster(&mut self, cta_slot: usize, time: f64) {
