@@ -21,7 +21,7 @@ pub(crate) struct Barrier {
     /// Votes of the arrived threads, and the result of the last complete phase.
     votes: Votes,
     result: Votes,
-    /// Merged vector clocks of the arrivals, and those of the last complete phase.
+    /// The merged vector clocks of all arrivals so far, and their state at the end of the last complete phase.
     arrival_clock: VectorClock,
     completed_clock: VectorClock,
 }

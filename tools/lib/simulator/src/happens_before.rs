@@ -176,7 +176,7 @@ impl HappensBefore {
             current_phase[id] = time.max(current_phase[id]);
         }
     }
-    /// All MMAs up to a warp's commit with this number are complete.
+    /// Records at an mbarrier that all MMAs up to a warp's commit with this number are complete.
     pub(crate) fn arrive_mma_commit(&mut self, actor: Actor, commit: u32, location: (usize, u32)) {
         if self.warp_count > 0 {
             let at = 2 * self.warp_count + self.warp_id(actor);
@@ -304,7 +304,8 @@ impl HappensBefore {
             self.memory[cta].writers[word].mixed = true;
         }
     }
-    /// Orders warps by atomic operations: each publishes its vector clock and merges those published before.
+    /// Orders warps by atomic operations: the warp publishes its vector clock and merges the vector clocks that warps published
+    /// before.
     pub(crate) fn synchronise(&mut self, actor: Actor) {
         let mut atomics = std::mem::take(&mut self.atomics);
         self.publish(actor, &mut atomics);

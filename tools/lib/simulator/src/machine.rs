@@ -85,7 +85,7 @@ pub struct Machine<'p> {
     pub(crate) traffic: Vec<Traffic>,
     /// The first race, if races are not errors.
     pub race: Option<Box<Fault>>,
-    /// The first violation of each rule that NVIDIA's compilers do not follow, if such violations are not errors.
+    /// Violations of rules that NVIDIA's compilers do not follow, the first of each rule. Empty if violations are errors.
     pub breaches: Vec<Box<Fault>>,
 }
 

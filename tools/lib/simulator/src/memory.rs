@@ -45,7 +45,7 @@ impl Global {
         copy.regions.iter_mut().for_each(|region| region.written = Some(vec![false; region.data.len()]));
         copy
     }
-    /// Applies the tracked writes of such a copy.
+    /// Applies the writes that a copy tracked.
     pub(crate) fn apply_tracked_writes(&mut self, copy: &Global) {
         for (region, other) in self.regions.iter_mut().zip(&copy.regions) {
             let mut at = 0;

@@ -1,8 +1,8 @@
 //! Tensor maps from the callback of a host object, native code that the PTX's compiler generated.
 //!
 //! The system's C compiler links the object with a small caller. The caller looks up the kernel's callback and calls it on the
-//! parameters. It runs as a child process without an environment, in its own directory, with time and memory limits. All of this
-//! requires `--allow-native`.
+//! parameters. The caller runs as a child process without an environment, in its own directory, with time and memory limits. All of
+//! this requires `--allow-native`.
 
 use crate::program::Program;
 use base::diag::{Diagnostic, Result};

@@ -1,7 +1,7 @@
 //! Asynchronous work in flight.
 //!
-//! With early delivery, work completes at its issue. With late delivery, it stays here until its issuer waits for it or until no
-//! warp can continue; then the oldest completes.
+//! With early delivery, work completes at its issue. With late delivery, work stays in this queue until its issuer waits for it. If
+//! no warp can continue, the oldest work completes.
 
 use crate::exec::bulk::{BulkLoad, BulkStore};
 use crate::exec::cp_async::AsyncCopy;
@@ -53,7 +53,7 @@ impl Pending {
 }
 
 impl Machine<'_> {
-    /// A warp ended. If it was the CTA's last, no work of other CTAs may still target the CTA.
+    /// Checks the end of a warp. If it was the last warp of its CTA, no work of other CTAs may still target the CTA.
     pub(crate) fn check_end_of_cta(&mut self, cluster: &mut Cluster, cta: usize, warp: usize) -> Result<()> {
         let ended = cluster.ctas[cta].warps.iter().enumerate().all(|(at, other)| at == warp || other.is_done());
         if ended {

@@ -125,7 +125,7 @@ pub struct Address {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Element {
     pub bytes: u32,
-    /// Sign-extend to this width.
+    /// The width in bits to which the value is sign-extended; `None` zero-extends it.
     pub signed_to: Option<u32>,
 }
 

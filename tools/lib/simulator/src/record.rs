@@ -95,7 +95,7 @@ impl Recorder {
         let stream = self.stream();
         self.before = [stream.events.len(), stream.lines.len(), stream.bars.len()];
     }
-    /// Ends the instruction. If it did not execute, it waits and its events are discarded.
+    /// Ends the instruction. If it has to wait, its events are discarded, because the warp executes it again.
     pub(crate) fn end(&mut self, pc: u32, executed: bool) {
         let [events, lines, bars] = self.before;
         let stream = self.stream();

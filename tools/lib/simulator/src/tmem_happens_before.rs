@@ -2,8 +2,8 @@
 //!
 //! A warp's access is ordered before another warp's access if three steps separate them: `tcgen05.fence::before_thread_sync` by the
 //! first, a barrier, and `::after_thread_sync` by the second. MMA accesses are ordered by a wait for a barrier at which a later
-//! `tcgen05.commit` arrives, followed by a fence. This also applies to loads of the issuing warp. MMAs and copies of one warp are
-//! pipelined and complete in order.
+//! `tcgen05.commit` arrives, followed by a fence. The same order is required for loads of the issuing warp. MMAs and copies of one
+//! warp are pipelined and complete in order.
 //!
 //! Time is counted in fences and commits. A cell is a column of sixteen lanes.
 

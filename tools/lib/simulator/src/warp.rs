@@ -51,7 +51,7 @@ pub(crate) enum Wait {
     Asynchronous {
         what: &'static str,
     },
-    /// These warps of the group have not issued this many MMAs yet.
+    /// The `missing` warps of the warp group have not issued their first `mmas` MMAs yet.
     WarpGroup {
         missing: Vec<usize>,
         mmas: u64,

@@ -84,7 +84,7 @@ impl Builder<'_> {
 
     fn load(&mut self, instruction: &Instruction) -> Result<Op> {
         Self::check_access_modifiers(instruction)?;
-        // A call result is a register in this representation.
+        // Decoding inlines calls, so the result of a call is a register.
         if let Some(src) = self.call_argument(instruction, 1)? {
             let dst = self.result(instruction, 0)?;
             return Ok(self.copy(dst, src));

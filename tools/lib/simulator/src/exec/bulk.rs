@@ -185,7 +185,8 @@ impl Machine<'_> {
             if let Some(rank) = ranks.iter().find(|&&rank| rank != cta && cluster.ctas[rank].is_done()) {
                 return Err(Fault::new("SIM014", format!("multicast to CTA {rank} of the cluster, which has ended")));
             }
-            // In a CTA pair, the barrier is in the CTA of the destination's pair with the same parity as the operand's CTA.
+            // With `.cta_group::2`, the barrier of each destination is in the destination's CTA pair. Whether it is in the even or
+            // the odd CTA of the pair is the same as for the barrier operand.
             let barrier_of = |rank: usize| if op.pair { (rank & !1) | barrier.0 & 1 } else { rank };
             let barriers = ranks.iter().map(|&rank| (barrier_of(rank), barrier.1)).collect();
             (ranks.iter().map(|&rank| (rank, to.1)).collect(), barriers)

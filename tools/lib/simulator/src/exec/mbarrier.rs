@@ -22,7 +22,7 @@ pub(crate) struct Mbarrier {
 }
 
 impl Mbarrier {
-    /// Completes the phase if nothing is outstanding. Returns whether it did.
+    /// Completes the phase if no arrivals and no bytes are outstanding. Returns whether the phase is complete.
     fn try_complete_phase(&mut self) -> bool {
         let done = self.pending == 0 && self.transactions == 0;
         if done {
@@ -31,7 +31,7 @@ impl Mbarrier {
         }
         done
     }
-    /// Expects one more arrival in this phase.
+    /// Increases the arrivals that the current phase needs.
     pub(super) fn add_arrival(&mut self) {
         self.pending += 1;
     }

@@ -1,6 +1,6 @@
 //! Register copies: moves, packs and unpacks.
 //!
-//! A copy of a register that asynchronous work owns belongs to that work too. It executes when the work completes.
+//! If asynchronous work owns the source register of a copy, it owns the destination too. The copy executes when the work completes.
 
 use crate::lanes::{Lanes, WARP};
 use crate::machine::{Delivery, Machine};

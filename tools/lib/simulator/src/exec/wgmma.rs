@@ -73,7 +73,7 @@ impl WarpGroupMmas {
 }
 
 impl OpenMmas {
-    /// Records a copy of an accumulator. It belongs to the last MMA.
+    /// Records a copy of an accumulator, in the commit group of the last MMA.
     pub(super) fn copy(&mut self, pc: u32, mask: u32) {
         let group = if self.open.is_empty() { self.groups.back_mut() } else { Some(&mut self.open) };
         group.into_iter().for_each(|group| group.push(AccumulatorStep::Copy { pc, mask }));
@@ -224,7 +224,7 @@ impl Machine<'_> {
             WgmmaA::Shared(_) => {
                 let descriptor = Descriptor::wgmma(issued.a)?;
                 let first = warp.index % 4 * M;
-                // Only this warp's rows are read. Their offset is a multiple of eight rows in the matrix.
+                // The warp reads only its own rows, which start at a multiple of eight rows of the matrix.
                 let major = if op.transpose_a { Major::Mn } else { Major::K };
                 let shifted = |row: u32, offset: u32| match major {
                     Major::K => descriptor.chunk_address(major, row + first as u32, offset),
