@@ -112,7 +112,7 @@ impl World for SharedWorld {
     }
 }
 
-/// The world of a tile block that runs in parallel with others and does not observe their writes.
+/// The world of a tile block that runs in parallel with other tile blocks and does not observe their writes.
 pub(crate) struct IsolatedWorld<'a> {
     pub(crate) memory: Overlay<'a>,
     locals: Locals,

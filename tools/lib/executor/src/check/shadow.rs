@@ -3,7 +3,7 @@
 use super::order::Event;
 use std::collections::{BTreeMap, HashMap};
 
-/// Limit on the recorded readers of one byte. If there are more, the oldest is dropped.
+/// Limit on the recorded readers of one byte. Above the limit, the oldest reader is dropped.
 const MOST_READERS: usize = 64;
 
 #[derive(Clone, Copy)]

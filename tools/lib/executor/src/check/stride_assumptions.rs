@@ -18,7 +18,7 @@ pub(crate) enum Use<'a> {
     Other,
 }
 
-/// Returns the `assume` ops whose results are used only by other such ops and as strides of tensor views.
+/// Returns the `assume` ops whose results are used only as strides of tensor views, directly or through further `assume` ops.
 pub(crate) fn assumptions<O: Operation, T>(body: &Body<O, T>, stride_use: impl Fn(&O) -> Use<'_>) -> BTreeSet<OpId> {
     let (mut as_stride, mut other_uses): (BTreeSet<Id>, BTreeSet<Id>) = Default::default();
     let mut chain: Vec<(OpId, Id, Id)> = Vec::new();

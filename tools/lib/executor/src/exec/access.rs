@@ -297,7 +297,8 @@ struct Window<'a> {
 }
 
 impl Window<'_> {
-    /// `indices` has one tile per dimension: the tile's index, or the row numbers of the sparse dimension. They are unsigned.
+    /// `indices` has one tile per dimension: the index of the view's tile, or for the sparse dimension of a gather the row numbers.
+    /// Indices and row numbers are unsigned.
     fn new<'a>(view: &'a View, indices: &[Tile]) -> Window<'a> {
         let coordinates = (0..view.tile.len()).map(|t| {
             let size = view.tensor.sizes[view.dim_map[t]];

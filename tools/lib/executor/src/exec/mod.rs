@@ -258,7 +258,7 @@ impl<'p, P: Program> Machine<'p, P> {
         Machine { program, frames: vec![Frame { block, next: 0, kind: FrameKind::Outermost, owner: None, mark }], scheduler: None }
     }
 
-    /// Runs until the region ends or the tile block waits for others.
+    /// Runs until the region ends or the tile block waits for other tile blocks.
     pub(crate) fn run(&mut self, env: &mut Env<'_>) -> Result<Status> {
         match self.advance(env)? {
             // No other warp role exists that could unblock this one.

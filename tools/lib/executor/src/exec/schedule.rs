@@ -227,7 +227,7 @@ impl<P: Program> Cluster<'_, P> {
         }
     }
 
-    /// Delivers the pending arrivals of one CTA to its peers. Returns whether there were any.
+    /// Delivers the pending arrivals of one CTA to its peers. Returns whether it had pending arrivals.
     fn deliver_arrivals(&mut self, from: usize) -> bool {
         let remote_arrivals = self.members[from]
             .state

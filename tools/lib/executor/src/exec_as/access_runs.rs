@@ -2,7 +2,7 @@
 //!
 //! The elements that a warp accesses are mostly contiguous, in some permuted order. Each run is checked and copied at once. Offsets
 //! depend only on the op, so the runs are computed once. If a run faults, the caller repeats the access element by element to find
-//! the first faulting element. This is safe because accesses of one op execution never race with each other.
+//! the first faulting element. The repetition is safe because accesses of one op execution never race with each other.
 
 use super::hazards::{Fault, Hazards};
 

@@ -84,8 +84,8 @@ impl<O: Step> DistributedProgram<'_, O> {
         Ok(end_access(None, env))
     }
 
-    /// Loads a tile of which each CTA of a pair loads one half. This CTA also materialises the peer's half, where its MMA looks for
-    /// it: the peer loads the same half in the same iteration.
+    /// Loads a tile of which each CTA of a pair loads one half. The interpreter also copies the peer's half to this CTA's memory,
+    /// from which the MMA of the pair reads it. Reason: the peer loads its half in the same iteration.
     fn copy_halves(&self, op: OpId, kind: &Op, dim: usize, env: &mut Env<'_>) -> Result<Results> {
         let (Op::TmaLoad { view, index, order, buffer, .. }, Plan::Tma(Tma { distribution, by_place })) =
             (kind, &self.plans[op.0 as usize])

@@ -174,7 +174,8 @@ impl<O: Step> DistributedProgram<'_, O> {
                 if let (Core::MakeMemRef { strides, .. }, Some(Value::Tensor(tensor))) = (core, results.first()) {
                     self.check_strides(op, strides, &tensor.sizes, env);
                 }
-                // A result computed from scalars has one element. In the body of a reduction, it stands for all combinations.
+                // A result computed from scalars has one element. In the body of a reduction, this element is the result for all
+                // pairs of combined elements.
                 let settled = |(id, value): (&Id, Value)| match value {
                     Value::Tile(tile) if !self.is_scalar(*id) => self.value_from_slots(*id, tile).map(Value::Tile),
                     other => Ok(other),

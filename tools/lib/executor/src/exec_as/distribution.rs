@@ -20,11 +20,12 @@ pub(crate) struct Distribution {
     pub(crate) threads: usize,
     /// The element that each slot holds.
     pub(crate) elements: Vec<u32>,
-    /// For each thread, the element in its register 0. The elements in its other registers are the XOR of it and a register's part.
+    /// For each thread, the element in its register 0. The element in another register is the XOR of this element and a value that
+    /// depends only on the register.
     thread_parts: Vec<u32>,
     /// Whether a thread is the leader of all threads that hold the same elements.
     pub(crate) is_leader: Vec<bool>,
-    /// Maps the XOR of an element and the thread's part to the register that holds the element.
+    /// Maps the XOR of an element and the thread's entry in `thread_parts` to the register that holds the element.
     registers_by_part: Vec<u32>,
 }
 

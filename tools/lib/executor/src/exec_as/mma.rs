@@ -344,7 +344,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         Ok(data)
     }
 
-    /// Executes an MMA whose operands and accumulator are in memory. One elected thread issues it.
+    /// Executes an MMA whose operands and accumulator are in shared and tensor memory. One elected thread issues it.
     fn mma_in_tmem(&self, op: OpId, kind: &Op, extents: &Extents, env: &mut Env<'_>) -> Result<Results> {
         let Op::Mma { lhs, rhs, acc, zero_init, lhs_scale, rhs_scale, signed_lhs, signed_rhs, .. } = kind else {
             unreachable!("handles MMA ops only")

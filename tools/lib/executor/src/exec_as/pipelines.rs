@@ -50,7 +50,7 @@ struct Barrier {
     /// Number of completed phases.
     completed: u64,
     arrived: u32,
-    /// Arrivals of this CTA's threads, and of other CTAs.
+    /// All arrivals of this CTA's threads, and all arrivals of other CTAs.
     own: u64,
     others: u64,
     /// Merged vector clocks of the arrivals in the current phase, and in all completed phases.
@@ -82,10 +82,11 @@ impl Pipelines {
     pub(super) fn by_tma(&self, pipeline: usize) -> bool {
         self.configs[pipeline].tma_copies
     }
-    /// Returns whether several CTAs fill a pipeline, and whether they multicast a buffer.
+    /// Returns whether several CTAs fill a pipeline.
     pub(super) fn is_cross_cta(&self, pipeline: usize) -> bool {
         self.configs[pipeline].ctas > 1
     }
+    /// Returns whether the CTAs that fill a pipeline multicast a buffer.
     pub(super) fn is_multicast(&self, pipeline: usize, buffer: usize) -> bool {
         self.configs[pipeline].multicast.contains(&buffer)
     }

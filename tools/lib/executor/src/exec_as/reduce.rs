@@ -103,7 +103,7 @@ impl<O: Step> DistributedProgram<'_, O> {
         Ok(all)
     }
 
-    /// Reduces over lanes. Both partners compute the same value; the lower lane's result is kept.
+    /// Reduces over lanes. In each step both partners compute the same value.
     fn reduce_lanes(
         &self,
         tiles: Vec<Tile>,

@@ -85,7 +85,7 @@ fn bits(tile: &Tile) -> Vec<bool> {
     tile.lanes().iter().map(|bit| bit & 1 == 1).collect()
 }
 
-/// Maps an element to a tile that may be a splat: in a reduction body, one element stands for many.
+/// Returns the index of an element in a tile. In a reduction body, a tile with one element is a splat of it.
 fn place(tile: &Tile, at: usize) -> usize {
     if tile.count() == 1 { 0 } else { at }
 }
