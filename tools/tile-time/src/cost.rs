@@ -103,7 +103,7 @@ pub(crate) fn cost(program: &Program, instr: &Instr, machine: &Machine) -> Cost 
     let name = &program.names[instr.name as usize];
     match &instr.op {
         Op::Mma(op) => mma_cost(op, name, machine),
-        // The engine charges the shared-memory port, because it knows the bank conflicts.
+        // `engine` adds the time of the shared-memory port, because the recorded events have the bank conflicts.
         Op::Load { space: Space::Param, .. } => Cost::default(),
         Op::Load { .. }
         | Op::Store { .. }

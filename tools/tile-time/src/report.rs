@@ -74,7 +74,7 @@ struct Roofline {
 
 impl Roofline {
     fn new(sample: &Sample, machine: &Machine, prediction: &Prediction, busy: &[Busy], seconds: f64) -> Roofline {
-        // The engines and units that compute. The others move data, issue or synchronize.
+        // The engines and units that compute. All other engines and units move data, issue or synchronize.
         const COMPUTE: [&str; 6] = [
             "float unit",
             "heavy float and multiply unit",

@@ -39,7 +39,7 @@ pub(crate) struct Sample {
     pub(crate) work: Option<Work>,
     /// Whether the kernel has tensor-map parameters.
     pub(crate) maps: bool,
-    /// Whether the previous launch was the same, so L2 holds its data.
+    /// Whether the previous launch was equal, so that L2 holds its data.
     pub(crate) repeated: bool,
     pub(crate) registers: Registers,
     pub(crate) registers_reported: bool,

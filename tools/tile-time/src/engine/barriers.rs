@@ -66,7 +66,7 @@ impl Run<'_> {
                 let state = self.blocks[block].bars.named.entry(id).or_default();
                 state.arrived += arrivals;
                 state.threads = threads;
-                // Threads that arrived earlier, without the rest of their warp, may find the phase completed.
+                // Threads of a diverged warp may have arrived before other threads of the warp. Their phase may be complete now.
                 let waits = awaited_phase.filter(|&awaited_phase| awaited_phase >= state.completed_phases);
                 if let Some(awaited_phase) = waits {
                     state.waiting.push((index, awaited_phase));

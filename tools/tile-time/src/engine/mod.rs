@@ -211,7 +211,7 @@ pub(crate) struct Run<'a> {
     statistics: Statistics,
 }
 
-/// Simulates the resident clusters, and those that follow in their slots, to the end.
+/// Simulates the resident clusters, and the clusters that follow when these end, to the end.
 pub(crate) fn run(setup: &Setup) -> Statistics {
     let ctas = setup.recording.ctas.len();
     let mut run = Run {
