@@ -17,7 +17,7 @@ const RESERVED_SHARED_BYTES: f64 = 1024.0;
 pub(crate) struct Prediction {
     pub(crate) cycles: f64,
     /// Cycles of one CTA.
-    pub(crate) block: f64,
+    pub(crate) cta: f64,
     /// Cycles that each further wave adds.
     pub(crate) wave: f64,
     pub(crate) waves: f64,
@@ -190,11 +190,11 @@ fn prediction(
     let clusters = sample.clusters as f64;
     let scale = 1.0 / sample.executed_share.unwrap_or(1.0);
     let span = statistics.end;
-    let runs = (statistics.blocks.len() as f64).max(1.0);
+    let runs = (statistics.cluster_times.len() as f64).max(1.0);
     let sum = |f: fn(&engine::Traffic) -> f64| statistics.traffic.iter().map(f).sum::<f64>() / runs * clusters * scale;
     Prediction {
         cycles: cycles * scale,
-        block: statistics.blocks.iter().map(|(start, end)| end - start).sum::<f64>() / runs * scale,
+        cta: statistics.cluster_times.iter().map(|(start, end)| end - start).sum::<f64>() / runs * scale,
         wave: wave * scale,
         waves,
         resident_ctas,

@@ -54,9 +54,9 @@ pub(crate) fn order_kind(op: &Op) -> OrderKind {
 pub(crate) fn order(program: &Program, code: &Code) -> Vec<u32> {
     let mut order: Vec<u32> = (0..program.code.len() as u32).collect();
     for window in code.region_starts.windows(2) {
-        let block = window[0] as usize..window[1] as usize;
-        if block.len() > 2 {
-            schedule(program, code, block.clone(), &mut order[block]);
+        let region = window[0] as usize..window[1] as usize;
+        if region.len() > 2 {
+            schedule(program, code, region.clone(), &mut order[region]);
         }
     }
     order
@@ -73,13 +73,13 @@ struct Node {
     ready: f64,
 }
 
-fn schedule(program: &Program, code: &Code, block: std::ops::Range<usize>, order: &mut [u32]) {
-    let count = block.len();
+fn schedule(program: &Program, code: &Code, region: std::ops::Range<usize>, order: &mut [u32]) {
+    let count = region.len();
     let mut nodes: Vec<Node> = (0..count).map(|_| Node { successors: Vec::new(), waits_for: 0, height: 0.0, ready: 0.0 }).collect();
-    edges(program, code, block.clone(), &mut nodes);
+    edges(program, code, region.clone(), &mut nodes);
     for index in (0..count).rev() {
         let longest = nodes[index].successors.iter().map(|&(to, latency)| nodes[to].height + latency).fold(0.0, f64::max);
-        nodes[index].height = longest.max(code.costs[block.start + index].slots);
+        nodes[index].height = longest.max(code.costs[region.start + index].slots);
     }
     let mut waiting: Vec<usize> = (0..count).filter(|&index| nodes[index].waits_for == 0).collect();
     let (mut clock, mut first, mut done) = (0.0f64, 0, vec![false; count]);
@@ -92,7 +92,7 @@ fn schedule(program: &Program, code: &Code, block: std::ops::Range<usize>, order
         let best = (0..waiting.len()).filter(|&at| waiting[at] < first + WINDOW).max_by(|&a, &b| {
             let key = |at: usize| {
                 let node = &nodes[waiting[at]];
-                let uses = &code.costs[block.start + waiting[at]].uses;
+                let uses = &code.costs[region.start + waiting[at]].uses;
                 let unit = uses.iter().map(|(unit, _)| units[*unit as usize]).fold(node.ready, f64::max);
                 (-(unit - clock).max(0.0), node.height)
             };
@@ -102,13 +102,13 @@ fn schedule(program: &Program, code: &Code, block: std::ops::Range<usize>, order
         let Some(best) = best else { return };
         let index = waiting.swap_remove(best);
         done[index] = true;
-        *position = (block.start + index) as u32;
-        let slots = code.costs[block.start + index].slots;
-        let cost = &code.costs[block.start + index];
+        *position = (region.start + index) as u32;
+        let slots = code.costs[region.start + index].slots;
+        let cost = &code.costs[region.start + index];
         let start = cost.uses.iter().map(|(unit, _)| units[*unit as usize]).fold(clock.max(nodes[index].ready), f64::max);
         for (unit, cycles) in &cost.uses {
             // The port of shared memory serves four warps at a time.
-            let cycles = if *unit == Unit::Memory { 4.0 * min_wavefronts(&program.code[block.start + index].op) } else { *cycles };
+            let cycles = if *unit == Unit::Memory { 4.0 * min_wavefronts(&program.code[region.start + index].op) } else { *cycles };
             units[*unit as usize] = start + cycles;
         }
         clock = start + slots;
@@ -135,7 +135,7 @@ fn min_wavefronts(op: &Op) -> f64 {
     }
 }
 
-fn edges(program: &Program, code: &Code, block: std::ops::Range<usize>, nodes: &mut [Node]) {
+fn edges(program: &Program, code: &Code, region: std::ops::Range<usize>, nodes: &mut [Node]) {
     let mut writer: BTreeMap<u32, usize> = BTreeMap::new();
     let mut readers: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     let (mut fence, mut last_store, mut loads): (Option<usize>, Option<usize>, Vec<usize>) = (None, None, Vec::new());
@@ -147,11 +147,11 @@ fn edges(program: &Program, code: &Code, block: std::ops::Range<usize>, nodes: &
         }
     };
     for index in 0..nodes.len() {
-        let pc = block.start + index;
+        let pc = region.start + index;
         let (reads, writes) = &code.operands[pc];
         for slot in reads.iter() {
             if let Some(&from) = writer.get(slot) {
-                add(nodes, from, index, code.assumed_latency[block.start + from]);
+                add(nodes, from, index, code.assumed_latency[region.start + from]);
             }
         }
         for slot in writes.iter() {

@@ -175,7 +175,7 @@ impl Report {
             tflops: roofline.flops.map(|flops| flops / seconds / 1e12),
             gigabytes_per_second: Some(roofline.bytes / seconds / 1e9),
             roofline,
-            block_cycles: prediction.block,
+            block_cycles: prediction.cta,
             wave_cycles: prediction.wave,
             waves: prediction.waves,
             resident_ctas: prediction.resident_ctas,

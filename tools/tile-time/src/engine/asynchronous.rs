@@ -8,10 +8,10 @@ use simulator::program::{CopyShape, Op, WgmmaA};
 impl Run<'_> {
     pub(super) fn copy(&mut self, index: usize, events: &[Event], op: &Op) {
         let (now, machine) = (self.now, self.setup.machine);
-        let block = self.warps[index].block;
+        let cta = self.warps[index].cta;
         let stream = self.warps[index].stream;
-        let number = self.blocks[block].sm;
-        let salt = (self.blocks[block].cluster as u64) << 44;
+        let number = self.ctas[cta].sm;
+        let salt = (self.ctas[cta].cluster as u64) << 44;
         match op {
             Op::CopyAsync { .. } => {
                 let mut done = now;
@@ -43,11 +43,11 @@ impl Run<'_> {
                 let done = self.warps[index].copies.completion().max(now);
                 for event in events {
                     if let Event::CopyArrive { bar, count, increment } = *event {
-                        let block = self.block_of(block, bar.0);
+                        let cta = self.cta_of_rank(cta, bar.0);
                         if increment {
-                            self.expect_arrival(block, bar.1, count);
+                            self.expect_arrival(cta, bar.1, count);
                         }
-                        self.push(done + machine.sync.arrive, SimEvent::Arrive { block, address: bar.1, count });
+                        self.push(done + machine.sync.arrive, SimEvent::Arrive { cta, address: bar.1, count });
                     }
                 }
             }
@@ -65,9 +65,9 @@ impl Run<'_> {
     fn bulk(&mut self, index: usize, event: &Event, salt: u64, tensor: bool) {
         let Event::Bulk { to_shared, bytes, rows, lines, bars } = *event else { return };
         let (now, machine) = (self.now, self.setup.machine);
-        let block = self.warps[index].block;
+        let cta = self.warps[index].cta;
         let stream = self.warps[index].stream;
-        let number = self.blocks[block].sm;
+        let number = self.ctas[cta].sm;
         let copy = &machine.copy;
         let by_rows = if tensor { f64::from(rows) * copy.tma_row } else { 0.0 };
         let transfer_cycles = by_rows.max(f64::from(bytes) / copy.tma_bytes);
@@ -84,7 +84,7 @@ impl Run<'_> {
             memory.request(start, moved_bytes, cold.min(moved_bytes), 0.0, MemoryRequest::TmaStore);
             let read = start + cycles + copy.store_read;
             self.warps[index].stores.add(start + cycles + copy.store_done, read);
-            self.span(Engine::Copy, block, start, read, pc);
+            self.span(Engine::Copy, cta, start, read, pc);
             return;
         }
         // The steps are serial: TMA requests its rows, memory responds, the interconnect transfers the data. The measured TMA
@@ -92,19 +92,19 @@ impl Run<'_> {
         let extra = transfer_cycles + copy.tma_latency - machine.sync.wake + memory.far_slice_latency(lines);
         let done =
             memory.request(start, moved_bytes, cold.min(moved_bytes), extra, MemoryRequest::TmaLoad).max(start + transfer_cycles);
-        self.span(Engine::Copy, block, start, done, pc);
+        self.span(Engine::Copy, cta, start, done, pc);
         let bars = &stream.bars[bars.0 as usize..bars.1 as usize];
         for &(rank, address) in bars {
-            let target = self.block_of(block, rank);
-            self.push(done, SimEvent::Complete { block: target, address, bytes });
+            let target = self.cta_of_rank(cta, rank);
+            self.push(done, SimEvent::Complete { cta: target, address, bytes });
         }
     }
 
     /// Asynchronous MMAs and tensor memory.
     pub(super) fn tensor(&mut self, index: usize, events: &[Event], op: &Op, ready: f64) -> (f64, StallReason) {
         let (now, machine) = (self.now, self.setup.machine);
-        let block = self.warps[index].block;
-        let number = self.blocks[block].sm;
+        let cta = self.warps[index].cta;
+        let number = self.ctas[cta].sm;
         let smsp = self.warps[index].index % 4;
         let tcgen05 = &machine.tcgen05;
         let pc = self.pc(index);
@@ -123,7 +123,7 @@ impl Run<'_> {
                 self.warps[index].mmas.add(start + cycles + wgmma.drain, start + cycles);
                 if smsp == 0 {
                     self.statistics.engine(Engine::Operands, if matches!(op.a, WgmmaA::Shared(_)) { 16.0 } else { 0.0 } + n * 0.25);
-                    self.span(Engine::Tensor, block, start, start + cycles, pc);
+                    self.span(Engine::Tensor, cta, start, start + cycles, pc);
                 }
             }
             Op::WgmmaCommit => self.warps[index].mmas.commit(),
@@ -149,8 +149,8 @@ impl Run<'_> {
                         self.sms[number].tensor = start + cycles;
                         self.statistics.engine(Engine::Tensor, cycles);
                     }
-                    (self.blocks[block].tensor_end, self.blocks[block].tensor_commit) = (start + cycles, commit);
-                    self.span(Engine::Tensor, block, start, start + cycles, pc);
+                    (self.ctas[cta].tensor_end, self.ctas[cta].tensor_commit) = (start + cycles, commit);
+                    self.span(Engine::Tensor, cta, start, start + cycles, pc);
                 }
             }
             Op::TensorCopy { shape, .. } => {
@@ -163,16 +163,16 @@ impl Run<'_> {
                 let cycles = tcgen05.copy * bytes / 4096.0;
                 let unit = &mut self.sms[number].tensor;
                 *unit = unit.max(now) + cycles;
-                self.blocks[block].tensor_end = *unit;
+                self.ctas[cta].tensor_end = *unit;
             }
             Op::TensorCommit { .. } => {
                 let stream = self.warps[index].stream;
-                let done = (self.blocks[block].tensor_end + self.blocks[block].tensor_commit - machine.sync.wake).max(now);
+                let done = (self.ctas[cta].tensor_end + self.ctas[cta].tensor_commit - machine.sync.wake).max(now);
                 for event in events {
                     let Event::Commit { bars } = *event else { continue };
                     for &(rank, address) in &stream.bars[bars.0 as usize..bars.1 as usize] {
-                        let target = self.block_of(block, rank);
-                        self.push(done, SimEvent::Arrive { block: target, address, count: 1 });
+                        let target = self.cta_of_rank(cta, rank);
+                        self.push(done, SimEvent::Arrive { cta: target, address, count: 1 });
                     }
                 }
             }

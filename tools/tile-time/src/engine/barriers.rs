@@ -40,15 +40,15 @@ impl Run<'_> {
     /// Executes an instruction that may wait for other warps. Returns whether the warp continues now.
     pub(super) fn wait_for_warps(&mut self, index: usize, record: usize, op: &Op) -> bool {
         let warp = &self.warps[index];
-        let block = warp.block;
+        let cta = warp.cta;
         let events = warp.stream.events_of(record);
         match op {
             Op::Mbarrier { .. } => {
                 let mut ready = true;
                 for event in events {
                     if let Event::Wait { bar, phases, done: true } = *event {
-                        let target = self.block_of(block, bar.0);
-                        let state = self.blocks[target].bars.mbarriers.entry(bar.1).or_default();
+                        let target = self.cta_of_rank(cta, bar.0);
+                        let state = self.ctas[target].bars.mbarriers.entry(bar.1).or_default();
                         if state.phases < phases {
                             state.waiting.push((index, phases));
                             ready = false;
@@ -63,7 +63,7 @@ impl Run<'_> {
             }
             Op::Barrier(_) => {
                 let Some(&Event::Barrier { id, threads, arrivals, awaited_phase }) = events.first() else { return true };
-                let state = self.blocks[block].bars.named.entry(id).or_default();
+                let state = self.ctas[cta].bars.named.entry(id).or_default();
                 state.arrived += arrivals;
                 state.threads = threads;
                 // Threads of a diverged warp may have arrived before other threads of the warp. Their phase may be complete now.
@@ -72,11 +72,11 @@ impl Run<'_> {
                     state.waiting.push((index, awaited_phase));
                     self.stall_warp(index, StallReason::Barrier);
                 }
-                self.try_complete_named(block, id);
+                self.try_complete_named(cta, id);
                 waits.is_none()
             }
             Op::ClusterBarrier { arrive } => {
-                let cluster = self.blocks[block].cluster;
+                let cluster = self.ctas[cta].cluster;
                 if *arrive {
                     self.clusters[cluster].arrived += 1;
                     self.try_complete_cluster(cluster);
@@ -105,8 +105,8 @@ impl Run<'_> {
         self.push(time, SimEvent::Warp(index));
     }
 
-    fn try_complete_named(&mut self, block: usize, id: u32) {
-        let Some(state) = self.blocks[block].bars.named.get_mut(&id) else { return };
+    fn try_complete_named(&mut self, cta: usize, id: u32) {
+        let Some(state) = self.ctas[cta].bars.named.get_mut(&id) else { return };
         if state.arrived == 0 || state.arrived < state.threads {
             return;
         }
@@ -123,9 +123,9 @@ impl Run<'_> {
     }
 
     fn try_complete_cluster(&mut self, cluster: usize) {
-        let first = self.clusters[cluster].first_block;
+        let first = self.clusters[cluster].first_cta;
         let count = self.setup.recording.ctas.len();
-        let warps: usize = self.blocks[first..first + count].iter().map(|block| block.warps).sum();
+        let warps: usize = self.ctas[first..first + count].iter().map(|cta| cta.warps).sum();
         let state = &mut self.clusters[cluster];
         if state.arrived < warps || state.waiting.len() < warps {
             return;
@@ -137,8 +137,8 @@ impl Run<'_> {
     }
 
     /// A warp exited: cluster barriers no longer wait for it.
-    pub(super) fn warp_exited(&mut self, block: usize) {
-        let cluster = self.blocks[block].cluster;
+    pub(super) fn warp_exited(&mut self, cta: usize) {
+        let cluster = self.ctas[cta].cluster;
         if !self.clusters[cluster].waiting.is_empty() {
             self.try_complete_cluster(cluster);
         }
@@ -147,30 +147,30 @@ impl Run<'_> {
     /// Executes an mbarrier instruction.
     pub(super) fn mbarrier(&mut self, index: usize, events: &[Event], op: &Op, ready: f64) -> (f64, StallReason) {
         let (now, machine) = (self.now, self.setup.machine);
-        let block = self.warps[index].block;
-        let rank = self.blocks[block].rank;
+        let cta = self.warps[index].cta;
+        let rank = self.ctas[cta].rank;
         let mut result = ready;
         for event in events {
             match *event {
                 Event::Init { bar, count } => {
-                    let target = self.block_of(block, bar.0);
-                    let state = self.blocks[target].bars.mbarriers.entry(bar.1).or_default();
+                    let target = self.cta_of_rank(cta, bar.0);
+                    let state = self.ctas[target].bars.mbarriers.entry(bar.1).or_default();
                     let waiting = std::mem::take(&mut state.waiting);
                     *state = Mbarrier { expected: count.into(), pending: count.into(), waiting, ..Mbarrier::default() };
                 }
                 Event::Arrive { bar, count } => {
                     let extra_latency = if usize::from(bar.0) == rank { 0.0 } else { machine.shared.remote_latency };
-                    let target = self.block_of(block, bar.0);
-                    self.push(now + machine.sync.arrive + extra_latency, SimEvent::Arrive { block: target, address: bar.1, count });
+                    let target = self.cta_of_rank(cta, bar.0);
+                    self.push(now + machine.sync.arrive + extra_latency, SimEvent::Arrive { cta: target, address: bar.1, count });
                 }
                 Event::Expect { bar, bytes } => {
-                    let target = self.block_of(block, bar.0);
-                    self.blocks[target].bars.mbarriers.entry(bar.1).or_default().bytes += i64::from(bytes);
+                    let target = self.cta_of_rank(cta, bar.0);
+                    self.ctas[target].bars.mbarriers.entry(bar.1).or_default().bytes += i64::from(bytes);
                 }
                 Event::Complete { bar, bytes } => {
-                    let target = self.block_of(block, bar.0);
+                    let target = self.cta_of_rank(cta, bar.0);
                     let extra_latency = if matches!(op, Op::CancelLaunch { .. }) { CLC_LATENCY } else { 0.0 };
-                    self.push(now + extra_latency, SimEvent::Complete { block: target, address: bar.1, bytes });
+                    self.push(now + extra_latency, SimEvent::Complete { cta: target, address: bar.1, bytes });
                 }
                 Event::Wait { .. } => {
                     // A released warp has already paid the wake-up latency.
@@ -182,29 +182,29 @@ impl Run<'_> {
         (result, StallReason::Mbarrier)
     }
 
-    pub(super) fn expect_arrival(&mut self, block: usize, address: u32, count: u32) {
-        self.blocks[block].bars.mbarriers.entry(address).or_default().pending += i64::from(count);
+    pub(super) fn expect_arrival(&mut self, cta: usize, address: u32, count: u32) {
+        self.ctas[cta].bars.mbarriers.entry(address).or_default().pending += i64::from(count);
     }
-    pub(super) fn arrive(&mut self, block: usize, address: u32, count: u32) {
-        self.blocks[block].bars.mbarriers.entry(address).or_default().pending -= i64::from(count);
-        self.try_complete_mbarrier(block, address);
+    pub(super) fn arrive(&mut self, cta: usize, address: u32, count: u32) {
+        self.ctas[cta].bars.mbarriers.entry(address).or_default().pending -= i64::from(count);
+        self.try_complete_mbarrier(cta, address);
     }
-    pub(super) fn complete(&mut self, block: usize, address: u32, bytes: u32) {
-        self.blocks[block].bars.mbarriers.entry(address).or_default().bytes -= i64::from(bytes);
-        self.try_complete_mbarrier(block, address);
+    pub(super) fn complete(&mut self, cta: usize, address: u32, bytes: u32) {
+        self.ctas[cta].bars.mbarriers.entry(address).or_default().bytes -= i64::from(bytes);
+        self.try_complete_mbarrier(cta, address);
     }
-    fn try_complete_mbarrier(&mut self, block: usize, address: u32) {
+    fn try_complete_mbarrier(&mut self, cta: usize, address: u32) {
         let now = self.now;
         let wake = self.setup.machine.sync.wake;
-        let state = self.blocks[block].bars.mbarriers.entry(address).or_default();
+        let state = self.ctas[cta].bars.mbarriers.entry(address).or_default();
         if state.pending > 0 || state.bytes != 0 {
             return;
         }
         state.phases += 1;
         state.pending += state.expected;
         let phases = state.phases;
-        self.statistics.phase(now, block, address, phases);
-        let state = self.blocks[block].bars.mbarriers.entry(address).or_default();
+        self.statistics.phase(now, cta, address, phases);
+        let state = self.ctas[cta].bars.mbarriers.entry(address).or_default();
         let (woken, waiting) = std::mem::take(&mut state.waiting).into_iter().partition(|&(_, needed)| needed <= phases);
         state.waiting = waiting;
         let woken: Vec<(usize, u32)> = woken;

@@ -170,7 +170,7 @@ impl Run<'_> {
     /// The cost of spill traffic. The assembler reloads ahead of use, so no instruction waits for it.
     pub(super) fn spill(&mut self, index: usize, count: f64) {
         let warp = &mut self.warps[index];
-        let number = self.blocks[warp.block].sm;
+        let number = self.ctas[warp.cta].sm;
         let sm = &mut self.sms[number];
         let smsp = &mut sm.smsps[warp.index % 4];
         smsp.issue += count;
@@ -183,10 +183,10 @@ impl Run<'_> {
     /// A load, a store, an atomic operation, or a matrix load or store.
     pub(super) fn access(&mut self, index: usize, events: &[Event], op: &Op, mut ready: f64) -> (f64, StallReason) {
         let (now, machine) = (self.now, self.setup.machine);
-        let block = self.warps[index].block;
+        let cta = self.warps[index].cta;
         let stream = self.warps[index].stream;
-        let number = self.blocks[block].sm;
-        let salt = (self.blocks[block].cluster as u64) << 44;
+        let number = self.ctas[cta].sm;
+        let salt = (self.ctas[cta].cluster as u64) << 44;
         let mut stall = StallReason::Shared;
         for event in events {
             match *event {

@@ -65,12 +65,12 @@ enum SimEvent {
     /// A warp may issue.
     Warp(usize),
     Arrive {
-        block: usize,
+        cta: usize,
         address: u32,
         count: u32,
     },
     Complete {
-        block: usize,
+        cta: usize,
         address: u32,
         bytes: u32,
     },
@@ -115,7 +115,7 @@ struct Sm {
 }
 
 /// A running CTA.
-struct Block {
+struct Cta {
     sm: usize,
     /// The index of its cluster.
     cluster: usize,
@@ -128,23 +128,23 @@ struct Block {
 }
 
 struct Cluster {
-    first_block: usize,
+    first_cta: usize,
     cta_slot: usize,
-    /// Running CTAs.
-    blocks: usize,
+    /// Number of its CTAs that have not ended.
+    running_ctas: usize,
     arrived: usize,
     waiting: Vec<usize>,
     start: f64,
 }
 
 struct Warp<'a> {
-    block: usize,
+    cta: usize,
     index: usize,
     stream: &'a Stream,
-    /// The next record in execution order, the range of the basic block that is reordered now, and the issue order of its records.
+    /// The next record in execution order, the range of the reordered scheduling region, and the issue order of its records.
     /// The order is empty if records are issued in execution order.
     next: usize,
-    executed_block: (usize, usize),
+    executed_region: (usize, usize),
     issued: Vec<usize>,
     ready: Vec<f64>,
     producer: Vec<StallReason>,
@@ -204,7 +204,7 @@ pub(crate) struct Run<'a> {
     number: u64,
     heap: BinaryHeap<QueuedEvent>,
     sms: Vec<Sm>,
-    blocks: Vec<Block>,
+    ctas: Vec<Cta>,
     clusters: Vec<Cluster>,
     warps: Vec<Warp<'a>>,
     clusters_started: usize,
@@ -213,14 +213,14 @@ pub(crate) struct Run<'a> {
 
 /// Simulates the resident clusters, and the clusters that follow when these end, to the end.
 pub(crate) fn run(setup: &Setup) -> Statistics {
-    let ctas = setup.recording.ctas.len();
+    let sm_count = setup.recording.ctas.len();
     let mut run = Run {
         setup,
         now: 0.0,
         number: 0,
         heap: BinaryHeap::new(),
-        sms: (0..ctas).map(|_| Sm::default()).collect(),
-        blocks: Vec::new(),
+        sms: (0..sm_count).map(|_| Sm::default()).collect(),
+        ctas: Vec::new(),
         clusters: Vec::new(),
         warps: Vec::new(),
         clusters_started: 0,
@@ -237,8 +237,8 @@ pub(crate) fn run(setup: &Setup) -> Statistics {
         run.now = entry.time;
         match entry.what {
             SimEvent::Warp(warp) => run.advance(warp),
-            SimEvent::Arrive { block, address, count } => run.arrive(block, address, count),
-            SimEvent::Complete { block, address, bytes } => run.complete(block, address, bytes),
+            SimEvent::Arrive { cta, address, count } => run.arrive(cta, address, count),
+            SimEvent::Complete { cta, address, bytes } => run.complete(cta, address, bytes),
         }
     }
     run.finish()
@@ -253,30 +253,30 @@ impl<'a> Run<'a> {
     fn start_cluster(&mut self, cta_slot: usize, time: f64) {
         let setup = self.setup;
         self.clusters_started += 1;
-        let first_block = self.blocks.len();
-        let ctas = &setup.recording.ctas;
+        let first_cta = self.ctas.len();
+        let recorded = &setup.recording.ctas;
         let start = time + setup.machine.launch.start;
         let number = self.clusters.len();
-        self.clusters.push(Cluster { first_block, cta_slot, blocks: ctas.len(), arrived: 0, waiting: Vec::new(), start });
-        for (rank, cta) in ctas.iter().enumerate() {
-            let block = self.blocks.len();
-            self.blocks.push(Block {
+        self.clusters.push(Cluster { first_cta, cta_slot, running_ctas: recorded.len(), arrived: 0, waiting: Vec::new(), start });
+        for (rank, streams) in recorded.iter().enumerate() {
+            let cta = self.ctas.len();
+            self.ctas.push(Cta {
                 sm: rank,
                 cluster: number,
                 rank,
                 bars: CtaBarriers::default(),
-                warps: cta.len(),
+                warps: streams.len(),
                 tensor_end: 0.0,
                 tensor_commit: 0.0,
             });
-            for (index, stream) in cta.iter().enumerate() {
+            for (index, stream) in streams.iter().enumerate() {
                 let slots = setup.program.slots as usize;
                 self.warps.push(Warp {
-                    block,
+                    cta,
                     index,
                     stream,
                     next: 0,
-                    executed_block: (0, 0),
+                    executed_region: (0, 0),
                     issued: Vec::new(),
                     ready: vec![0.0; slots],
                     producer: vec![StallReason::Arithmetic; slots],
@@ -328,7 +328,7 @@ impl<'a> Run<'a> {
     /// Fetches an instruction; a new instruction-cache line may stall the warp.
     fn fetch(&mut self, index: usize, record: usize) {
         let warp = &mut self.warps[index];
-        let sm = &mut self.sms[self.blocks[warp.block].sm];
+        let sm = &mut self.sms[self.ctas[warp.cta].sm];
         let line = self.setup.code.lines[warp.stream.records[record].pc as usize];
         if !sm.fetch.can_miss() || warp.line == line {
             return;
@@ -344,23 +344,23 @@ impl<'a> Run<'a> {
     fn next_record(&mut self, warp: usize) -> usize {
         let setup = self.setup;
         let warp = &mut self.warps[warp];
-        if warp.next >= warp.executed_block.1 {
+        if warp.next >= warp.executed_region.1 {
             let code = &setup.code;
             let records = &warp.stream.records[warp.next..];
             let first = records[0].pc;
             warp.issued.clear();
-            warp.executed_block = (warp.next, warp.next + 1);
+            warp.executed_region = (warp.next, warp.next + 1);
             if let Ok(at) = code.region_starts.binary_search(&first)
                 && let Some(length) = executed_records(records, code.region_starts[at + 1], setup.program, code)
             {
-                warp.executed_block.1 = warp.next + length;
-                let executed_block = &records[..length];
+                warp.executed_region.1 = warp.next + length;
+                let executed_region = &records[..length];
                 let issued = code.order[first as usize..code.region_starts[at + 1] as usize].iter();
-                let places = issued.filter_map(|pc| executed_block.binary_search_by_key(pc, |record| record.pc).ok());
+                let places = issued.filter_map(|pc| executed_region.binary_search_by_key(pc, |record| record.pc).ok());
                 warp.issued.extend(places.map(|place| warp.next + place));
             }
         }
-        warp.issued.get(warp.next - warp.executed_block.0).copied().unwrap_or(warp.next)
+        warp.issued.get(warp.next - warp.executed_region.0).copied().unwrap_or(warp.next)
     }
 
     /// Skips an instruction without machine code, whose results are ready when its operands are. Returns false for other
@@ -398,7 +398,7 @@ impl<'a> Run<'a> {
                 (time, stall) = (at, reason);
             }
         };
-        let sm = &self.sms[self.blocks[warp.block].sm];
+        let sm = &self.sms[self.ctas[warp.cta].sm];
         let smsp = &sm.smsps[warp.index % 4];
         match op {
             Op::CopyWait { max_open } => later(warp.copies.wait(*max_open, false), StallReason::Copies),
@@ -442,7 +442,7 @@ impl<'a> Run<'a> {
     fn account(&mut self, index: usize, pc: u32, stall: StallReason, until: f64) {
         let warp = &mut self.warps[index];
         if until > warp.accounted {
-            self.statistics.wait(warp.block, warp.index, pc, stall, warp.accounted, until);
+            self.statistics.wait(warp.cta, warp.index, pc, stall, warp.accounted, until);
             warp.accounted = until;
         }
     }
@@ -459,7 +459,7 @@ impl<'a> Run<'a> {
         let cost = &setup.code.costs[pc as usize];
         let warp = &mut self.warps[index];
         self.statistics.issued(warp.index, pc, cost.slots);
-        let sm = &mut self.sms[self.blocks[warp.block].sm];
+        let sm = &mut self.sms[self.ctas[warp.cta].sm];
         let smsp = &mut sm.smsps[warp.index % 4];
         smsp.issue = smsp.issue.max(now) + cost.slots;
         for &(unit, cycles) in &cost.uses {
@@ -513,7 +513,7 @@ impl<'a> Run<'a> {
                 self.access(index, events, op, ready)
             }
             Op::Shuffle { .. } => {
-                let sm = &mut self.sms[self.blocks[self.warps[index].block].sm];
+                let sm = &mut self.sms[self.ctas[self.warps[index].cta].sm];
                 sm.port = sm.port.max(now) + 1.0;
                 self.statistics.engine(Engine::Port, 1.0);
                 (ready, StallReason::Shared)
@@ -578,23 +578,23 @@ impl<'a> Run<'a> {
     }
 
     fn end_warp(&mut self, warp: usize) {
-        let block = self.warps[warp].block;
+        let cta = self.warps[warp].cta;
         self.warps[warp].ready = Vec::new();
         self.warps[warp].producer = Vec::new();
         let end = self.warps[warp].free.max(self.now);
         self.statistics.end_of_warp(end);
-        self.blocks[block].warps -= 1;
-        self.warp_exited(block);
-        if self.blocks[block].warps > 0 {
+        self.ctas[cta].warps -= 1;
+        self.warp_exited(cta);
+        if self.ctas[cta].warps > 0 {
             return;
         }
-        let cluster = self.blocks[block].cluster;
-        self.clusters[cluster].blocks -= 1;
-        if self.clusters[cluster].blocks > 0 {
+        let cluster = self.ctas[cta].cluster;
+        self.clusters[cluster].running_ctas -= 1;
+        if self.clusters[cluster].running_ctas > 0 {
             return;
         }
         let (start, cta_slot) = (self.clusters[cluster].start, self.clusters[cluster].cta_slot);
-        self.statistics.blocks.push((start, end));
+        self.statistics.cluster_times.push((start, end));
         if self.clusters_started < self.setup.resident_ctas * self.setup.waves_simulated {
             self.start_cluster(cta_slot, end + self.setup.machine.launch.next - self.setup.machine.launch.start);
         }
@@ -613,9 +613,9 @@ impl<'a> Run<'a> {
     }
 
     /// Records a span of an engine's timeline.
-    fn span(&mut self, engine: Engine, block: usize, start: f64, end: f64, pc: u32) {
+    fn span(&mut self, engine: Engine, cta: usize, start: f64, end: f64, pc: u32) {
         if self.setup.timeline {
-            self.statistics.spans.push(Span { engine: Some(engine), block, warp: 0, stall: StallReason::Slot, start, end, pc });
+            self.statistics.spans.push(Span { engine: Some(engine), cta, warp: 0, stall: StallReason::Slot, start, end, pc });
         }
     }
     /// The current instruction of a warp.
@@ -623,13 +623,13 @@ impl<'a> Run<'a> {
         let record = self.next_record(index);
         self.warps[index].stream.records[record].pc
     }
-    fn block_of(&self, block: usize, rank: u8) -> usize {
-        self.clusters[self.blocks[block].cluster].first_block + usize::from(rank)
+    fn cta_of_rank(&self, cta: usize, rank: u8) -> usize {
+        self.clusters[self.ctas[cta].cluster].first_cta + usize::from(rank)
     }
 }
 
-/// The number of records that execute a basic block up to `end`, complete except for instructions that converted branches skip.
-/// `None` if execution leaves the block early.
+/// The number of records that execute a region up to `end`, complete except for instructions that converted branches skip.
+/// `None` if execution leaves the region early.
 fn executed_records(records: &[Record], end: u32, program: &Program, code: &Code) -> Option<usize> {
     for (index, record) in records.iter().enumerate() {
         if record.pc + 1 == end {

@@ -86,7 +86,7 @@ pub(crate) const ENGINES: [(Engine, &str); 5] = [
 pub(crate) struct Span {
     /// The engine of the span; `None` for a warp.
     pub(crate) engine: Option<Engine>,
-    pub(crate) block: usize,
+    pub(crate) cta: usize,
     pub(crate) warp: usize,
     pub(crate) stall: StallReason,
     pub(crate) start: f64,
@@ -104,7 +104,7 @@ pub(crate) struct InstructionTime {
 
 pub(crate) struct Statistics {
     /// Start and end of each cluster, ordered by end.
-    pub(crate) blocks: Vec<(f64, f64)>,
+    pub(crate) cluster_times: Vec<(f64, f64)>,
     /// By warp index in its CTA, and instruction.
     pub(crate) spent: Vec<Vec<InstructionTime>>,
     pub(crate) units: [f64; UNITS.len()],
@@ -124,7 +124,7 @@ pub(crate) struct Statistics {
 impl Statistics {
     pub(super) fn new(setup: &Setup) -> Statistics {
         Statistics {
-            blocks: Vec::new(),
+            cluster_times: Vec::new(),
             spent: Vec::new(),
             units: [0.0; UNITS.len()],
             engines: [0.0; ENGINES.len()],
@@ -153,10 +153,10 @@ impl Statistics {
         spent.issue += slots;
         self.slots += slots;
     }
-    pub(super) fn wait(&mut self, block: usize, warp: usize, pc: u32, stall: StallReason, start: f64, end: f64) {
+    pub(super) fn wait(&mut self, cta: usize, warp: usize, pc: u32, stall: StallReason, start: f64, end: f64) {
         self.spent(warp, pc).waits[stall as usize] += (end - start) as f32;
         if self.timeline && end - start >= 8.0 {
-            self.spans.push(Span { engine: None, block, warp, stall, start, end, pc });
+            self.spans.push(Span { engine: None, cta, warp, stall, start, end, pc });
         }
     }
     pub(super) fn unit(&mut self, unit: Unit, cycles: f64) {
@@ -165,9 +165,9 @@ impl Statistics {
     pub(super) fn engine(&mut self, engine: Engine, cycles: f64) {
         self.engines[engine as usize] += cycles;
     }
-    pub(super) fn phase(&mut self, time: f64, block: usize, address: u32, number: u32) {
+    pub(super) fn phase(&mut self, time: f64, cta: usize, address: u32, number: u32) {
         if self.timeline {
-            self.phases.push((time, block, address, number));
+            self.phases.push((time, cta, address, number));
         }
     }
     pub(super) fn end_of_warp(&mut self, end: f64) {
