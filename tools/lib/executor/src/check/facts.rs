@@ -17,7 +17,7 @@ pub(crate) fn violation(known: &ValueFacts, tile: &Tile) -> Option<String> {
             return Some(format!("{value} is not within {low} and {high}"));
         }
     }
-    known.axes.iter().enumerate().find_map(|(dim, axis)| along(tile, dim, *axis, &number))
+    known.axes.iter().enumerate().find_map(|(dim, axis)| axis_violation(tile, dim, *axis, &number))
 }
 
 fn divides(divisor: u64, value: i64) -> bool {
@@ -25,7 +25,7 @@ fn divides(divisor: u64, value: i64) -> bool {
 }
 
 /// Checks neighbours within a group. The comparison uses the wrapping arithmetic of the element type.
-fn along(tile: &Tile, dim: usize, axis: AxisInfo, number: &dyn Fn(usize) -> i64) -> Option<String> {
+fn axis_violation(tile: &Tile, dim: usize, axis: AxisInfo, number: &dyn Fn(usize) -> i64) -> Option<String> {
     let step = match tile.elem {
         Elem::Ptr { pointee, .. } => u64::from(pointee.bytes()),
         Elem::Scalar(_) => 1,
