@@ -155,7 +155,7 @@ impl Machine<'_> {
         warp.mmas.issued += 1;
         let open = warp.mmas.open.len() + warp.mmas.groups.iter().map(|group| group.len() + 1).sum::<usize>();
         if open > QUEUE_CAPACITY {
-            return Err(Fault::unsupported(format!("more than {QUEUE} wgmmas without a wait")));
+            return Err(Fault::unsupported(format!("more than {QUEUE_CAPACITY} wgmmas without a wait")));
         }
         let step = [AccumulatorStep::Mma(issued)];
         mark_steps(self.program, warp, &step, true);
