@@ -5,15 +5,17 @@
 
 pub mod cluster_matmul;
 pub mod compare;
+pub mod need;
 pub mod prose;
 pub mod scheduled;
+pub mod suite;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// The repository's root.
 pub fn root() -> &'static Path {
@@ -143,6 +145,27 @@ pub fn finish(mut command: Command, input: &[u8]) -> Ran {
         child.wait_with_output().expect("a child that was started can be waited for")
     });
     left(output)
+}
+
+/// Values that several cases need and that are computed once.
+pub struct Memo<K, V>(Mutex<BTreeMap<K, Arc<OnceLock<V>>>>);
+
+impl<K: Ord, V: Clone> Memo<K, V> {
+    pub const fn new() -> Memo<K, V> {
+        Memo(Mutex::new(BTreeMap::new()))
+    }
+
+    /// The value of a key. Cases that need it at the same time wait for the first one.
+    pub fn get(&self, key: K, compute: impl FnOnce() -> V) -> V {
+        let cell = Arc::clone(self.0.lock().expect("no case panics while it holds the table").entry(key).or_default());
+        cell.get_or_init(compute).clone()
+    }
+}
+
+impl<K: Ord, V: Clone> Default for Memo<K, V> {
+    fn default() -> Memo<K, V> {
+        Memo::new()
+    }
 }
 
 /// A new directory that is deleted with the value.
