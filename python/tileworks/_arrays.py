@@ -1,22 +1,26 @@
 """The memory of numpy arrays: the bytes that an array covers, and overlap between arrays."""
 from __future__ import annotations
 
-from typing import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ._types import Array
 
-def span(array: np.ndarray) -> tuple[int, int]:
+
+def span(array: Array) -> tuple[int, int]:
     """Returns the address of the first byte of an array's elements and the address after the last byte."""
-    return np.lib.array_utils.byte_bounds(array) if hasattr(np.lib, "array_utils") else np.byte_bounds(array)
+    # numpy 2 moved the function.
+    bounds: Callable[[Array], tuple[int, int]] = getattr(np.lib, "array_utils", np).byte_bounds
+    return bounds(array)
 
 
-def overlap(one: np.ndarray, other: np.ndarray) -> bool:
+def overlap(one: Array, other: Array) -> bool:
     (a, b), (c, d) = span(one), span(other)
     return a < d and c < b
 
 
-def memory(array: np.ndarray) -> np.ndarray:
+def memory(array: Array) -> Array:
     """Returns the bytes that an array covers in memory order, including the gaps between its elements."""
     if any(stride < 0 for stride in array.strides):
         raise ValueError("an array with a negative stride cannot be passed to a kernel; copy it first")
@@ -28,7 +32,7 @@ def memory(array: np.ndarray) -> np.ndarray:
     return np.lib.stride_tricks.as_strided(corner, shape=(end - first,), strides=(1,), writeable=array.flags.writeable)
 
 
-def clusters(arrays: Sequence[np.ndarray]) -> list[int]:
+def clusters(arrays: Sequence[Array]) -> list[int]:
     """For each array the index of the first one with which it shares memory, directly or through others."""
     first = list(range(len(arrays)))
     for at, one in enumerate(arrays):
@@ -39,7 +43,7 @@ def clusters(arrays: Sequence[np.ndarray]) -> list[int]:
     return first
 
 
-def offsets(arrays: Sequence[np.ndarray]) -> list[int]:
+def offsets(arrays: Sequence[Array]) -> list[int]:
     """For each array its offset from the first byte of all arrays with which it shares memory."""
     cluster = clusters(arrays)
     start: dict[int, int] = {}

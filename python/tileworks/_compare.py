@@ -9,13 +9,13 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Any, Sequence
 
 from . import _cutile
 from ._errors import RunError, TileworksError
 from ._launch import Description
 from ._program import base_target, compile
 from ._tools import Deadline, run
+from ._types import AnyPath, Arguments, Grid, Kernel, OptLevel
 
 #: Replaces ptxas for NVIDIA's tileiras: keeps the PTX, and the object of host code, then runs the real one.
 PTXAS = """#!/bin/sh
@@ -99,7 +99,7 @@ class Comparison:
         return f"<table>{head}{table}</table><pre>{html.escape(self.score)}</pre><details><summary>PTX</summary><table><tr>{texts}</tr></table></details>"
 
 
-def toolkit(reference: str | os.PathLike[str] | None) -> Path:
+def toolkit(reference: AnyPath | None) -> Path:
     """Returns the `bin` folder of NVIDIA's toolkit."""
     given = reference or os.environ.get("REFERENCE")
     if not given:
@@ -112,8 +112,8 @@ def toolkit(reference: str | os.PathLike[str] | None) -> Path:
     return folder
 
 
-def compare(kernel: Any, arguments: Sequence[Any] = (), *, grid: Sequence[int] | int | None = None, launch: str | os.PathLike[str] | None = None,
-            target: str = "sm_90", gpu: str | None = None, opt_level: int = 3, reference: str | os.PathLike[str] | None = None,
+def compare(kernel: Kernel, arguments: Arguments = (), *, grid: Grid | None = None, launch: AnyPath | None = None,
+            target: str = "sm_90", gpu: str | None = None, opt_level: OptLevel = 3, reference: AnyPath | None = None,
             allow_native: bool = False, timeout: float | None = None) -> Comparison:
     """Compiles a kernel with this project and with NVIDIA's compiler, and compares PTX, registers, spills, predicted time and score.
 
@@ -170,7 +170,7 @@ def _theirs(origin: Path, bytecode: bytes, target: str, opt_level: int, folder: 
     (inside / "ptxas").write_text(PTXAS)
     (inside / "ptxas").chmod(0o755)
     (folder / "k.tileirbc").write_bytes(bytecode)
-    command = [inside / "tileiras", folder / "k.tileirbc", f"--gpu-name={target}", f"-O{opt_level}", "-o", kept / "k.cubin"]
+    command: list[str | Path] = [inside / "tileiras", folder / "k.tileirbc", f"--gpu-name={target}", f"-O{opt_level}", "-o", kept / "k.cubin"]
     # It prefers a toolkit that these variables name to its own.
     others = ("CUDA_ROOT", "CUDA_HOME", "CUDA_PATH")
     environment = {name: value for name, value in os.environ.items() if name not in others}
