@@ -142,3 +142,16 @@ fn the_means_of_measurements_are_those_of_the_table() {
     let reported = format!("{mean:.2} of the time of NVIDIA's in the geometric mean and {median:.2} in the median");
     assert!(readme.contains(&reported), "README.md lacks: {reported}");
 }
+
+/// The table of passes in the header of `tile-lower-as`, and its table `PASSES`.
+#[test]
+fn the_header_of_a_tool_lists_its_passes() {
+    let source = text(&root().join("tools/tile-lower-as/src/lib.rs"));
+    let (header, code) = source.split_once("\nmod ").expect("the file has modules");
+    let first_cell = |line: &str| Some(line.strip_prefix("//! | `")?.split_once('`')?.0.to_string());
+    let documented: Vec<String> = header.lines().filter_map(first_cell).collect();
+    let (_, table) = code.split_once("PASSES: &[").expect("the file has a table of passes");
+    let (table, _) = table.split_once("\n];").expect("the table ends");
+    let passes: Vec<&str> = table.split("name: \"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert!(passes.len() > 2 && documented == passes, "{documented:?}, {passes:?}");
+}

@@ -129,8 +129,8 @@ const SCHEDULING_OVERRIDES: &[(&str, &[&str])] = &[
     ("--cta-pairs=on", &["SC103"]),
     ("--cta-pairs=off", &[]),
 ];
-/// Each pair of kernel and target uses every `SAMPLE`th override, which limits the sweep to six minutes with debug tools on two cores. Neighbouring pairs
-/// use different overrides, so every option is tested on every target many times.
+/// Each pair of kernel and target uses every `SAMPLE`th override, which limits the sweep to six minutes with debug tools on two cores.
+/// Neighbouring pairs use different overrides, so every option is tested on every target many times.
 const SAMPLE: usize = 8;
 /// Percent of the pairs of kernel and target that compile at least: fewer would mean that a refusal for types is too broad.
 const COMPILED: usize = 90;

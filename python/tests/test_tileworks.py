@@ -16,6 +16,7 @@ import pytest
 
 import tileworks
 from tileworks import _tools
+from tileworks.__main__ import main as cli_main
 
 EXECUTED = ("tile", "aa", "as", "sched", "ptx")
 HERE = pathlib.Path(__file__).parent
@@ -87,6 +88,14 @@ def test_check_names_the_line():
     source = pathlib.Path(kernels.__file__).read_text().splitlines()[caught.value.line - 1]
     columns = [source.index("ct.load(a"), source.index("ct.load(b"), source.index("ct.store(c")]
     assert all(f"kernels.py:{caught.value.line}:{column}: ct.store" in str(caught.value) for column in columns)
+
+
+@pytest.mark.parametrize("stage", ["tile", "aa", "as", "sched"])
+def test_an_odd_stride_of_an_axis_of_extent_one_is_no_fault(stage):
+    # cuTile assumes that the row stride is a multiple of 16, but with one row the stride addresses nothing.
+    a, c = numbers(3, 33)[:1, :32], np.zeros((3, 33), np.float32)[:1, :32]
+    tileworks.launch((1,), kernels.copy, (a, c, 1, 32), stage=stage, check=True)
+    assert np.array_equal(a, c)
 
 
 @pytest.mark.parametrize("stage", ["tile", "sched", "ptx"])
@@ -459,7 +468,7 @@ def test_a_comparison_without_nvidias_compiler_names_the_missing_tool(tmp_path, 
         tileworks.compare(kernels.vadd, (a, a, a, 64), reference=tmp_path)
 
 
-def test_a_comparison_shows_both_sides(tmp_path):
+def test_a_comparison_shows_both_sides(tmp_path, capsys):
     # A stand-in for NVIDIA's toolkit: this project's driver without optimisation, which passes its PTX to the ptxas next to it.
     folder = tmp_path / "cu13" / "bin"
     folder.mkdir(parents=True)
@@ -478,6 +487,11 @@ for arg; do case $last in -o) out=$arg;; esac; last=$arg; done
     for arg in ("tileworks", "NVIDIA", "registers", "predicted time", "global loads"):
         assert arg in str(found)
     assert "<pre>" in found._repr_html_()
+    program = tmp_path / "k.tileirbc"
+    program.write_bytes(tileworks.compile(kernels.vadd, (a, a.copy(), a.copy(), 64)).bytecode)
+    assert cli_main(["compare", str(program), "--reference", str(folder), "--ptx", str(tmp_path / "ptx")]) == 0
+    assert "registers" in capsys.readouterr().out
+    assert ".entry vadd" in (tmp_path / "ptx" / "ours.ptx").read_text() and (tmp_path / "ptx" / "theirs.ptx").exists()
 
 
 def test_kernels_of_an_unknown_cutile_name_its_version():

@@ -294,7 +294,11 @@ fn the_page_works_in_a_browser() {
         for word in ["GB/s", "of the roofline"] {
             assert!(saw["throughput"].as_str().unwrap().contains(word), "{word}: {what}");
         }
-        assert!(saw["lineHeights"].as_array().unwrap().iter().all(|count| *count == 1), "parts do not wrap: {what}");
+        let heights = saw["lineHeights"].as_array().unwrap();
+        assert!(heights.len() > 4 && heights.iter().all(|count| *count == 1), "parts do not wrap: {what}");
+        assert!(kernel == "vadd" || saw["loops"].as_u64() > Some(0), "a matmul has a loop: {what}");
+        let labels = saw["labels"].as_array().unwrap().iter().map(|label| label.as_str().unwrap());
+        assert!(labels.clone().count() as u64 == count && labels.clone().all(|label| !label.starts_with("source2")), "{what}");
         assert!(saw["layout"].as_str().unwrap().starts_with(saw["name"].as_str().unwrap()), "{what}");
         for (name, word) in [("time", " us on "), ("warp_roles", "registers per thread"), ("decisions", "convert")] {
             assert!(saw["tabs"][name]["text"].as_str().unwrap().contains(word), "{name}: {what}");

@@ -5,11 +5,11 @@
 //! loop counter, or a loop-carried value that grows by a constant. The distance between elements of a tile is known if an `iota`
 //! numbers them. Arithmetic that may wrap gives no distance, unless it has the width of an address.
 
-use crate::region_flow::Ends;
 use crate::{Function, Op};
 use base::Value;
 use base::ir::{Op as OpId, Operation};
 use core_dialect::core_ops::Core;
+use core_dialect::region_edges::LoopEnds;
 use core_dialect::tile::{Dense, Elem};
 use numerics::arith::{Binary, Convert, Overflow, Signedness};
 use std::collections::BTreeSet;
@@ -65,7 +65,7 @@ impl IterationDistance {
         };
         let inner = regions.iter().flat_map(|region| body.walk(*region));
         let inner = inner.flat_map(|op| body.ops[op].results.iter().copied().chain(args(op)).collect::<Vec<_>>());
-        let continued = regions.iter().flat_map(|region| Ends::of(function, *region).continued).map(<[Value]>::to_vec);
+        let continued = regions.iter().flat_map(|region| LoopEnds::of(&function.body, *region).continued).map(<[Value]>::to_vec);
         IterationDistance { for_op, computed: args(for_op).into_iter().chain(inner).collect(), continued: continued.collect() }
     }
 

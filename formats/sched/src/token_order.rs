@@ -1,10 +1,10 @@
 //! Token order: for each token, the accesses to global memory that precede it.
 
-use crate::region_flow::forwarded_values;
 use crate::{Function, Op};
 use base::Value;
 use base::ir::{Op as OpId, Operation};
 use core_dialect::core_ops::Core;
+use core_dialect::region_edges::{RegionEdge, edges_of_op};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use tileas::Type;
@@ -67,7 +67,7 @@ fn after(function: &Function, accesses: &BTreeMap<OpId, GlobalAccess<'_>>, loops
         known = after.values().map(BTreeSet::len).sum();
         for &op in &all {
             let node = &body.ops[op];
-            for (from, to) in forwarded_values(function, op) {
+            for RegionEdge { from, to } in edges_of_op(body, op) {
                 if !loops_back && !node.results.contains(&to) && !node.kind.operands().contains(&from) {
                     continue;
                 }

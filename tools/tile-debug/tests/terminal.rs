@@ -301,3 +301,28 @@ fn constants_are_variables_from_their_line_on() {
     assert!(!early.contains("w = ") && early.contains("'w' has no value here"), "{reported}");
     assert!(late.contains("w = i32 7"), "{reported}");
 }
+
+/// At a terminal, the arrow keys recall earlier commands. `script` from util-linux provides the terminal.
+#[test]
+fn the_arrow_keys_recall_commands() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("k.py"), SOURCE).unwrap();
+    std::fs::write(folder.path().join("k.aa"), format!("{}func \"k\"(%0: ptr<i32>) () @4 {{{CALLS}\n  return @10\n}}\n", header()))
+        .unwrap();
+    let line = format!("{} k.aa zeros:i32[8] --grid 2", env!("CARGO_BIN_EXE_tile-debug"));
+    let mut child = Command::new("script")
+        .args(["-qefc", &line, "/dev/null"])
+        .current_dir(folder.path())
+        .env("TERM", "xterm")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("util-linux has 'script'");
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"next\r\x1b[A\rquit\r").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{shown}");
+    assert!(!shown.contains("there is no command") && !shown.contains("^[[A"), "{shown}");
+    // The second `next` comes from the history.
+    assert!(shown.contains("k.py:6") && shown.contains("k.py:7"), "{shown}");
+}

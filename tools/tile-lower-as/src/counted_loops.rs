@@ -48,9 +48,9 @@ pub(crate) fn follow<E>(
     let body = &function.body;
     let (mut seen, mut work) = (BTreeSet::new(), from.into_iter().collect::<Vec<_>>());
     while let Some(value) = work.pop() {
-        let made_by = body.defining_op(value);
-        if seen.insert(value) && goes_on(value, made_by)? {
-            work.extend(made_by.into_iter().flat_map(|op| body.ops[op].kind.operands()));
+        let producer = body.defining_op(value);
+        if seen.insert(value) && goes_on(value, producer)? {
+            work.extend(producer.into_iter().flat_map(|op| body.ops[op].kind.operands()));
         }
     }
     Ok(())

@@ -123,7 +123,7 @@ pub(crate) struct Limits {
 }
 
 /// Registers that `ptxas` needs besides the accumulator of one `wgmma`, for its operands and other live values.
-const BESIDE_WGMMA_ACCUMULATOR: u32 = 26;
+const REGISTERS_WITHOUT_WGMMA_ACCUMULATOR: u32 = 26;
 
 /// Why an otherwise possible `tcgen05` MMA uses another family.
 pub(crate) const NO_TMEM: &str = "its accumulators do not fit tensor memory";
@@ -249,7 +249,7 @@ pub(crate) struct MmaPlanner<'a> {
 
 impl MmaPlanner<'_> {
     /// The reason to decline a family if `--mma` requests another one.
-    pub(crate) fn unasked(&self, family: Family) -> Option<&'static str> {
+    pub(crate) fn not_requested(&self, family: Family) -> Option<&'static str> {
         let other = self.requested.filter(|requested| *requested != family)?;
         Some(match other {
             Family::Warps => "--mma=mma is given",
@@ -311,12 +311,12 @@ impl MmaPlanner<'_> {
         if !wgmma_atoms::has_mma(target, elem, sum) {
             return Err(None);
         }
-        if let Some(why) = self.unasked(Family::WarpGroups) {
+        if let Some(why) = self.not_requested(Family::WarpGroups) {
             return Err(Some(why));
         }
         let atom = group_atom(target, elem, sum, [m, n, k], warp_bits).filter(|_| batch == 1);
         let atom = atom.ok_or("wgmma has 64 rows to a warp group, or 64 columns, and no batches")?;
-        if self.registers < wgmma_atoms::accumulator_registers(sum, [m, n], warp_bits) + BESIDE_WGMMA_ACCUMULATOR {
+        if self.registers < wgmma_atoms::accumulator_registers(sum, [m, n], warp_bits) + REGISTERS_WITHOUT_WGMMA_ACCUMULATOR {
             return Err(Some("wgmma accumulators exceed the registers per thread at this number of warps and CTAs"));
         }
         let (accumulators, left) = (wgmma_atoms::accumulators(m, n, warp_bits), wgmma_atoms::left(elem, m, k, warp_bits));

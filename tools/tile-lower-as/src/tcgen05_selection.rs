@@ -138,7 +138,7 @@ impl MmaPlanner<'_> {
         let tile = |value: Value| self.function.body.ty(value).tile().expect("operands of MMAs are tiles");
         let ((elem, left), (_, right), (sum, shape)) = (tile(lhs), tile(rhs), tile(acc));
         let [batch, m, n, k] = extents(left, right);
-        if let Some(why) = self.unasked(Family::TensorMemory) {
+        if let Some(why) = self.not_requested(Family::TensorMemory) {
             return Err(why);
         }
         if batch > 1 {

@@ -245,11 +245,11 @@ impl CopyPlanner<'_> {
             if !seen.insert(token) {
                 continue;
             }
-            let made_by = match body.values[token].def {
+            let producer = match body.values[token].def {
                 Def::Result { op, .. } => Some(op),
                 Def::Argument { block, .. } => around(block),
             };
-            let Some(op) = made_by else { return false };
+            let Some(op) = producer else { return false };
             // For a region op, any op in it counts.
             let all: Vec<OpId> = self.inside(op).into_iter().chain([op]).collect();
             if all.iter().any(|op| !stores.contains(op) && writes(&body.ops[*op].kind)) {

@@ -7,9 +7,10 @@
 
 use crate::tcgen05_selection::tmem_loaded;
 use crate::tmem_accumulator_chains::Chain;
-use base::Value;
 use base::ir::Operation;
+use base::{UnionFind, Value};
 use core_dialect::core_ops::Core;
+use core_dialect::region_edges::{RegionEdge, region_edges};
 use std::collections::BTreeSet;
 use tileaa::{Function, Op};
 use tileas::{BufferInfo, Layout, tensor_memory};
@@ -23,8 +24,7 @@ pub(crate) const ALL: &[&str] = &["32x32b", "16x32bx2", "16x256b", "16x128b"];
 
 /// Groups of values that share a layout, and the vectors that they meet.
 pub(crate) struct Lanes {
-    /// Union-find parents of the groups.
-    same: Vec<usize>,
+    groups: UnionFind,
     /// Groups that meet a per-row vector, and groups that meet a per-column vector, by representative.
     by_rows: BTreeSet<usize>,
     by_columns: BTreeSet<usize>,
@@ -37,7 +37,7 @@ impl Lanes {
         let body = &function.body;
         let count = body.values.len();
         let free = vec![false; count];
-        let mut lanes = Lanes { same: (0..count).collect(), by_rows: BTreeSet::new(), by_columns: BTreeSet::new(), free };
+        let mut lanes = Lanes { groups: UnionFind::new(count), by_rows: BTreeSet::new(), by_columns: BTreeSet::new(), free };
         let ops = body.walk(function.region);
         for &op in &ops {
             let node = &body.ops[op];
@@ -46,19 +46,16 @@ impl Lanes {
                 Op::Core(core) if core.is_elementwise() => {
                     let computed_there = |operand: &Value| lanes.free[operand.0 as usize] || is_broadcast(function, *operand);
                     let own: Vec<Value> = core.operands().into_iter().filter(|operand| !computed_there(operand)).collect();
-                    own.into_iter().chain(node.results.iter().copied()).reduce(|one, other| lanes.join(one, other));
-                }
-                Op::Core(Core::For { init, body: inner, .. }) => {
-                    let block = &body.blocks[body.block_of(*inner)];
-                    let args = &block.args[1..];
-                    init.iter().zip(args).for_each(|(init, arg)| _ = lanes.join(*init, *arg));
-                    node.results.iter().zip(args).for_each(|(result, arg)| _ = lanes.join(*result, *arg));
-                    if let Some(Op::Core(Core::Continue { values })) = block.ops.last().map(|op| &body.ops[*op].kind) {
-                        values.iter().zip(args).for_each(|(value, arg)| _ = lanes.join(*value, *arg));
+                    let mut tiles = own.into_iter().chain(node.results.iter().copied());
+                    if let Some(first) = tiles.next() {
+                        tiles.for_each(|other| lanes.groups.join(first.0 as usize, other.0 as usize));
                     }
                 }
                 _ => {}
             }
+        }
+        for RegionEdge { from, to } in region_edges(body, function.region) {
+            lanes.groups.join(from.0 as usize, to.0 as usize);
         }
         ops.into_iter().for_each(|op| lanes.note(function, op));
         lanes
@@ -83,25 +80,7 @@ impl Lanes {
 
     /// The representative of a value's group.
     fn of_all(&self, value: Value) -> usize {
-        let mut at = value.0 as usize;
-        while self.same[at] != at {
-            at = self.same[at];
-        }
-        at
-    }
-
-    fn join(&mut self, one: Value, other: Value) -> Value {
-        let [one_of, other_of] = [one, other].map(|value| {
-            let mut at = value.0 as usize;
-            // Path halving.
-            while self.same[at] != at {
-                self.same[at] = self.same[self.same[at]];
-                at = self.same[at];
-            }
-            at
-        });
-        self.same[one_of.max(other_of)] = one_of.min(other_of);
-        one
+        self.groups.find(value.0 as usize)
     }
 
     /// Records the vectors that the tiles of an op meet.

@@ -5,7 +5,7 @@
 //! See also: PTX `fma.rn.f32x2`, LLVM's SLP vectorizer.
 
 use base::ir::Operation;
-use base::{Arena, Body, Target, Value};
+use base::{Arena, Body, Target, UnionFind, Value};
 use core_dialect::core_ops::Core;
 use numerics::arith::{Binary, Convert};
 use sched::packed_ops::{self, Paired, moves_vectors};
@@ -48,12 +48,11 @@ fn choose(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target
             }
         }
     };
-    // The first op of a component represents it (union-find).
-    let mut component: Vec<usize> = (0..body.ops.len()).collect();
+    // The first op of a component represents it.
+    let mut components = UnionFind::new(body.ops.len());
     for &op in ops.iter().filter(|op| chosen[op.0 as usize]) {
         for source in body.ops[op].kind.operands().into_iter().filter_map(defined).filter(|source| chosen[source.0 as usize]) {
-            let [a, b] = [op, source].map(|op| root(&mut component, op.0 as usize));
-            component[a.max(b)] = a.min(b);
+            components.join(op.0 as usize, source.0 as usize);
         }
     }
     // Instructions saved less instructions spent, per pair of registers.
@@ -65,7 +64,7 @@ fn choose(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target
         let pairs = |value: Value| (registers(value) / 2) as i64;
         let packing = |value: Value| if side_by_side && !is_narrow(value) { 0 } else { pairs(value) };
         if chosen[op.0 as usize] {
-            let at = root(&mut component, op.0 as usize);
+            let at = components.find(op.0 as usize);
             gain[at] += pairs(node.results[0]);
             let converts = converts_itself(body, &node.kind);
             for operand in node.kind.operands().into_iter().filter(|operand| packed.insert(*operand)) {
@@ -82,13 +81,13 @@ fn choose(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target
             for operand in node.kind.operands() {
                 let source = defined(operand).filter(|source| chosen[source.0 as usize]);
                 if let Some(source) = source.filter(|_| unpacked.insert(operand)) {
-                    gain[root(&mut component, source.0 as usize)] -= packing(operand);
+                    gain[components.find(source.0 as usize)] -= packing(operand);
                 }
             }
         }
     }
     for &op in &ops {
-        chosen[op.0 as usize] &= gain[root(&mut component, op.0 as usize)] >= 0;
+        chosen[op.0 as usize] &= gain[components.find(op.0 as usize)] >= 0;
     }
     chosen
 }
@@ -107,12 +106,4 @@ fn converts_itself(body: &Body<Op, tileas::Type>, op: &Op) -> bool {
 fn widens(body: &Body<Op, tileas::Type>, op: &Op) -> bool {
     let Op::Core(tileas::Op::Core(Core::Convert { kind: Convert::FToF { .. }, x })) = op else { return false };
     body.ty(*x).elem().is_some_and(|elem| elem.bits() == 16)
-}
-
-fn root(component: &mut [usize], mut op: usize) -> usize {
-    while component[op] != op {
-        component[op] = component[component[op]];
-        op = component[op];
-    }
-    op
 }

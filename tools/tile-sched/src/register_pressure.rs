@@ -115,14 +115,14 @@ fn takes_elements(op: &Op) -> bool {
 /// Returns the registers of a thread that a value occupies.
 fn registers(function: &Function, layouts: &Arena<LayoutId, Layout>, value: Value) -> u32 {
     let body = &function.body;
-    let made_by = body.defining_op(value).map(|op| &body.ops[op].kind);
-    let is_loaded = matches!(made_by, Some(Op::Core(tileas::Op::LoadView { .. } | tileas::Op::Load { .. })));
+    let producer = body.defining_op(value).map(|op| &body.ops[op].kind);
+    let is_loaded = matches!(producer, Some(Op::Core(tileas::Op::LoadView { .. } | tileas::Op::Load { .. })));
     // All elements are one value, or repeat elements that are already live.
-    let repeats = matches!(made_by.and_then(Op::core), Some(Core::Constant { .. } | Core::Broadcast { .. }));
+    let repeats = matches!(producer.and_then(Op::core), Some(Core::Constant { .. } | Core::Broadcast { .. }));
     match body.ty(value) {
         Type::Tile { elem, layout, .. } if !repeats && (is_loaded || is_float(*elem)) => {
             // A conversion happens at its use: until then an element keeps its source width.
-            let bits = match made_by.and_then(Op::core) {
+            let bits = match producer.and_then(Op::core) {
                 Some(Core::Convert { x, .. }) => match body.ty(*x) {
                     Type::Tile { elem: from, .. } => elem.bits().min(from.bits()),
                     _ => elem.bits(),

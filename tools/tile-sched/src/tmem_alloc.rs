@@ -27,7 +27,7 @@ const ENOUGH: u32 = 4;
 /// Returns the first column of each buffer, and the end of the last. The largest buffers come first, so each starts at a
 /// multiple of its size. The `doubled` buffers have two stages.
 pub(crate) fn place(function: &Function, doubled: &BTreeSet<Buffer>) -> (BTreeMap<Buffer, u32>, u32) {
-    let apart = place_beside(function, doubled, &BTreeMap::new());
+    let apart = place_without_overlap(function, doubled, &BTreeMap::new());
     // A guest operand may need one more barrier, which pays only if another CTA then fits.
     let all = Target::all().map(|target| target.tmem_columns).max().unwrap_or(0);
     let blocks = function.attrs.program.occupancy.unwrap_or(1).max(ENOUGH);
@@ -35,11 +35,15 @@ pub(crate) fn place(function: &Function, doubled: &BTreeSet<Buffer>) -> (BTreeMa
         return apart;
     }
     let hosts = hosts(function, doubled);
-    let together = place_beside(function, doubled, &hosts);
+    let together = place_without_overlap(function, doubled, &hosts);
     if allocated_columns(together.1) < allocated_columns(apart.1) { together } else { apart }
 }
 
-fn place_beside(function: &Function, doubled: &BTreeSet<Buffer>, hosts: &BTreeMap<Buffer, Buffer>) -> (BTreeMap<Buffer, u32>, u32) {
+fn place_without_overlap(
+    function: &Function,
+    doubled: &BTreeSet<Buffer>,
+    hosts: &BTreeMap<Buffer, Buffer>,
+) -> (BTreeMap<Buffer, u32>, u32) {
     let in_tensor_memory = function.attrs.program.buffers.iter().filter(|(_, info)| info.space == Space::Tensor);
     let own = in_tensor_memory.filter(|(buffer, _)| !hosts.contains_key(buffer));
     let mut largest_first: Vec<(u32, Buffer)> = own.map(|(buffer, info)| (info.columns(), buffer)).collect();

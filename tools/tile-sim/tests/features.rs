@@ -279,3 +279,14 @@ fn counts_of_loops() {
         assert!(outcome.stats.contains(part), "{part}: {}", outcome.stats);
     }
 }
+
+/// An alignment of up to 2^30, which ptxas accepts too.
+#[test]
+fn globals_may_have_large_alignments() {
+    for (align, code) in [(1u64 << 28, 0), (1 << 30, 0), (1 << 31, 1)] {
+        let ptx = kernel("sm_90", 1, 64, "st.global.b32 [%rd1], 7;")
+            .replace(".global .align 4 .b8 unused[4]", &format!(".global .align {align} .b8 unused[4]"));
+        let outcome = Case { ptx: &ptx, grid: [1, 1, 1], buffer: words(4), options: &[], files: &[] }.run();
+        assert_eq!(outcome.code, code, "{align}: {}", outcome.errors);
+    }
+}

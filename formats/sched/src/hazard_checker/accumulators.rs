@@ -1,9 +1,9 @@
 //! The ops of a function that the hazard checker executes, and the values that are accumulators of MMAs in flight.
 
-use crate::region_flow::forwarded_values;
 use crate::{Function, Op};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Value};
+use core_dialect::region_edges::{RegionEdge, edges_of_op};
 use std::collections::{BTreeMap, BTreeSet};
 use tileas::Type;
 use tileas::effects::Completes;
@@ -46,7 +46,7 @@ pub(super) fn accumulators(function: &Function) -> BTreeMap<Value, BTreeSet<OpId
     while before != accumulators.values().map(BTreeSet::len).sum::<usize>() {
         before = accumulators.values().map(BTreeSet::len).sum();
         for &op in &all {
-            for (from, to) in forwarded_values(function, op) {
+            for RegionEdge { from, to } in edges_of_op(body, op) {
                 if let Some(mmas) = accumulators.get(&from).cloned() {
                     accumulators.entry(to).or_default().extend(mmas);
                 }

@@ -340,10 +340,10 @@ fn first_part(function: &Function, op: OpId) -> Option<OpId> {
     let Some(Core::For { lower, upper, .. }) = body.ops[op].kind.core() else { return None };
     let before = body.defining_op(*lower)?;
     let Some(Core::For { lower: start, upper: end, .. }) = body.ops[before].kind.core() else { return None };
-    let made_by = |value: Value| body.defining_op(value).and_then(|op| body.ops[op].kind.core());
-    let ends_before = match made_by(*end) {
+    let defining_core = |value: Value| body.defining_op(value).and_then(|op| body.ops[op].kind.core());
+    let ends_before = match defining_core(*end) {
         Some(Core::Select { yes, no, .. }) if no == start => {
-            matches!(made_by(*yes), Some(Core::Binary { kind: Binary::SubI { .. }, lhs, .. }) if lhs == upper)
+            matches!(defining_core(*yes), Some(Core::Binary { kind: Binary::SubI { .. }, lhs, .. }) if lhs == upper)
         }
         _ => false,
     };

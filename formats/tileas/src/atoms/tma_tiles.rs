@@ -202,7 +202,7 @@ impl<O: MiddleOp, T: MiddleType> Known<'_, O, T> {
         self.params.iter().position(|param| *param == value).map(|index| Expr::Param(index as u32))
     }
 
-    fn made_by(&self, value: Value) -> Option<&Core> {
+    fn defining_core(&self, value: Value) -> Option<&Core> {
         self.body.defining_op(value).and_then(|op| self.body.ops[op].kind.core())
     }
 
@@ -211,7 +211,7 @@ impl<O: MiddleOp, T: MiddleType> Known<'_, O, T> {
         if let Some(param) = self.param(value) {
             return Some(param);
         }
-        match self.made_by(value).filter(|_| far < FAR)? {
+        match self.defining_core(value).filter(|_| far < FAR)? {
             Core::Constant { value: Dense::Splat(bits) } => {
                 let Seen::Tile { elem, .. } = self.body.ty(value).seen() else { return None };
                 let shift = 64 - elem.bits();
@@ -230,7 +230,7 @@ impl<O: MiddleOp, T: MiddleType> Known<'_, O, T> {
             if let Some(param) = self.param(value) {
                 return Some(param);
             }
-            value = match self.made_by(value)? {
+            value = match self.defining_core(value)? {
                 Core::Assume { value, .. } => *value,
                 Core::PtrCast { x } => *x,
                 _ => return None,

@@ -230,8 +230,8 @@ impl BodyWriter<'_> {
     }
 
     fn hidden(&self, info: &OpInfo, value: Value) -> Box<Diagnostic> {
-        let made_by = self.body.defining_op(value).map(|op| self.body.ops[op].kind.mnemonic()).unwrap_or("a block");
-        lacks(format!("result of {made_by} used by {}", info.mnemonic), Feature::PrintToken.since(), self.version)
+        let producer = self.body.defining_op(value).map(|op| self.body.ops[op].kind.mnemonic()).unwrap_or("a block");
+        lacks(format!("result of {producer} used by {}", info.mnemonic), Feature::PrintToken.since(), self.version)
     }
 }
 

@@ -122,7 +122,7 @@ impl<'a> Tables<'a> {
 
     /// An array with one dictionary per parameter, or an empty array.
     fn argument_attributes(&mut self, cursor: &mut Cursor<'_>) -> Result<Box<[Dictionary]>> {
-        let tag = cursor.varint().says(cursor, "failed to read the attributes of the arguments")?;
+        let tag = cursor.varint().with_message(cursor, "failed to read the attributes of the arguments")?;
         if tag != u64::from(AttributeKind::Array.row().tag) {
             return Err(cursor.error("the attributes of the arguments are not an array"));
         }
@@ -278,7 +278,7 @@ impl BodyReader<'_, '_> {
         let info = head.opcode.info();
         let expected = info.regions();
         if expected > 0 {
-            let count = self.cursor.count().says(&self.cursor, "failed to read number of regions to parse.")?;
+            let count = self.cursor.count().with_message(&self.cursor, "failed to read number of regions to parse.")?;
             if count != expected as u64 {
                 let name = info.mnemonic;
                 return Err(self.cursor.error(format!("cuda_tile.{name} op expected {expected} regions, got {count}")));
@@ -342,7 +342,7 @@ impl BodyReader<'_, '_> {
                 return Ok(());
             }
             (frame.begun, frame.blocks, frame.block_number) = (frame.begun + 1, 0, 0);
-            frame.blocks = self.cursor.varint().says(&self.cursor, "failed to read region block count")?;
+            frame.blocks = self.cursor.varint().with_message(&self.cursor, "failed to read region block count")?;
             if frame.blocks > 0 {
                 return self.block(stack);
             }
@@ -354,13 +354,13 @@ impl BodyReader<'_, '_> {
         let region = frame.regions[frame.begun - 1];
         frame.block = self.body.new_block(region);
         (frame.ops, frame.op_number, frame.values) = (0, 0, self.values.len());
-        let args = self.cursor.varint().says(&self.cursor, "failed to read block argument count.")?;
+        let args = self.cursor.varint().with_message(&self.cursor, "failed to read block argument count.")?;
         for i in 0..args {
             let ty = self.tables.types.read(&mut self.cursor, &mut self.tables.strings);
             let ty = ty.context(&self.cursor, || format!("failed to read block argument type: {i}"))?;
             self.values.push(self.body.add_argument(frame.block, ty));
         }
-        frame.ops = self.cursor.varint().says(&self.cursor, "failed to read block operation count.")?;
+        frame.ops = self.cursor.varint().with_message(&self.cursor, "failed to read block operation count.")?;
         Ok(())
     }
 
@@ -383,7 +383,7 @@ impl BodyReader<'_, '_> {
 
     /// Reads an op without its regions.
     fn op_head(&mut self) -> Result<Head> {
-        let number = self.cursor.varint().says(&self.cursor, "failed to read operation opcode.")?;
+        let number = self.cursor.varint().with_message(&self.cursor, "failed to read operation opcode.")?;
         let version = self.tables.version;
         let shown = number as u32;
         let opcode = Opcode::from_number(u64::from(shown));
@@ -400,7 +400,7 @@ impl BodyReader<'_, '_> {
             return Err(self.cursor.error(format!("unsupported opcode {shown} for bytecode version {version}")));
         }
         let loc = self.tables.debug.next(&mut self.locations, &mut self.tables.strings);
-        let loc = loc.says(&self.cursor, "failed to read operation location.")?;
+        let loc = loc.with_message(&self.cursor, "failed to read operation location.")?;
         let Some(opcode) = opcode else {
             return Err(self.cursor.error(format!("unknown or unimplemented opcode: {shown}")));
         };
@@ -408,7 +408,7 @@ impl BodyReader<'_, '_> {
         let info = opcode.info();
         let mut flags = 0;
         if info.flags_since().is_some_and(|since| since <= version) {
-            flags = self.cursor.varint().says(&self.cursor, "failed to read flags field")?;
+            flags = self.cursor.varint().with_message(&self.cursor, "failed to read flags field")?;
         }
         let mut bits: SmallVec<[Option<bool>; 8]> = SmallVec::from_elem(None, info.fields.len());
         for (bit, (field, _)) in info.flag_fields().enumerate() {
@@ -480,7 +480,7 @@ impl BodyReader<'_, '_> {
     fn operand_field(&mut self, opcode: Opcode, field: &FieldInfo, bit: Option<bool>, state: &mut Operands) -> Result<FieldValue> {
         let info = opcode.info();
         if let (Layout::Counted | Layout::CountedOperands, Operands::Uncounted { .. }) = (info.layout, &*state) {
-            let left = self.cursor.count().says(&self.cursor, "failed to read operand count")?;
+            let left = self.cursor.count().with_message(&self.cursor, "failed to read operand count")?;
             *state = Operands::Counted { left, seen: 0 };
         }
         // Messages of ops with segments name the segment; messages of other ops count operands.
@@ -550,13 +550,15 @@ impl BodyReader<'_, '_> {
             Shape::Enum(names) => FieldValue::Enum(enumeration(cursor, names, version)?),
             Shape::OptionalEnum(names) => FieldValue::OptionalEnum(Some(enumeration(cursor, names, version)?)),
             Shape::Byte(_) => {
-                FieldValue::Enum(u8::from(cursor.byte().says(cursor, "failed to read byte for inline bool (i1)")? != 0))
+                FieldValue::Enum(u8::from(cursor.byte().with_message(cursor, "failed to read byte for inline bool (i1)")? != 0))
             }
             Shape::Int32 => FieldValue::Int(i64::from(super::attributes::inline_integer(cursor, 32)? as u32 as i32)),
             Shape::Int64 => FieldValue::Int(super::attributes::inline_integer(cursor, 64)? as i64),
-            Shape::String => FieldValue::String(self.tables.strings.read(cursor).says(cursor, "failed to read StringAttr.")?),
+            Shape::String => {
+                FieldValue::String(self.tables.strings.read(cursor).with_message(cursor, "failed to read StringAttr.")?)
+            }
             Shape::Symbol => {
-                let name = self.tables.strings.read(cursor).says(cursor, "failed to read string for FlatSymbolRefAttr.")?;
+                let name = self.tables.strings.read(cursor).with_message(cursor, "failed to read string for FlatSymbolRefAttr.")?;
                 if self.tables.strings.text(name).is_empty() {
                     return Err(cursor.error("empty symbol reference is invalid"));
                 }
@@ -569,7 +571,7 @@ impl BodyReader<'_, '_> {
             Shape::Attribute => {
                 let attribute = self.tables.attribute(cursor);
                 let attribute =
-                    attribute.says(cursor, "failed to parse self-contained attribute for AssumePredicateAttrInterface")?;
+                    attribute.with_message(cursor, "failed to parse self-contained attribute for AssumePredicateAttrInterface")?;
                 let predicate =
                     matches!(attribute, Attribute::DivBy { .. } | Attribute::SameElements(_) | Attribute::Bounded { .. });
                 if !predicate {
@@ -583,10 +585,10 @@ impl BodyReader<'_, '_> {
             Shape::OptionalDictionary => FieldValue::OptionalDictionary(Some(Box::new(self.tables.hints(cursor)?))),
             Shape::Bools => {
                 let bytes = cursor.array(|[byte]: [u8; 1]| byte != 0);
-                FieldValue::Bools(bytes.says(cursor, "failed to read DenseBoolArrayAttr values.")?)
+                FieldValue::Bools(bytes.with_message(cursor, "failed to read DenseBoolArrayAttr values.")?)
             }
             Shape::Ints => {
-                let values = cursor.array(i32::from_le_bytes).says(cursor, "failed to read DenseI32ArrayAttr values.");
+                let values = cursor.array(i32::from_le_bytes).with_message(cursor, "failed to read DenseI32ArrayAttr values.");
                 FieldValue::Ints(checked_array(values, cursor, |value| *value == i32::MIN || *value == i32::MAX)?)
             }
             Shape::Flag | Shape::Operand | Shape::OptionalOperand | Shape::Operands | Shape::Region => {
@@ -626,7 +628,7 @@ impl Operands {
 }
 
 fn enumeration(cursor: &mut Cursor<'_>, names: &[&str], version: Version) -> Result<u8> {
-    let number = cursor.varint().says(cursor, "failed to read VarInt for enum attribute.")? as u32;
+    let number = cursor.varint().with_message(cursor, "failed to read VarInt for enum attribute.")? as u32;
     if number as usize >= names.len() {
         return Err(cursor.error(format!("invalid integer value for enum type: {number}")));
     }

@@ -180,11 +180,11 @@ fn header(cursor: &mut Cursor<'_>, bytes: &[u8], features: Features) -> Result<(
     let Some(version) = Version::new(major, minor) else {
         return Err(ReadError::alone(format!("unsupported Tile IR bytecode version: {major}.{minor}")));
     };
-    let tag = cursor.little_endian().says(cursor, "failed to parse bytecode header")?;
+    let tag = cursor.little_endian().with_message(cursor, "failed to parse bytecode header")?;
     let (tag, others) = (u16::from_le_bytes(tag), u16::from_le_bytes(tag) & !PREVIEW);
     if others != 0 {
         return Err(cursor.error(format!("header has unrecognized version tag bits (0x{others:X});")))
-            .says(cursor, "failed to parse bytecode header");
+            .with_message(cursor, "failed to parse bytecode header");
     }
     if tag == 0 {
         return Ok((version, false));
@@ -217,7 +217,7 @@ fn not_bytecode(bytes: &[u8]) -> ReadError {
 fn sections<'a>(cursor: &mut Cursor<'a>) -> Result<[Option<&'a [u8]>; section::COUNT as usize]> {
     let mut payloads = [None; section::COUNT as usize];
     loop {
-        let header = section_header(cursor).says(cursor, "failed to parse section header")?;
+        let header = section_header(cursor).with_message(cursor, "failed to parse section header")?;
         if header.id == section::END {
             if cursor.remaining() != 0 {
                 return Err(cursor.error("end section is not the last section"));
@@ -252,7 +252,7 @@ struct SectionHeader {
 }
 
 fn section_header(cursor: &mut Cursor<'_>) -> Result<SectionHeader> {
-    let first = cursor.byte().says(cursor, "unexpected end of data while reading section header")?;
+    let first = cursor.byte().with_message(cursor, "unexpected end of data while reading section header")?;
     let (id, aligned) = (first & 0x7F, first & 0x80 != 0);
     if id == section::END {
         if aligned {
@@ -263,7 +263,7 @@ fn section_header(cursor: &mut Cursor<'_>) -> Result<SectionHeader> {
     if id >= section::COUNT {
         return Err(cursor.error(format!("unknown section ID: {id}")));
     }
-    let length = cursor.varint().says(cursor, "failed to read section length")?;
+    let length = cursor.varint().with_message(cursor, "failed to read section length")?;
     if length > cursor.remaining() as u64 {
         let rest = cursor.remaining();
         return Err(cursor.error(format!("section length {length} exceeds remaining data size {rest}")));
@@ -282,7 +282,7 @@ fn section_header(cursor: &mut Cursor<'_>) -> Result<SectionHeader> {
 
 fn producer(payload: &[u8], tables: &mut Tables<'_>) -> Result<crate::types::StringId> {
     let mut cursor = Cursor::new(payload);
-    let index = cursor.varint().says(&cursor, "failed to read producer string index")?;
+    let index = cursor.varint().with_message(&cursor, "failed to read producer string index")?;
     tables.strings.get_lossy(index).context(&cursor, || format!("failed to get producer string at index {index}"))
 }
 
@@ -298,18 +298,18 @@ struct GlobalRecord {
 fn globals(payload: &[u8], version: Version) -> Result<Vec<GlobalRecord>> {
     let mut cursor = Cursor::new(payload);
     let c = &mut cursor;
-    let count = c.varint().says(c, "failed to read number of global.")?;
+    let count = c.varint().with_message(c, "failed to read number of global.")?;
     let extended = version.has(Feature::GlobalFlags);
     check_fits(c, count, if extended { 6 } else { 4 }, "globals")?;
     let mut records = Vec::new();
     for _ in 0..count {
         records.push(GlobalRecord {
-            name: c.varint().says(c, "failed to read global symbol name string.")?,
-            ty: c.varint().says(c, "failed to read global value type")?,
-            value: c.varint().says(c, "failed to read global value constant index")?,
-            alignment: c.varint().says(c, "failed to read global alignment")?,
-            visibility: if extended { c.varint().says(c, "failed to read global symbol visibility")? } else { 0 },
-            constant: if extended { c.varint().says(c, "failed to read global constant flag")? } else { 0 },
+            name: c.varint().with_message(c, "failed to read global symbol name string.")?,
+            ty: c.varint().with_message(c, "failed to read global value type")?,
+            value: c.varint().with_message(c, "failed to read global value constant index")?,
+            alignment: c.varint().with_message(c, "failed to read global alignment")?,
+            visibility: if extended { c.varint().with_message(c, "failed to read global symbol visibility")? } else { 0 },
+            constant: if extended { c.varint().with_message(c, "failed to read global constant flag")? } else { 0 },
         });
     }
     Ok(records)

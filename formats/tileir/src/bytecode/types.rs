@@ -138,7 +138,7 @@ impl<'a> Types<'a> {
         if !self.version.has(feature) {
             return Ok(0);
         }
-        cursor.varint().says(cursor, "failed to read optional parameter flags")
+        cursor.varint().with_message(cursor, "failed to read optional parameter flags")
     }
 
     fn space(&self, cursor: &mut Cursor<'_>, flags: u64) -> Result<PointerSpace> {
@@ -170,7 +170,7 @@ impl<'a> Types<'a> {
 
     fn tile(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
         let element = self.part(cursor, strings, "elementType")?;
-        let shape = cursor.array(i64::from_le_bytes).says(cursor, "failed to read concreteShapeCache")?;
+        let shape = cursor.array(i64::from_le_bytes).with_message(cursor, "failed to read concreteShapeCache")?;
         let shape = rank_limited(shape, cursor)?;
         if cursor.remaining() > 0 && self.preview {
             return self.symbolic_tile(element, shape, cursor, strings).map(Type::Preview);
@@ -191,8 +191,8 @@ impl<'a> Types<'a> {
     fn tensor_view(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
         let flags = self.flags(cursor, Feature::PointerFlags)?;
         let element = self.part(cursor, strings, "elementType")?;
-        let shape = rank_limited(cursor.array(i64::from_le_bytes).says(cursor, "failed to read shape")?, cursor)?;
-        let strides = rank_limited(cursor.array(i64::from_le_bytes).says(cursor, "failed to read strides")?, cursor)?;
+        let shape = rank_limited(cursor.array(i64::from_le_bytes).with_message(cursor, "failed to read shape")?, cursor)?;
+        let strides = rank_limited(cursor.array(i64::from_le_bytes).with_message(cursor, "failed to read strides")?, cursor)?;
         let space = self.space(cursor, flags)?;
         no_unused_bits(cursor, flags, 1)?;
         let element = check_type::number(&self.arena[element], "elementType").map_err(|message| cursor.error(message))?;
@@ -245,7 +245,7 @@ impl<'a> Types<'a> {
         let flags = self.flags(cursor, Feature::ViewFlags)?;
         let tile = int_array(cursor, "tile_shape data")?;
         let tensor = self.tensor(cursor, strings)?;
-        let sparse_dim = cursor.varint().says(cursor, "failed to read sparse_dim")?;
+        let sparse_dim = cursor.varint().with_message(cursor, "failed to read sparse_dim")?;
         let sparse_dim =
             u32::try_from(sparse_dim).map_err(|_| cursor.error(format!("sparse_dim value {sparse_dim} exceeds uint32_t range")))?;
         let padding = padding(cursor, flags)?;
@@ -295,7 +295,7 @@ pub(super) fn preview_unannounced(what: std::fmt::Arguments<'_>) -> String {
 }
 
 pub(super) fn enumeration(cursor: &mut Cursor<'_>) -> Result<u32> {
-    Ok(cursor.varint().says(cursor, "failed to read VarInt for enum attribute.")? as u32)
+    Ok(cursor.varint().with_message(cursor, "failed to read VarInt for enum attribute.")? as u32)
 }
 
 /// NVIDIA's reader checks unused flag bits last, after all parameters.

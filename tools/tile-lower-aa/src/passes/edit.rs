@@ -54,7 +54,7 @@ impl<'a> Edit<'a> {
     }
 
     /// The core op that defines a value, with its current operands.
-    pub(super) fn made_by(&self, value: Value) -> Option<Core> {
+    pub(super) fn defining_core(&self, value: Value) -> Option<Core> {
         match self.kind(self.function.body.defining_op(value)?) {
             Op::Core(core) => Some(core),
             _ => None,

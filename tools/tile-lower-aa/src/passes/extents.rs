@@ -57,8 +57,8 @@ impl Arrays {
 
     /// The extents of a view's memref, if its definition is visible.
     pub(super) fn view_sizes(&self, edit: &Edit, view: Value) -> Option<Vec<Number>> {
-        let Core::MakeView { memref } = edit.made_by(view)? else { return None };
-        let Core::MakeMemRef { sizes, .. } = edit.made_by(memref)? else { return None };
+        let Core::MakeView { memref } = edit.defining_core(view)? else { return None };
+        let Core::MakeMemRef { sizes, .. } = edit.defining_core(memref)? else { return None };
         let Type::MemRef(ty) = edit.ty(memref) else { return None };
         Some(filled(&ty.sizes, &sizes))
     }

@@ -117,7 +117,7 @@ enum Narrow {
 }
 
 fn narrow(edit: &Edit<'_>, value: Value) -> Option<Narrow> {
-    match edit.made_by(value)? {
+    match edit.defining_core(value)? {
         Core::Broadcast { x } => extended(edit, x).map(Narrow::Broadcast),
         Core::Reshape { x } => extended(edit, x).map(Narrow::Reshape),
         Core::Constant { value: Dense::Splat(bits) } => i32::try_from(bits as i64).ok().map(Narrow::Constant),
@@ -128,7 +128,7 @@ fn narrow(edit: &Edit<'_>, value: Value) -> Option<Narrow> {
 /// The 32-bit value whose sign extension this value is.
 fn extended(edit: &Edit<'_>, value: Value) -> Option<Value> {
     let is_word = |value: Value| edit.ty(value).tile().is_some_and(|(elem, _)| elem == Elem::Scalar(Scalar::I32));
-    match edit.made_by(value)? {
+    match edit.defining_core(value)? {
         Core::Convert { kind: Convert::ExtI { signedness: Signedness::Signed }, x } if is_word(x) => Some(x),
         _ => None,
     }

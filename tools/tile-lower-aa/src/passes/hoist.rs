@@ -70,8 +70,8 @@ fn is_safe(function: &Function, op: OpId) -> bool {
     match &function.body.ops[op].kind {
         Op::Core(Core::Assume { .. }) => false,
         Op::Core(Core::Binary { kind: Binary::DivI { .. } | Binary::RemI { .. }, rhs, .. }) => {
-            let made_by = function.body.defining_op(*rhs).map(|op| &function.body.ops[op].kind);
-            matches!(made_by, Some(Op::Core(Core::Constant { value })) if value.at(0) != 0)
+            let producer = function.body.defining_op(*rhs).map(|op| &function.body.ops[op].kind);
+            matches!(producer, Some(Op::Core(Core::Constant { value })) if value.at(0) != 0)
         }
         Op::Core(core) => core.is_pure(),
         _ => false,

@@ -71,7 +71,7 @@ fn increment(edit: &Edit<'_>, by: Value, inside: &BTreeSet<OpId>) -> Option<Incr
         let bits = edit.ty(by).tile()?.0.bits();
         return Some(Increment::Constant { number, bits });
     }
-    let scalar = match edit.made_by(by) {
+    let scalar = match edit.defining_core(by) {
         Some(Core::Broadcast { x }) => x,
         _ => by,
     };

@@ -54,7 +54,7 @@ enum Source {
 }
 
 fn source(edit: &Edit<'_>, operand: Value) -> Option<Source> {
-    match edit.made_by(operand)? {
+    match edit.defining_core(operand)? {
         Core::Broadcast { x } => Some(Source::Tile(x, edit.ty(x).tile()?.1.clone())),
         Core::Constant { value: Dense::Splat(bits) } => Some(Source::Splat(bits)),
         _ => None,

@@ -4,7 +4,6 @@ use super::Emitter;
 use crate::ir::Val;
 use base::Value;
 use base::diag::Result;
-use base::ir::Op as OpId;
 use core_dialect::tile::Elem;
 use inkwell::values::{FloatValue, IntValue};
 use inkwell::{FloatPredicate, IntPredicate};
@@ -28,7 +27,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    pub(super) fn unary(&mut self, _op: OpId, kind: Unary, x: Value, result: Value) -> Result<()> {
+    pub(super) fn unary(&mut self, kind: Unary, x: Value, result: Value) -> Result<()> {
         let elem = self.elem(result);
         self.each([x], result, |e, [x]| match kind {
             Unary::AbsI => Ok(e.ir.intrinsic_value("llvm.abs", &[x.get_type()], &[x, e.ir.i1().const_zero().into()])),
@@ -141,8 +140,8 @@ impl<'c> Emitter<'c, '_> {
             }
             Binary::MulF { rounding, ftz } => self.directed("mul", elem, rounding, ftz, &[a.into(), b.into()]),
             Binary::DivF { rounding, ftz } => self.divide_float(elem, rounding, ftz, a, b),
-            Binary::MaxF { propagate_nan, ftz } => self.extreme("max", elem, propagate_nan, ftz, a, b),
-            Binary::MinF { propagate_nan, ftz } => self.extreme("min", elem, propagate_nan, ftz, a, b),
+            Binary::MaxF { propagate_nan, ftz } => self.extreme("max", propagate_nan, ftz, a, b),
+            Binary::MinF { propagate_nan, ftz } => self.extreme("min", propagate_nan, ftz, a, b),
             _ => self.math2(kind, elem, a.into(), b.into()),
         }
     }
@@ -190,22 +189,13 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    fn extreme(
-        &self,
-        name: &str,
-        elem: Elem,
-        propagate_nan: bool,
-        ftz: bool,
-        a: FloatValue<'c>,
-        b: FloatValue<'c>,
-    ) -> Result<Val<'c>> {
+    fn extreme(&self, name: &str, propagate_nan: bool, ftz: bool, a: FloatValue<'c>, b: FloatValue<'c>) -> Result<Val<'c>> {
         if ftz {
             let text = format!("{name}.ftz{}.f32 $0, $1, $2;", if propagate_nan { ".NaN" } else { "" });
             let args = [a.into(), b.into()];
             return Ok(self.ir.asm(Some(self.ir.f32().into()), &text, "=f,f,f", &args, false).expect("it has a result"));
         }
         let intrinsic = format!("llvm.{name}{}", if propagate_nan && !common::fault_injected("ptx.nan") { "imum" } else { "num" });
-        let _ = elem;
         Ok(self.ir.intrinsic_value(&intrinsic, &[a.get_type().into()], &[a.into(), b.into()]))
     }
 

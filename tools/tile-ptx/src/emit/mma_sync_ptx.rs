@@ -158,7 +158,8 @@ impl<'c> Emitter<'c, '_> {
         let kind = match atom.scales {
             1 => "mxf8f6f4",
             2 => "mxf4",
-            _ => "mxf4nvf4",
+            4 => "mxf4nvf4",
+            other => unreachable!("the atom table has no atom with {other} scales for each row"),
         };
         let scale = match self.elem(scale).carrier() {
             Scalar::F8E8M0FNU => "ue8m0",

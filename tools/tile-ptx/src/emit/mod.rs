@@ -286,7 +286,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
     fn core(&mut self, op: OpId, core: &Core, results: &[Value]) -> Result<()> {
         match core {
             Core::Constant { value } => self.constant(value, results[0]),
-            Core::Unary { kind, x } => self.unary(op, *kind, *x, results[0])?,
+            Core::Unary { kind, x } => self.unary(*kind, *x, results[0])?,
             Core::Binary { kind, lhs, rhs } => self.binary(*kind, *lhs, *rhs, results[0])?,
             Core::Fma { kind, a, b, c } => self.fma(*kind, [*a, *b, *c], results[0])?,
             Core::Compare { kind, lhs, rhs } => self.compare(*kind, *lhs, *rhs, results[0]),

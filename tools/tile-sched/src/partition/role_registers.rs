@@ -80,7 +80,7 @@ pub(super) fn warp_assignment(
     let can_move = group.is_multiple_of(GROUP) && budget::has_setmaxnreg(target) && enough;
     let moves = can_move && alone < needs && given(of_helper) > alone;
     let has = if moves { given(of_helper) } else { alone };
-    let least = all + min_beside_accumulator(function);
+    let least = all + min_registers_without_accumulator(function);
     if choice == FeatureChoice::WherePays && resident > 1 && has < least && each(warps) >= least.min(MOST) {
         return Err(format!(
             "another warp leaves a thread {has} registers with {resident} CTAs per SM, and it needs about {least}"
@@ -106,13 +106,14 @@ fn helpers(function: &Function, lines: &MmaWarps) -> Vec<RoleKind> {
 
 /// Returns an estimate of how many CTAs fit with enough registers for their warps.
 pub(super) fn resident(function: &Function, target: Target) -> u32 {
-    let (warps, needs) = (function.attrs.program.warps, (Needs::of(function).all + min_beside_accumulator(function)).min(MOST));
+    let (warps, needs) =
+        (function.attrs.program.warps, (Needs::of(function).all + min_registers_without_accumulator(function)).min(MOST));
     let has_capacity = |blocks: &u32| (budget::registers(target, warps * blocks, 1) & !(STEP - 1)).min(MOST) >= needs;
     (1..=MAX_CTAS).take_while(has_capacity).last().unwrap_or(1)
 }
 
 /// The minimum registers in addition to the accumulators. `mma.sync` also needs registers for its operands.
-fn min_beside_accumulator(function: &Function) -> u32 {
+fn min_registers_without_accumulator(function: &Function) -> u32 {
     let ops = function.body.walk(function.region);
     let atoms = ops.iter().filter_map(|op| match &function.body.ops[*op].kind {
         kind @ Op::Core(tileas::Op::Mma { .. }) => Some(wgmma_in_flight::is_by_groups(kind)),

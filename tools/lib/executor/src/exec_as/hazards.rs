@@ -539,7 +539,7 @@ mod tests {
             hazards.read(0, 0, &mut [0; 4096], 1).unwrap();
             hazards.barrier();
         }
-        assert!(hazards.shared.marks_made() <= 2 * 100, "{}", hazards.shared.marks_made());
+        assert!(hazards.shared.mark_count() <= 2 * 100, "{}", hazards.shared.mark_count());
     }
 
     #[test]

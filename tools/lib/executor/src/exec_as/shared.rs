@@ -155,7 +155,7 @@ impl SharedMemory {
     }
 
     #[cfg(test)]
-    pub(super) fn marks_made(&self) -> usize {
+    pub(super) fn mark_count(&self) -> usize {
         self.table.computed()
     }
 

@@ -18,7 +18,7 @@ pub(super) fn fold(edit: &mut Edit<'_>, op: OpId, cond: Value, then: Region, oth
         }
         return;
     }
-    if let Some(Core::Binary { kind: Binary::Xor, lhs, rhs }) = edit.made_by(cond)
+    if let Some(Core::Binary { kind: Binary::Xor, lhs, rhs }) = edit.defining_core(cond)
         && edit.splat(rhs) == Some(1)
     {
         edit.become_op(op, Core::If { cond: lhs, then: otherwise, otherwise: then });

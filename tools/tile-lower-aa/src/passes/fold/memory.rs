@@ -48,7 +48,7 @@ fn drop_access(edit: &mut Edit<'_>, op: OpId, index: usize, token: Option<Value>
 /// Removes duplicates and tokens without accesses from a join.
 pub(super) fn tokens(edit: &Edit<'_>, core: &Core) -> Option<Folded> {
     let Core::JoinTokens { tokens } = core else { return None };
-    let is_zero_init = |token: &Value| matches!(edit.made_by(*token), Some(Core::MakeToken {}));
+    let is_zero_init = |token: &Value| matches!(edit.defining_core(*token), Some(Core::MakeToken {}));
     let mut left: Vec<Value> = Vec::new();
     for token in tokens {
         if !is_zero_init(token) && !left.contains(token) {

@@ -16,22 +16,22 @@ pub(super) fn fold(edit: &mut Edit<'_>, at: &Place, core: &Core) -> Option<Folde
         Core::Convert { kind, x } => convert(edit, at, kind, x),
         Core::Select { cond, yes, no } => select(edit, at, cond, yes, no),
         Core::Offset { ptr, offset } => (edit.splat(offset) == Some(0)).then_some(Folded::Value(ptr)),
-        Core::IntToPtr { x } => match edit.made_by(x)? {
+        Core::IntToPtr { x } => match edit.defining_core(x)? {
             Core::PtrToInt { x } if *edit.ty(x) == at.ty() => Some(Folded::Value(x)),
             _ => None,
         },
-        Core::PtrToInt { x } => match edit.made_by(x)? {
+        Core::PtrToInt { x } => match edit.defining_core(x)? {
             Core::IntToPtr { x } => Some(Folded::Value(x)),
             _ => None,
         },
         Core::PtrCast { x } if *edit.ty(x) == at.ty() => Some(Folded::Value(x)),
-        Core::PtrCast { x } => match edit.made_by(x)? {
+        Core::PtrCast { x } => match edit.defining_core(x)? {
             Core::PtrCast { x } => Some(Folded::Op(Core::PtrCast { x })),
             _ => None,
         },
         Core::Assume { value, ref fact } => {
             let mut inner = value;
-            while let Some(Core::Assume { value: next, fact: known }) = edit.made_by(inner) {
+            while let Some(Core::Assume { value: next, fact: known }) = edit.defining_core(inner) {
                 if known == *fact {
                     return Some(Folded::Value(value));
                 }
@@ -92,7 +92,7 @@ fn identity(kind: Binary, scalar: Scalar, lhs: Value, right: u64) -> Option<Fold
 /// Merges consecutive ops with constants, and negated comparisons into the opposite ones.
 fn chained(edit: &mut Edit<'_>, at: &Place, kind: Binary, lhs: Value, right: u64) -> Option<Folded> {
     let scalar = at.elem.carrier();
-    match (kind, edit.made_by(lhs)?) {
+    match (kind, edit.defining_core(lhs)?) {
         (Binary::Xor, Core::Compare { kind, lhs, rhs }) if scalar == Scalar::I1 && right == 1 => {
             Some(Folded::Op(Core::Compare { kind: opposite(kind), lhs, rhs }))
         }
@@ -122,7 +122,7 @@ fn chained(edit: &mut Edit<'_>, at: &Place, kind: Binary, lhs: Value, right: u64
 
 /// Merges the conjunction or disjunction of two comparisons of the same operands.
 fn both_compared(edit: &Edit<'_>, kind: Binary, lhs: Value, rhs: Value) -> Option<Folded> {
-    let int = |value| match edit.made_by(value)? {
+    let int = |value| match edit.defining_core(value)? {
         Core::Compare { kind: Compare::Int { predicate, signedness }, lhs, rhs } => Some((predicate, signedness, lhs, rhs)),
         _ => None,
     };
@@ -216,7 +216,7 @@ fn convert(edit: &Edit<'_>, at: &Place, kind: Convert, x: Value) -> Option<Folde
     if kind == Convert::Bitcast && from == to {
         return Some(Folded::Value(x));
     }
-    let Core::Convert { kind: inner, x: first } = edit.made_by(x)? else { return None };
+    let Core::Convert { kind: inner, x: first } = edit.defining_core(x)? else { return None };
     let original = edit.ty(first).tile()?.0.carrier();
     match (kind, inner) {
         (Convert::TruncI { .. }, Convert::ExtI { .. }) if original == to => Some(Folded::Value(first)),
@@ -246,7 +246,7 @@ fn select(edit: &Edit<'_>, at: &Place, cond: Value, yes: Value, no: Value) -> Op
         // Reuses an existing constant true.
         return Some(Folded::Op(Core::Binary { kind: Binary::Xor, lhs: cond, rhs: no }));
     }
-    match edit.made_by(cond)? {
+    match edit.defining_core(cond)? {
         Core::Binary { kind: Binary::Xor, lhs, rhs } if edit.splat(rhs) == Some(1) => {
             Some(Folded::Op(Core::Select { cond: lhs, yes: no, no: yes }))
         }
