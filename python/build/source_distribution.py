@@ -14,9 +14,27 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from maturin import (  # noqa: F401: the hooks of PEP 517 and PEP 660
+from maturin import (
+    build_editable,
+    build_wheel,
+    get_requires_for_build_editable,
+    get_requires_for_build_sdist,
+    get_requires_for_build_wheel,
+    prepare_metadata_for_build_editable,
     prepare_metadata_for_build_wheel,
 )
+
+#: The hooks of PEP 517 and PEP 660.
+__all__ = [
+    "build_editable",
+    "build_sdist",
+    "build_wheel",
+    "get_requires_for_build_editable",
+    "get_requires_for_build_sdist",
+    "get_requires_for_build_wheel",
+    "prepare_metadata_for_build_editable",
+    "prepare_metadata_for_build_wheel",
+]
 
 Settings = Mapping[str, Any] | None
 
@@ -26,6 +44,7 @@ MOVED = {
     'readme = "README.md"': 'readme = "python/README.md"',
     'manifest-path = "../packages': 'manifest-path = "packages',
     'python-source = "."': 'python-source = "python"',
+    'data = "tileworks.data"': 'data = "python/tileworks.data"',
 }
 
 
