@@ -294,7 +294,7 @@ fn as_reported(case: &Path, target: &str, requested: &Requested) -> Checked {
     Ok(())
 }
 
-/// An option of a stage, and what the log says where it has an effect; its targets; the cases that it applies to.
+/// An option of a stage, the log entries that confirm its effect, its targets, and the cases that it applies to.
 struct Requested {
     name: &'static str,
     option: &'static str,

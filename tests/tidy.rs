@@ -106,6 +106,23 @@ fn every_list_has_every_tool() {
     assert!(missing.is_empty(), "packages/tileworks lacks the dependencies {missing:?}");
 }
 
+/// A crate takes dependencies and their features from the workspace. Then it builds alone as it builds with the others, and no check of
+/// each crate alone is necessary.
+#[test]
+fn crates_take_features_from_the_workspace() {
+    let members = ["formats", "tools", "tools/lib"].into_iter().flat_map(|parent| folders(&root().join(parent)));
+    for folder in members.filter(|folder| folder.join("Cargo.toml").is_file()) {
+        let manifest = manifest(&folder);
+        let tables = ["dependencies", "build-dependencies", "dev-dependencies"];
+        for (name, value) in tables.iter().filter_map(|table| manifest.get(*table)?.as_table()).flatten() {
+            let of_workspace = value.get("workspace").and_then(toml::Value::as_bool) == Some(true);
+            let others: Vec<&String> =
+                value.as_table().into_iter().flat_map(toml::Table::keys).filter(|key| *key != "workspace").collect();
+            assert!(of_workspace && others.is_empty(), "{}: {name} has {others:?} of its own", folder.display());
+        }
+    }
+}
+
 #[test]
 fn dependencies_are_used_and_explained() {
     let workspace = manifest(root());

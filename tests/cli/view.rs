@@ -35,7 +35,6 @@ fn source_positions(model: &Value, name: &str, word: &str) -> Vec<u64> {
         .collect()
 }
 
-#[test]
 fn all_texts_of_a_matmul_link_to_its_line() {
     let folder = temporary();
     let (_, model) = view(folder.path(), "matmul_f16", "sm_80", &["--launch", &launch("matmul_f16")]);
@@ -88,7 +87,6 @@ fn lie_apart(function: &Value) {
     }
 }
 
-#[test]
 fn drawings_match_the_schedule() {
     let folder = temporary();
     let (_, model) = view(folder.path(), "matmul_f16", "sm_80", &[]);
@@ -123,7 +121,6 @@ fn drawings_match_the_schedule() {
     assert!(model["layouts"].as_array().unwrap().iter().any(|layout| layout["uses"][0]["shape"] == serde_json::json!([32, 32])));
 }
 
-#[test]
 fn a_page_begins_at_any_stage() {
     need_stages();
     let folder = temporary();
@@ -145,7 +142,6 @@ fn a_page_begins_at_any_stage() {
     assert!(refused.code == Some(2) && refused.stderr.contains("--gpu-name"), "{:?} {}", refused.code, refused.stderr);
 }
 
-#[test]
 fn roles_and_pipelines_match_the_schedule() {
     need_stages();
     let folder = temporary();
@@ -171,7 +167,6 @@ fn roles_and_pipelines_match_the_schedule() {
     );
 }
 
-#[test]
 fn a_layout_is_drawn_in_a_terminal() {
     need_stages();
     let folder = temporary();
@@ -188,7 +183,6 @@ fn a_layout_is_drawn_in_a_terminal() {
     }
 }
 
-#[test]
 fn sources_are_shown_where_they_are_found() {
     let folder = temporary();
     let (_, model) = view(folder.path(), "vadd", "sm_80", &[]);
@@ -252,7 +246,6 @@ fn visit(browser: &Path, folder: &Path, page: &str, seek: &str) -> Value {
     serde_json::from_str(&seen.replace("&lt;", "<").replace("&gt;", ">").replace("&nbsp;", " ").replace("&amp;", "&")).unwrap()
 }
 
-#[test]
 fn the_page_works_in_a_browser() {
     let Some(browser) = browser() else { return };
     let matmuls = ["sm_80", "sm_90", "sm_100"].map(|target| ("matmul_f16", target, r"\bmma\("));
@@ -317,7 +310,6 @@ for target in sys.argv[1:]:
     page.save(f'{target}.html')
 ";
 
-#[test]
 fn a_large_attention_kernel_renders_quickly() {
     let Some(browser) = browser() else { return };
     need_stages();
@@ -369,3 +361,14 @@ fn a_large_attention_kernel_renders_quickly() {
         );
     }
 }
+
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
+    all_texts_of_a_matmul_link_to_its_line,
+    drawings_match_the_schedule,
+    a_page_begins_at_any_stage,
+    roles_and_pipelines_match_the_schedule,
+    a_layout_is_drawn_in_a_terminal,
+    sources_are_shown_where_they_are_found,
+    the_page_works_in_a_browser,
+    a_large_attention_kernel_renders_quickly,
+];

@@ -199,6 +199,17 @@ pub fn files_below(path: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// A new directory with the files of another one.
+pub fn copy_of(folder: &Path) -> tempfile::TempDir {
+    let new = temporary();
+    for path in files_below(folder) {
+        let copy = new.path().join(path.strip_prefix(folder).expect("a file is below its folder"));
+        let created = std::fs::create_dir_all(copy.parent().expect("a file is in a folder"));
+        created.and_then(|()| std::fs::copy(&path, &copy)).unwrap_or_else(|error| panic!("{}: {error}", copy.display()));
+    }
+    new
+}
+
 /// Runs `check` on each item on all cores, and panics with all complaints at the end, so that one failure does not hide others.
 pub fn for_each<T: Sync>(items: &[T], check: impl Fn(&T) -> Result<(), String> + Sync) {
     let next = std::sync::atomic::AtomicUsize::new(0);
