@@ -45,12 +45,12 @@ fn rows(source: &str) -> Vec<Row> {
 }
 
 /// The name of a field's type on the page.
-fn described(ty: &str) -> String {
+fn type_name(ty: &str) -> String {
     if let Some(inner) = ty.strip_prefix("Option<").and_then(|ty| ty.strip_suffix('>')) {
-        return format!("{}?", described(inner));
+        return format!("{}?", type_name(inner));
     }
     if let Some(inner) = ty.strip_prefix("Vec<").and_then(|ty| ty.strip_suffix('>')) {
-        return format!("[{}]", described(inner));
+        return format!("[{}]", type_name(inner));
     }
     match ty.rsplit("::").next().unwrap_or(ty) {
         "Value" => "value",
@@ -70,7 +70,7 @@ fn page() -> String {
     for (file, title) in TABLES {
         out.push_str(&format!("\n## {title}\n\n| op | fields | what it does |\n|---|---|---|\n"));
         for Row { mnemonic, fields, summary } in rows(&text(&root().join(file))) {
-            let fields: Vec<String> = fields.iter().map(|(name, ty)| format!("{name}: {}", described(ty))).collect();
+            let fields: Vec<String> = fields.iter().map(|(name, ty)| format!("{name}: {}", type_name(ty))).collect();
             let summary = summary.replace('|', "\\|").replace("[`", "`").replace("`]", "`");
             out.push_str(&format!("| `{mnemonic}` | {} | {summary} |\n", fields.join(", ")));
         }
@@ -79,7 +79,7 @@ fn page() -> String {
 }
 
 /// Checks that a page equals its generated text. With `BLESS` set, writes the page.
-fn is_current(page: &str, generated: &str) {
+fn check_is_current(page: &str, generated: &str) {
     let path = root().join(page);
     if blessing() {
         std::fs::write(&path, generated).expect("the page can be written");
@@ -89,12 +89,12 @@ fn is_current(page: &str, generated: &str) {
 
 #[test]
 fn error_codes_page_is_current() {
-    is_current("docs/error-codes.md", &common::explain::page());
+    check_is_current("docs/error-codes.md", &common::explain::page());
 }
 
 #[test]
 fn ops_page_is_current() {
-    is_current("docs/formats/ops.md", &page());
+    check_is_current("docs/formats/ops.md", &page());
     assert!(TABLES.iter().all(|(file, _)| rows(&text(&root().join(file))).len() > 4), "an op table was not found");
 }
 

@@ -103,7 +103,7 @@ fn coverage_page() -> String {
     let (compared, known): (_, BTreeSet<String>) = (compared_ops(), op_table().into_iter().collect());
     assert!(known.len() > 90 && ran.keys().filter(|op| known.contains(*op)).count() > 40, "the ops of {ran:?}");
     let mut page = format!(
-        "# Op coverage of the tests\n\n`tests/run.rs` generates this page from the programs that it executes; `scripts/bless` updates it. No program here ran on a GPU.\n\n\
+        "# Op coverage of the tests\n\n`tests/run.rs` generates this page from the programs that it executes; `scripts/bless` updates it. The marks come from CPU executors only. [Benchmarks](benchmarks.md) reports the runs on an H200.\n\n\
          - A target has ✓ where one of {} programs with this op compiles for it at `-O0` and `-O3`. `tile-run` executes each stage's file and \
          `tile-sim` the PTX, and all results are as expected.\n\
          - The last column has ✓ where `tests/ops.rs` executes the op on edge inputs, in each of its types, in `tile-run` and as PTX for sm_80 \

@@ -103,13 +103,13 @@ def test_bounds_name_the_line(stage):
     a, c = numbers(64), np.zeros(16, np.float32)
     tileworks.launch((1,), kernels.pick, (a, c, 48, 16), stage=stage, options=["--check-bounds"])
     assert np.array_equal(c, a[48:])
-    if stage == "tile":  # the checks come with .aa
+    if stage == "tile":  # tile-lower-aa inserts the checks, so .tile has none
         return
     with pytest.raises(tileworks.RunError) as caught:
         tileworks.launch((1,), kernels.pick, (a, c, 50, 16), stage=stage, options=["--check-bounds"])
     assert caught.value.line == line_of("reaches outside") and caught.value.code == "RUN040"
     assert "outside the array" in str(caught.value) and ": index 6" in str(caught.value) and "extent 64" in str(caught.value)
-    if stage == "ptx":  # what stops the kernel has the same line
+    if stage == "ptx":  # the trap after the assertion has the same line
         assert f"in the source: {caught.value.file}:{caught.value.line}:" in str(caught.value)
     assert np.array_equal(c, a[48:]), "a run that fails changes nothing"
 
@@ -135,7 +135,7 @@ def test_arrays_have_their_shape_and_variables_their_value_in_a_debugger():
     stdout_text = tileworks.debug((4,), kernels.normalize, (a, c, 96, 64), commands=commands)
     assert "a = f32[4, 96]" in stdout_text and f"print a[2, :3]\nf32[3] [{a[2, 0]!s}" in stdout_text
     before, after = stdout_text.split("> variables")[1:]
-    # The view of a later load is before the loop, and the location of the load does not name it.
+    # The view op of a load in the loop is before the loop. The variable of the line is the loaded tile, not the view.
     assert "total = f32[1, 1]" in before and "y = " not in before and "y = f32[1, 64]" in after and "view of" not in stdout_text
 
 
@@ -414,13 +414,13 @@ def test_compilations_of_a_ninja_file_are_read(tmp_path):
 
     (tmp_path / "build.ninja").write_text(NINJA)
     one, other = commands(tmp_path / "build.ninja")
-    assert (one.output, one.source, one.others) == ("out/a b.sm_90.cubin", "k/a b.tileirbc", ("tool one",))
+    assert (one.output, one.source, one.dependencies) == ("out/a b.sm_90.cubin", "k/a b.tileirbc", ("tool one",))
     assert one.args == ("TOOL x", "--gpu-name=sm_90", "--lineinfo", "--name=a b", "-o", "out/a b.sm_90.cubin", "--", "k/a b.tileirbc")
     assert (other.output, other.source) == ("out/c|$.cubin", "k/c:.tileirbc")
 
 
 def test_a_sweep_of_many_compilations_is_one_client_and_few_tasks(tmp_path, monkeypatch):
-    # The overhead of a sweep is a client, and a few milliseconds per task: neither grows with the sweep.
+    # The overhead of a sweep is one client, and a few milliseconds per task. The number of tasks depends on the workers only.
     distributed = pytest.importorskip("distributed")
     clients, tasks = [], []
     start, submit = distributed.Client.__init__, distributed.Client.submit

@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(Code::OPT002.fix(), Some("Add `--gpu-name=TARGET`. The note lists the targets."));
         assert_eq!(Code::OPT002.example(), Some("tile-lower-as k.aa"));
         assert_eq!(Code::OPT002.summary(), "No target was selected.");
-        assert_eq!((Code::named("opt002"), Code::named("XYZ001")), (Some(Code::OPT002), None));
+        assert_eq!((Code::named("opt002"), Code::named("nothing")), (Some(Code::OPT002), None));
         assert_eq!(Code::OPT002.family(), Family::OPT);
     }
 }

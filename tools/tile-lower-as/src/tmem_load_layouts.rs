@@ -1,7 +1,8 @@
 //! Purpose: choose the `tcgen05.ld` and `tcgen05.st` shapes for accumulators and operands.
 //! Requires: elementwise related tiles share one layout.
-//! Establishes: tiles that meet a per-row vector or are reduced to one use 32x32b, with one row per thread. Tiles that meet only
-//! per-column vectors use 16x256b, because with 32x32b that vector would go through shared memory to every thread.
+//! Establishes: tiles that are combined with a per-row vector, or reduced to one, use 32x32b, with one row per thread. Tiles that
+//! are combined only with per-column vectors use 16x256b, because with 32x32b the vector would go through shared memory to every
+//! thread.
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's `getTmemCompatibleLayout` and `OptimizeTMemLayouts`; CUTLASS `SM100_TMEM_LOAD_*` atoms.
 
@@ -22,10 +23,10 @@ const BY_COLUMNS: &[&str] = &["16x256b", "16x32bx2", "32x32b"];
 /// All shapes. With 16x128b a thread has the same operand elements as accumulator elements of twice the width with 16x256b.
 pub(crate) const ALL: &[&str] = &["32x32b", "16x32bx2", "16x256b", "16x128b"];
 
-/// Groups of values that share a layout, and the vectors that they meet.
+/// Groups of values that share a layout, and the directions of the vectors that are combined with them.
 pub(crate) struct Lanes {
     groups: UnionFind,
-    /// Groups that meet a per-row vector, and groups that meet a per-column vector, by representative.
+    /// The groups that are combined with a per-row vector, and those that are combined with a per-column vector, by representative.
     by_rows: BTreeSet<usize>,
     by_columns: BTreeSet<usize>,
     /// Values computed from scalars and constants only, which threads rematerialize.
@@ -57,13 +58,13 @@ impl Lanes {
         for RegionEdge { from, to } in region_edges(body, function.region) {
             lanes.groups.join(from.0 as usize, to.0 as usize);
         }
-        ops.into_iter().for_each(|op| lanes.note(function, op));
+        ops.into_iter().for_each(|op| lanes.record_vectors(function, op));
         lanes
     }
 
     fn find_free(&mut self, function: &Function, op: base::ir::Op) {
         let node = &function.body.ops[op];
-        let number =
+        let is_single_element =
             |value: &Value| function.body.ty(*value).tile().is_none_or(|(_, shape)| shape.iter().all(|extent| *extent == 1));
         let free = match &node.kind {
             Op::Core(Core::Constant { .. } | Core::Iota {}) => true,
@@ -71,7 +72,7 @@ impl Lanes {
             Op::Core(core) if core.is_elementwise() => self.is_computed_from_free(core),
             _ => false,
         };
-        node.results.iter().for_each(|result| self.free[result.0 as usize] = free || number(result));
+        node.results.iter().for_each(|result| self.free[result.0 as usize] = free || is_single_element(result));
     }
 
     fn is_computed_from_free(&self, core: &Core) -> bool {
@@ -79,30 +80,30 @@ impl Lanes {
     }
 
     /// The representative of a value's group.
-    fn of_all(&self, value: Value) -> usize {
+    fn representative(&self, value: Value) -> usize {
         self.groups.find(value.0 as usize)
     }
 
-    /// Records the vectors that the tiles of an op meet.
-    fn note(&mut self, function: &Function, op: base::ir::Op) {
+    /// Records the vectors with which an op combines a tile.
+    fn record_vectors(&mut self, function: &Function, op: base::ir::Op) {
         let node = &function.body.ops[op];
         let rank = |value: Value| function.body.ty(value).tile().map_or(0, |(_, shape)| shape.len());
         match &node.kind {
             Op::Core(core) if core.is_elementwise() => {
-                let all = self.of_all(node.results[0]);
+                let group = self.representative(node.results[0]);
                 for operand in core.operands() {
                     match self.repeated(function, operand) {
-                        Some(Repeats::Rows) => _ = self.by_columns.insert(all),
-                        Some(Repeats::Columns) => _ = self.by_rows.insert(all),
+                        Some(Repeats::Rows) => _ = self.by_columns.insert(group),
+                        Some(Repeats::Columns) => _ = self.by_rows.insert(group),
                         None => {}
                     }
                 }
             }
             Op::Reduce { operands, dim, .. } => {
-                let (all, behind) = (self.of_all(operands[0]), rank(operands[0]).saturating_sub(*dim as usize));
-                match behind {
-                    1 => _ = self.by_rows.insert(all),
-                    2 => _ = self.by_columns.insert(all),
+                let (group, dims_from_end) = (self.representative(operands[0]), rank(operands[0]).saturating_sub(*dim as usize));
+                match dims_from_end {
+                    1 => _ = self.by_rows.insert(group),
+                    2 => _ = self.by_columns.insert(group),
                     _ => {}
                 }
             }
@@ -124,12 +125,12 @@ impl Lanes {
 
     /// The shapes for `tcgen05.ld` of an accumulator, in order of preference.
     pub(crate) fn atoms(&self, accumulators: Value) -> &'static [&'static str] {
-        let all = self.of_all(accumulators);
-        if self.by_columns.contains(&all) && !self.by_rows.contains(&all) { BY_COLUMNS } else { BY_ROWS }
+        let group = self.representative(accumulators);
+        if self.by_columns.contains(&group) && !self.by_rows.contains(&group) { BY_COLUMNS } else { BY_ROWS }
     }
 
     /// The layout for `tcgen05.st` of an operand. If it is computed from an accumulator, threads keep the rows that they loaded.
-    pub(crate) fn stored(
+    pub(crate) fn store_layout(
         &self,
         function: &Function,
         operand: Value,
@@ -137,8 +138,8 @@ impl Lanes {
         chains: &[Chain],
         warp_bits: usize,
     ) -> Option<Layout> {
-        let all = self.of_all(operand);
-        let accumulators = chains.iter().map(|chain| chain.result).find(|accumulators| self.of_all(*accumulators) == all);
+        let group = self.representative(operand);
+        let accumulators = chains.iter().map(|chain| chain.result).find(|accumulators| self.representative(*accumulators) == group);
         let from = accumulators.and_then(|accumulators| {
             let (elem, shape) = function.body.ty(accumulators).tile()?;
             tmem_loaded(self.atoms(accumulators), &tensor_memory::accumulators(elem, shape)?, warp_bits)
@@ -161,6 +162,6 @@ enum Repeats {
 
 /// Whether each use of a tile rematerializes it in the layout that it needs.
 fn is_broadcast(function: &Function, value: Value) -> bool {
-    let made = function.body.defining_op(value).map(|op| &function.body.ops[op].kind);
-    matches!(made, Some(Op::Core(Core::Broadcast { .. } | Core::Constant { .. } | Core::Iota {})))
+    let definition = function.body.defining_op(value).map(|op| &function.body.ops[op].kind);
+    matches!(definition, Some(Op::Core(Core::Broadcast { .. } | Core::Constant { .. } | Core::Iota {})))
 }

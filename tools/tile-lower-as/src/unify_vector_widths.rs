@@ -21,24 +21,24 @@ struct Member {
     /// Registers per thread of the tile.
     registers: u32,
     /// Instructions per access; guarded accesses need more.
-    each: u32,
+    instructions: u32,
     /// The estimated number of executions.
-    times: u32,
+    executions: u32,
 }
 
 /// Instructions of a layout conversion besides its accesses: addresses and barriers.
-const TRIP: u32 = 16;
+const CONVERSION_OVERHEAD: u32 = 16;
 
 impl Member {
     fn cost(&self, width: u32) -> u32 {
-        let accesses = (self.registers >> width.min(self.widest)).max(1) * self.each;
-        let trip = if width > self.widest { TRIP + self.registers + (self.registers >> width) } else { 0 };
-        (accesses + trip) * self.times
+        let accesses = (self.registers >> width.min(self.widest)).max(1) * self.instructions;
+        let conversion = if width > self.widest { CONVERSION_OVERHEAD + self.registers + (self.registers >> width) } else { 0 };
+        (accesses + conversion) * self.executions
     }
 }
 
 /// Narrows the accesses of each group to the cheapest common width.
-pub(crate) fn agree(function: &Function, accesses: &mut BTreeMap<OpId, AccessPlan>, warp_bits: usize) {
+pub(crate) fn unify(function: &Function, accesses: &mut BTreeMap<OpId, AccessPlan>, warp_bits: usize) {
     let groups = width_groups(function);
     let depths = depths(function);
     // Only accesses with the same element order can have the same layout.
@@ -49,8 +49,9 @@ pub(crate) fn agree(function: &Function, accesses: &mut BTreeMap<OpId, AccessPla
     };
     for (&op, access) in accesses.iter().filter(|(op, _)| any_width(op)) {
         let (tile, guarded) = moved(function, op);
-        let (registers, each) = (access.layout.registers() as u32, if guarded { 4 } else { 1 });
-        let member = Member { op, widest: access.vector_bits, registers, each, times: 1 << (2 * depths[op.0 as usize].min(4)) };
+        let (registers, instructions) = (access.layout.registers() as u32, if guarded { 4 } else { 1 });
+        let member =
+            Member { op, widest: access.vector_bits, registers, instructions, executions: 1 << (2 * depths[op.0 as usize].min(4)) };
         members.entry((groups.find(tile.0 as usize), access.order.clone())).or_default().push(member);
     }
     for ((_, order), members) in members {
@@ -83,9 +84,10 @@ fn depths(function: &Function) -> Vec<u32> {
     let mut depths = vec![0; body.ops.len()];
     // Outer ops come before the ops inside them.
     for op in body.walk(function.region) {
-        let inside = depths[op.0 as usize] + u32::from(matches!(body.ops[op].kind, Op::Core(Core::For { .. } | Core::Loop { .. })));
+        let inner_depth =
+            depths[op.0 as usize] + u32::from(matches!(body.ops[op].kind, Op::Core(Core::For { .. } | Core::Loop { .. })));
         for region in body.ops[op].kind.regions() {
-            body.blocks[body.block_of(region)].ops.iter().for_each(|inner| depths[inner.0 as usize] = inside);
+            body.blocks[body.block_of(region)].ops.iter().for_each(|inner| depths[inner.0 as usize] = inner_depth);
         }
     }
     depths
@@ -101,15 +103,15 @@ fn width_groups(function: &Function) -> UnionFind {
     }
     for op in body.walk(function.region) {
         let node = &body.ops[op];
-        let mut together = match &node.kind {
+        let mut same_width = match &node.kind {
             Op::Core(core) if core.is_elementwise() => core.operands().to_vec(),
             Op::AtomicRmw { value, .. } => vec![*value],
             Op::AtomicCas { compare, value, .. } => vec![*compare, *value],
             _ => continue,
         };
-        together.extend(node.results.first());
-        together.retain(is_tile);
-        together.windows(2).for_each(|pair| groups.join(pair[0].0 as usize, pair[1].0 as usize));
+        same_width.extend(node.results.first());
+        same_width.retain(is_tile);
+        same_width.windows(2).for_each(|pair| groups.join(pair[0].0 as usize, pair[1].0 as usize));
     }
     groups
 }

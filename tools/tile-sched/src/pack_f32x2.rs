@@ -23,21 +23,21 @@ pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, ta
     }
 }
 
-/// Selects the ops to pack. Packing two halves of a register costs an instruction, and so does unpacking. Dependent ops
+/// Selects the ops to pack. Packing two registers into a pair costs an instruction, and so does unpacking. Dependent ops
 /// therefore form one component, which is packed if it has at least as many ops as values that enter and leave it.
 ///
-/// Full registers that form a pair are adjacent in SASS anyway; only a value that fills both halves must be moved. Without
-/// tensor memory a warp issues its own MMAs and holds the accumulators as fragments. The performance model sees no gain there
-/// for PTX with more instructions.
+/// On targets with tensor memory, registers that form a pair are adjacent in SASS anyway, so packing 32-bit values is free; only
+/// a value that fills both halves must be moved. On targets without tensor memory a warp issues its own MMAs and holds the
+/// accumulators as fragments. The performance model predicts no gain there for PTX with more instructions.
 fn choose(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target) -> Vec<bool> {
     let body = &function.body;
     let registers = |value: Value| packed_ops::registers(layouts, body.ty(value));
-    let side_by_side = target.has(Feature::TensorMemory);
+    let halves_are_adjacent = target.has(Feature::TensorMemory);
     let is_narrow = |value: Value| body.ty(value).elem().is_some_and(|elem| elem.bits() < 32);
     let ops = body.walk(function.region);
     let mut chosen: Vec<bool> = vec![false; body.ops.len()];
-    ops.iter().for_each(|op| chosen[op.0 as usize] = packed_ops::refused(function, layouts, &body.ops[*op], target).is_ok());
-    let defined = |value: Value| {
+    ops.iter().for_each(|op| chosen[op.0 as usize] = packed_ops::check(function, layouts, &body.ops[*op], target).is_ok());
+    let producer = |value: Value| {
         let mut value = value;
         // A reshape does not move registers.
         loop {
@@ -51,24 +51,24 @@ fn choose(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target
     // The first op of a component represents it.
     let mut components = UnionFind::new(body.ops.len());
     for &op in ops.iter().filter(|op| chosen[op.0 as usize]) {
-        for source in body.ops[op].kind.operands().into_iter().filter_map(defined).filter(|source| chosen[source.0 as usize]) {
+        for source in body.ops[op].kind.operands().into_iter().filter_map(producer).filter(|source| chosen[source.0 as usize]) {
             components.join(op.0 as usize, source.0 as usize);
         }
     }
-    // Instructions saved less instructions spent, per pair of registers.
+    // Per component: instructions saved minus instructions spent, per pair of registers.
     let mut gain: Vec<i64> = vec![0; body.ops.len()];
     let mut packed: BTreeSet<Value> = BTreeSet::new();
     let mut unpacked: BTreeSet<Value> = BTreeSet::new();
     for &op in &ops {
         let node = &body.ops[op];
         let pairs = |value: Value| (registers(value) / 2) as i64;
-        let packing = |value: Value| if side_by_side && !is_narrow(value) { 0 } else { pairs(value) };
+        let packing = |value: Value| if halves_are_adjacent && !is_narrow(value) { 0 } else { pairs(value) };
         if chosen[op.0 as usize] {
             let at = components.find(op.0 as usize);
             gain[at] += pairs(node.results[0]);
             let converts = converts_itself(body, &node.kind);
             for operand in node.kind.operands().into_iter().filter(|operand| packed.insert(*operand)) {
-                gain[at] -= match defined(operand).map(|op| (op, &body.ops[op].kind)) {
+                gain[at] -= match producer(operand).map(|op| (op, &body.ops[op].kind)) {
                     Some((source, _)) if chosen[source.0 as usize] => 0,
                     Some((_, kind)) if moves_vectors(kind) => 0,
                     Some((_, kind)) if converts && widens(body, kind) => registers(operand) as i64,
@@ -79,7 +79,7 @@ fn choose(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target
             }
         } else if !moves_vectors(&node.kind) && !matches!(node.kind, Op::Core(tileas::Op::Core(Core::Reshape { .. }))) {
             for operand in node.kind.operands() {
-                let source = defined(operand).filter(|source| chosen[source.0 as usize]);
+                let source = producer(operand).filter(|source| chosen[source.0 as usize]);
                 if let Some(source) = source.filter(|_| unpacked.insert(operand)) {
                     gain[components.find(source.0 as usize)] -= packing(operand);
                 }
@@ -92,7 +92,7 @@ fn choose(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target
     chosen
 }
 
-/// Returns whether the scalar instruction accepts narrower floats directly, on targets that have `f32x2`.
+/// Returns whether the scalar form of an op accepts narrower floats directly, on targets that have `f32x2`.
 fn converts_itself(body: &Body<Op, tileas::Type>, op: &Op) -> bool {
     let is_widened = |value: Value| body.defining_op(value).is_some_and(|op| widens(body, &body.ops[op].kind));
     match op {

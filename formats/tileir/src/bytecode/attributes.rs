@@ -3,7 +3,7 @@
 use super::cursor::{Context, Cursor};
 use super::error::{ReadError, Result};
 use super::reader::Tables;
-use super::types::{no_unused_bits, preview_unannounced};
+use super::types::{no_unused_bits, preview_not_signalled};
 use super::{MAX_DEPTH, preview};
 use crate::enums::WireEnum;
 use crate::gates::{ATTRIBUTES, AttributeKind};
@@ -24,7 +24,7 @@ impl Tables<'_> {
         let unsupported = || format!("unsupported AttributeTag {number} for self-contained attribute");
         let Some(row) = ATTRIBUTES.iter().find(|row| row.tag == number as u8) else { return Err(cursor.error(unsupported())) };
         if row.preview && !self.preview {
-            return Err(cursor.error(preview_unannounced(format_args!("attribute tag {}", row.tag))));
+            return Err(cursor.error(preview_not_signalled(format_args!("attribute tag {}", row.tag))));
         }
         if self.version < row.since {
             return Err(cursor.error(unsupported()));

@@ -32,8 +32,8 @@ pub(super) struct Debug<'a> {
     pub(super) info: DebugInfo,
 }
 
-/// The source of a function's next location.
-pub(super) enum Locations {
+/// The position of a function's next location in the array of record numbers.
+pub(super) enum LocationCursor {
     None,
     From(u64),
     Broken,
@@ -66,26 +66,26 @@ impl<'a> Debug<'a> {
     }
 
     /// The locations of a function with entry `index`; 0 means none.
-    pub(super) fn locations(&self, index: u64) -> Locations {
+    pub(super) fn locations(&self, index: u64) -> LocationCursor {
         match index.checked_sub(1) {
-            None => Locations::None,
+            None => LocationCursor::None,
             Some(entry) => match usize::try_from(entry).ok().and_then(|entry| self.functions.get(entry)) {
-                Some(first) => Locations::From(u64::from(first)),
-                None => Locations::Broken,
+                Some(first) => LocationCursor::From(u64::from(first)),
+                None => LocationCursor::Broken,
             },
         }
     }
 
-    pub(super) fn next(&mut self, locations: &mut Locations, strings: &mut Strings<'_>) -> Result<Loc> {
-        let at = match locations {
-            Locations::None => return Ok(Loc::UNKNOWN),
-            Locations::Broken => return Err(ReadError::silent()),
-            Locations::From(at) => {
-                *at += 1;
-                *at - 1
+    pub(super) fn next_loc(&mut self, locations: &mut LocationCursor, strings: &mut Strings<'_>) -> Result<Loc> {
+        let position = match locations {
+            LocationCursor::None => return Ok(Loc::UNKNOWN),
+            LocationCursor::Broken => return Err(ReadError::silent()),
+            LocationCursor::From(position) => {
+                *position += 1;
+                *position - 1
             }
         };
-        let start = usize::try_from(at).ok().and_then(|at| at.checked_mul(8)).ok_or_else(ReadError::silent)?;
+        let start = usize::try_from(position).ok().and_then(|position| position.checked_mul(8)).ok_or_else(ReadError::silent)?;
         let bytes = self.indices.get(start..start + 8).ok_or_else(ReadError::silent)?;
         let index = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
         self.loc(index, strings)

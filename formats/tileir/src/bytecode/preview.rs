@@ -12,7 +12,12 @@ use crate::preview::{ExprOp, Extern, Fragment, Implementation, MemorySpace, Prev
 use crate::types::{Attribute, DYNAMIC, Dictionary, StringId, TypeId};
 
 /// Reads an attribute whose tag must belong to preview content.
-pub(super) fn tagged(types: &mut Types<'_>, strings: &mut Strings<'_>, cursor: &mut Cursor<'_>, depth: usize) -> Result<Preview> {
+pub(super) fn tagged_attribute(
+    types: &mut Types<'_>,
+    strings: &mut Strings<'_>,
+    cursor: &mut Cursor<'_>,
+    depth: usize,
+) -> Result<Preview> {
     let number = cursor.varint().with_message(cursor, "failed to read AttributeTag for self-contained attribute.")?;
     let row = ATTRIBUTES.iter().find(|row| u64::from(row.tag) == number && row.preview);
     let row = row.ok_or_else(|| cursor.error(format!("attribute tag {number} is none of preview content")))?;
@@ -30,7 +35,7 @@ pub(super) fn attribute(
     if depth > MAX_DEPTH {
         return Err(cursor.error(format!("attributes are nested deeper than {MAX_DEPTH} levels")));
     }
-    let mut one = |cursor: &mut Cursor<'_>| tagged(types, strings, cursor, depth + 1).map(Box::new);
+    let mut one = |cursor: &mut Cursor<'_>| tagged_attribute(types, strings, cursor, depth + 1).map(Box::new);
     let binary = match kind {
         AttributeKind::ExprMul => Some(ExprOp::Mul),
         AttributeKind::ExprDiv => Some(ExprOp::Div),
@@ -87,7 +92,7 @@ fn value<E: WireEnum>(cursor: &mut Cursor<'_>) -> Result<E> {
 /// A counted list of attributes.
 fn list(types: &mut Types<'_>, strings: &mut Strings<'_>, cursor: &mut Cursor<'_>, depth: usize) -> Result<Box<[Preview]>> {
     let count = cursor.count().with_message(cursor, "failed to read the number of expressions")?;
-    (0..count).map(|_| tagged(types, strings, cursor, depth + 1)).collect()
+    (0..count).map(|_| tagged_attribute(types, strings, cursor, depth + 1)).collect()
 }
 
 impl Types<'_> {
@@ -99,7 +104,7 @@ impl Types<'_> {
         strings: &mut Strings<'_>,
     ) -> Result<PreviewType> {
         Ok(match kind {
-            TypeKind::Symbol => match tagged(self, strings, cursor, 0)? {
+            TypeKind::Symbol => match tagged_attribute(self, strings, cursor, 0)? {
                 name @ Preview::Var(_) => PreviewType::Symbol(name),
                 _ => return Err(cursor.error("a symbolic type is a name")),
             },
@@ -113,16 +118,16 @@ impl Types<'_> {
     }
 
     fn fragment(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Fragment> {
-        let symbols = tagged(self, strings, cursor, 0).with_message(cursor, "failed to read symbolicShape")?;
+        let symbols = tagged_attribute(self, strings, cursor, 0).with_message(cursor, "failed to read symbolicShape")?;
         let shape = cursor.array(i64::from_le_bytes).with_message(cursor, "failed to read concreteShapeCache")?;
         let symbols = symbolic(symbols, &shape).map_err(|message| cursor.error(message))?;
         let element = self.read(cursor, strings).with_message(cursor, "failed to get elementType type")?;
         let number = enumeration(cursor)?;
         let space = u8::try_from(number).ok().and_then(MemorySpace::from_number);
         let space = space.ok_or_else(|| cursor.error(format!("invalid integer value for enum type: {number}")))?;
-        let layout = tagged(self, strings, cursor, 0)?;
-        let map = tagged(self, strings, cursor, 0)?;
-        let alignment = tagged(self, strings, cursor, 0)?;
+        let layout = tagged_attribute(self, strings, cursor, 0)?;
+        let map = tagged_attribute(self, strings, cursor, 0)?;
+        let alignment = tagged_attribute(self, strings, cursor, 0)?;
         if ![&layout, &map].into_iter().all(|layout| matches!(layout, Preview::Layout { .. })) {
             return Err(cursor.error("the layout and the map of a fragment are layouts"));
         }
@@ -137,7 +142,7 @@ impl Types<'_> {
         cursor: &mut Cursor<'_>,
         strings: &mut Strings<'_>,
     ) -> Result<PreviewType> {
-        let symbols = tagged(self, strings, cursor, 0).with_message(cursor, "failed to read symbolicShapeAttr")?;
+        let symbols = tagged_attribute(self, strings, cursor, 0).with_message(cursor, "failed to read symbolicShapeAttr")?;
         let symbols = symbolic(symbols, &shape).map_err(|message| cursor.error(message))?;
         Ok(PreviewType::Tile { element, shape, symbols })
     }
@@ -227,8 +232,8 @@ impl Tables<'_> {
             if has(bit::RES_ATTRS) { Some(self.dictionaries(c)?.into_iter().map(Attribute::Dictionary).collect()) } else { None };
         let scratch = match has(bit::SCRATCH) {
             true => {
-                let size = tagged(&mut self.types, &mut self.strings, c, 0)?;
-                Some((size, tagged(&mut self.types, &mut self.strings, c, 0)?))
+                let size = tagged_attribute(&mut self.types, &mut self.strings, c, 0)?;
+                Some((size, tagged_attribute(&mut self.types, &mut self.strings, c, 0)?))
             }
             false => None,
         };

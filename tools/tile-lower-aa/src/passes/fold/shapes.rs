@@ -1,11 +1,11 @@
 //! Folds ops that rearrange elements.
 
-use super::{Folded, Place, splat};
+use super::{Folded, TypedOp, splat};
 use crate::passes::edit::Edit;
 use base::Value;
 use core_dialect::core_ops::Core;
 
-pub(super) fn fold(edit: &Edit<'_>, at: &Place, core: &Core) -> Option<Folded> {
+pub(super) fn fold(edit: &Edit<'_>, at: &TypedOp, core: &Core) -> Option<Folded> {
     if let Core::Broadcast { x } | Core::Reshape { x } | Core::Permute { x, .. } | Core::Extract { x, .. } = *core {
         if *edit.ty(x) == at.ty() && !matches!(core, Core::Permute { order, .. } if !is_identity(order)) {
             return Some(Folded::Value(x));
