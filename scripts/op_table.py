@@ -11,7 +11,7 @@ A kernel has all variants of some ops on one type. Each variant writes a row of 
 
 The hand-written `reasons.toml` explains the rows of the last two kinds.
 """
-import json, math, os, struct, subprocess
+import json, math, os, subprocess
 
 COUNT = 256
 FLOATS = ['f16', 'bf16', 'f32', 'f64']

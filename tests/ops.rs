@@ -1,11 +1,15 @@
-//! Every op, type and variant over edge inputs, in `tile-run` and in PTX, against the results of NVIDIA's compiler.
+//! Every op, type and variant over edge inputs, in `tile-run` and in PTX, against the results of NVIDIA's compiler. A case is a kernel
+//! of `tests/ops` with its rows, as written (`f16_arithmetic/as_written`) or for a target (`f16_arithmetic/sm_80`).
 //!
 //! `scripts/op_table.py` generates the kernels and `rows.txt` of `tests/ops`, and documents the format. `reasons.toml` explains
 //! each row that differs from the reference: each such row has one reason, and each reason has rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use tests::{for_each, root, run, temporary};
+use std::process::ExitCode;
+use std::sync::Arc;
+use tests::suite::{Checked, Suite};
+use tests::{root, run, temporary, tests};
 
 /// Elements of a row.
 const COUNT: usize = 256;
@@ -39,7 +43,7 @@ fn rows() -> Vec<Row> {
             "=" => Expected::Bits { hash: hash(), shared: true },
             "!" => Expected::Bits { hash: hash(), shared: false },
             "~" => {
-                let digits = byte_size(&elem) * 2;
+                let digits = bytes(&elem) * 2;
                 let value = |at: usize| u64::from_str_radix(&words[5][at..at + digits], 16).expect("digits");
                 let values = (0..words[5].len()).step_by(digits).map(value).collect();
                 Expected::Near { ulps: words[4].parse().expect("a number"), values }
@@ -51,7 +55,7 @@ fn rows() -> Vec<Row> {
     text.lines().map(row).collect()
 }
 
-fn byte_size(elem: &str) -> usize {
+fn bytes(elem: &str) -> usize {
     match elem {
         "i8" => 1,
         "i16" | "f16" | "bf16" => 2,
@@ -73,7 +77,7 @@ fn mantissa(elem: &str) -> Option<u32> {
 
 /// The bits of each element, with all NaNs mapped to one pattern.
 fn words(elem: &str, data: &[u8]) -> Vec<u64> {
-    let size = byte_size(elem);
+    let size = bytes(elem);
     let top = 1u64 << (8 * size - 1);
     let word = |bytes: &[u8]| {
         let word = bytes.iter().rev().fold(0u64, |word, byte| word << 8 | u64::from(*byte));
@@ -87,33 +91,33 @@ fn words(elem: &str, data: &[u8]) -> Vec<u64> {
 
 /// FNV-1a.
 fn fingerprint(elem: &str, words: &[u64]) -> u64 {
-    let bytes = words.iter().flat_map(|word| word.to_le_bytes()[..byte_size(elem)].to_vec());
+    let bytes = words.iter().flat_map(|word| word.to_le_bytes()[..bytes(elem)].to_vec());
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// The distance of two floats in units of the last place.
 fn ulps(elem: &str, a: u64, b: u64) -> u64 {
-    let top = 1u64 << (8 * byte_size(elem) - 1);
+    let top = 1u64 << (8 * bytes(elem) - 1);
     let infinity = top - (1 << mantissa(elem).expect("a float"));
     let is_nan = |word: u64| word & (top - 1) > infinity;
-    let ordinal = |word: u64| if word & top != 0 { -i128::from(word & (top - 1)) } else { i128::from(word) };
+    let along = |word: u64| if word & top != 0 { -i128::from(word & (top - 1)) } else { i128::from(word) };
     match (a == b, is_nan(a) || is_nan(b)) {
         (true, _) => 0,
         (_, true) => u64::MAX,
-        _ => (ordinal(a) - ordinal(b)).unsigned_abs().try_into().unwrap_or(u64::MAX),
+        _ => (along(a) - along(b)).unsigned_abs().try_into().unwrap_or(u64::MAX),
     }
 }
 
 fn complaint(row: &Row, found: &[u64]) -> Option<String> {
     match &row.expected {
         Expected::Bits { hash, .. } => {
-            let actual = fingerprint(&row.elem, found);
-            (actual != *hash).then(|| format!("{}: other bits, {actual:016x}", row.name))
+            let is = fingerprint(&row.elem, found);
+            (is != *hash).then(|| format!("{}: other bits, {is:016x}", row.name))
         }
-        Expected::Near { ulps: known, values } => {
+        Expected::Near { ulps: most, values } => {
             let step = COUNT / values.len();
-            let distance = found.iter().step_by(step).zip(values).map(|(found, value)| ulps(&row.elem, *found, *value)).max()?;
-            (distance > *known).then(|| format!("{}: {distance} ulps, {known} are known", row.name))
+            let far = found.iter().step_by(step).zip(values).map(|(found, value)| ulps(&row.elem, *found, *value)).max()?;
+            (far > *most).then(|| format!("{}: {far} ulps, {most} are known", row.name))
         }
     }
 }
@@ -126,7 +130,7 @@ fn prepare(kernel: &str, to: &Path) {
     for buffer in launch["buffers"].as_array().expect("buffers") {
         let name = buffer["file"].as_str().expect("a name");
         let data = match name.strip_suffix(".zeros").and_then(|name| name.split_once('.')) {
-            Some((elem, rows)) => vec![0; COUNT * byte_size(elem) * rows.parse::<usize>().expect("a number of rows")],
+            Some((elem, rows)) => vec![0; COUNT * bytes(elem) * rows.parse::<usize>().expect("a number of rows")],
             None => std::fs::read(folder().join(name)).expect("an input"),
         };
         std::fs::write(to.join(name), data).expect("a new folder");
@@ -134,7 +138,7 @@ fn prepare(kernel: &str, to: &Path) {
 }
 
 /// Executes a file and compares the rows of its kernel.
-fn execute(tool: &str, file: &str, at: &Path, rows: &[&Row], reasons: &[Reason]) -> Result<(), String> {
+fn execute(tool: &str, file: &str, at: &Path, rows: &[Row], reasons: &[Reason]) -> Checked {
     let (launch, out) = (at.join("launch.json").display().to_string(), at.join("out").display().to_string());
     std::fs::create_dir_all(&out).expect("a new folder");
     let ran = run(tool, &[file, "--launch", &launch, "--out-dir", &out], b"");
@@ -151,39 +155,68 @@ fn execute(tool: &str, file: &str, at: &Path, rows: &[&Row], reasons: &[Reason])
         });
         let found: Vec<u64> = all.by_ref().take(COUNT).collect();
         // An undefined result may change on the way to PTX, unless its reason forbids that.
-        let is_fixed = || reasons.iter().any(|reason| reason.everywhere && reason.covers(row));
-        if tool == "tile-run" || !matches!(row.expected, Expected::Bits { shared: false, .. }) || is_fixed() {
+        let bound = || reasons.iter().any(|reason| reason.everywhere && reason.covers(row));
+        if tool == "tile-run" || !matches!(row.expected, Expected::Bits { shared: false, .. }) || bound() {
             complaints.extend(complaint(row, &found));
         }
     }
     if complaints.is_empty() { Ok(()) } else { Err(complaints.join("; ")) }
 }
 
-#[test]
-fn every_op_variant_gives_the_reference_value() {
-    let (rows, reasons) = (rows(), reasons().reason);
-    let mut kernels: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
-    rows.iter().for_each(|row| kernels.entry(&row.kernel).or_default().push(row));
-    let kernels: Vec<_> = kernels.into_iter().collect();
-    assert!(kernels.len() > 20);
-    for_each(&kernels, |(kernel, rows)| {
+/// The rows of a kernel, in the order of its outputs.
+struct Kernel {
+    name: String,
+    rows: Vec<Row>,
+    reasons: Arc<Vec<Reason>>,
+}
+
+impl Kernel {
+    fn source(&self) -> String {
+        folder().join(format!("{}.tile", self.name)).display().to_string()
+    }
+
+    fn as_written(&self) -> Checked {
+        let folder = temporary();
+        prepare(&self.name, folder.path());
+        execute("tile-run", &self.source(), folder.path(), &self.rows, &self.reasons)
+    }
+
+    /// As PTX. A target without the types of the kernel refuses it.
+    fn compiled(&self, target: &str) -> Checked {
         let folder = temporary();
         let at = folder.path();
-        prepare(kernel, at);
-        let source = self::folder().join(format!("{kernel}.tile")).display().to_string();
-        execute("tile-run", &source, at, rows, &reasons).map_err(|complaint| format!("{kernel}: {complaint}"))?;
-        let (bytecode, ptx) = (at.join("k.bc").display().to_string(), at.join("k.ptx").display().to_string());
-        run("tile-write", &[&source, "-o", &bytecode], b"").ok(kernel);
-        for target in ["sm_80", "sm_100"] {
-            let ran = run("tileiras", &[&bytecode, "--gpu-name", target, "--emit=ptx", "-o", &ptx], b"");
-            if ran.stderr.contains("Incompatibility with architecture") {
-                continue;
-            }
-            ran.ok(&format!("{kernel} {target}"));
-            execute("tile-sim", &ptx, at, rows, &reasons).map_err(|complaint| format!("{kernel} {target}: {complaint}"))?;
+        prepare(&self.name, at);
+        let (code, ptx) = (at.join("k.bc").display().to_string(), at.join("k.ptx").display().to_string());
+        run("tile-write", &[&self.source(), "-o", &code], b"").ok(&self.name);
+        let ran = run("tileiras", &[&code, "--gpu-name", target, "--emit=ptx", "-o", &ptx], b"");
+        if ran.stderr.contains("Incompatibility with architecture") {
+            return Ok(());
         }
-        Ok(())
-    });
+        ran.ok(&self.name);
+        execute("tile-sim", &ptx, at, &self.rows, &self.reasons)
+    }
+}
+
+fn kernels() -> Vec<Arc<Kernel>> {
+    let reasons = Arc::new(reasons().reason);
+    let mut kernels: BTreeMap<String, Vec<Row>> = BTreeMap::new();
+    rows().into_iter().for_each(|row| kernels.entry(row.kernel.clone()).or_default().push(row));
+    assert!(kernels.len() > 20);
+    kernels.into_iter().map(|(name, rows)| Arc::new(Kernel { name, rows, reasons: Arc::clone(&reasons) })).collect()
+}
+
+fn main() -> ExitCode {
+    let mut suite = Suite::new();
+    for kernel in kernels() {
+        let written = Arc::clone(&kernel);
+        suite.case(format!("{}/as_written", kernel.name), move || written.as_written());
+        for target in ["sm_80", "sm_100"] {
+            let kernel = Arc::clone(&kernel);
+            suite.case(format!("{}/{target}", kernel.name), move || kernel.compiled(target));
+        }
+    }
+    suite.functions("rules/", tests![every_difference_has_its_reason, refused_op_variants_are_listed_with_reasons]);
+    suite.run()
 }
 
 #[derive(serde::Deserialize)]
@@ -217,7 +250,6 @@ impl Reason {
     }
 }
 
-#[test]
 fn every_difference_has_its_reason() {
     let reasons = reasons().reason;
     assert!(reasons.iter().all(|reason| !reason.why.is_empty()));
@@ -228,9 +260,9 @@ fn every_difference_has_its_reason() {
         match (&row.expected, &covering[..]) {
             (Expected::Bits { shared: true, .. } | Expected::Near { ulps: 0, .. }, []) => {}
             (Expected::Bits { shared: true, .. } | Expected::Near { ulps: 0, .. }, _) => {
-                panic!("{kernel} {name} equals the reference")
+                panic!("{kernel} {name} is as the reference has it")
             }
-            (Expected::Bits { .. }, [i]) => assert!(reasons[*i].ulps.is_none(), "the reason of {kernel} {name} is about ulps"),
+            (Expected::Bits { .. }, [i]) => assert!(reasons[*i].ulps.is_none(), "{kernel} {name} is far off"),
             (Expected::Near { ulps, .. }, [i]) => {
                 assert!(reasons[*i].ulps.is_some_and(|most| *ulps <= most), "{kernel} {name} is {ulps} ulps off");
             }
@@ -241,7 +273,6 @@ fn every_difference_has_its_reason() {
     assert_eq!(used.len(), reasons.len(), "a reason has no rows");
 }
 
-#[test]
 fn refused_op_variants_are_listed_with_reasons() {
     let folder = temporary();
     let file = folder.path().join("k.tile").display().to_string();
@@ -256,7 +287,7 @@ fn refused_op_variants_are_listed_with_reasons() {
             std::fs::write(&file, text).expect("a new folder");
             run("tile-read", &[&file, "-o", &format!("{file}.out")], b"")
         };
-        assert_ne!(read(op).code, Some(0), "{op} is accepted");
+        assert_ne!(read(op).code, Some(0), "{op} is taken");
         // The verifier refuses the op itself, not its context.
         read(&format!("negf %x : tile<8x{kind}>")).ok(op);
     }

@@ -9,12 +9,12 @@ import runpy
 import subprocess
 import time
 
+import kernels
 import ml_dtypes
 import numpy as np
 import pytest
 
 import tileworks
-import kernels
 from tileworks import _tools
 from tileworks.__main__ import main as cli_main
 
@@ -203,7 +203,9 @@ def test_a_program_that_cannot_be_compiled_is_an_error_with_the_line():
     import cuda.tile as ct
     from cuda.tile.compilation import ArrayConstraint, CallingConvention, KernelSignature, export_kernel
 
-    array = lambda dtype: ArrayConstraint(dtype, 1, index_dtype=ct.int32, stride_lower_bound_incl=0, alias_groups=[], may_alias_internally=False)
+    def array(dtype):
+        return ArrayConstraint(dtype, 1, index_dtype=ct.int32, stride_lower_bound_incl=0, alias_groups=[], may_alias_internally=False)
+
     out = io.BytesIO()
     signature = KernelSignature([array(ct.float32), array(ct.bfloat16), 64], CallingConvention.cutile_python_v1())
     export_kernel(kernels.add_to, [signature], out, gpu_code="sm_90", output_format="tileir_bytecode", bytecode_version="13.3")
@@ -336,7 +338,7 @@ def test_arrays_may_overlap_partly(stage, start):
     assert np.array_equal(w, expected) and np.array_equal(b, expected[start:start + 64])
     w.flags.writeable = False
     fixed = w[:64], w[start:start + 64]
-    with pytest.raises(ValueError, match="the kernel writes a[+]c, which is read-only"):
+    with pytest.raises(ValueError, match=r"the kernel writes a[+]c, which is read-only"):
         tileworks.launch(1, kernels.vadd, (fixed[0], c, fixed[1], 64), stage=stage)
     # A writeable view of a part does not make the rest of a read-only array writeable.
     w.flags.writeable = True
@@ -490,3 +492,11 @@ for arg; do case $last in -o) out=$arg;; esac; last=$arg; done
     assert cli_main(["compare", str(program), "--reference", str(folder), "--ptx", str(tmp_path / "ptx")]) == 0
     assert "registers" in capsys.readouterr().out
     assert ".entry vadd" in (tmp_path / "ptx" / "ours.ptx").read_text() and (tmp_path / "ptx" / "theirs.ptx").exists()
+
+
+def test_kernels_of_an_unknown_cutile_name_its_version():
+    other = type("kernel", (), {"__module__": "cuda.tile._execution"})()
+    with pytest.raises(TypeError, match=r"the installed cuda-tile 1[.0-9]* keeps its kernels in another way"):
+        tileworks.compile(other, ())
+    with pytest.raises(TypeError, match="not set"):
+        tileworks.compile(set(), ())

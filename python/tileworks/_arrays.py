@@ -1,22 +1,26 @@
 """The memory of numpy arrays: the bytes that an array covers, and overlap between arrays."""
 from __future__ import annotations
 
-from typing import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ._types import Array
 
-def span(array: np.ndarray) -> tuple[int, int]:
+
+def span(array: Array) -> tuple[int, int]:
     """Returns the address of the first byte of an array's elements and the address after the last byte."""
-    return np.lib.array_utils.byte_bounds(array) if hasattr(np.lib, "array_utils") else np.byte_bounds(array)
+    # numpy 2 moved the function.
+    bounds: Callable[[Array], tuple[int, int]] = getattr(np.lib, "array_utils", np).byte_bounds
+    return bounds(array)
 
 
-def overlaps(one: np.ndarray, other: np.ndarray) -> bool:
+def overlaps(one: Array, other: Array) -> bool:
     (a, b), (c, d) = span(one), span(other)
     return a < d and c < b
 
 
-def covered_bytes(array: np.ndarray) -> np.ndarray:
+def covered_bytes(array: Array) -> Array:
     """Returns the bytes from the first to the last element of an array, including the gaps between elements, as a view."""
     if any(stride < 0 for stride in array.strides):
         raise ValueError("an array with a negative stride cannot be passed to a kernel; copy it first")
@@ -28,7 +32,7 @@ def covered_bytes(array: np.ndarray) -> np.ndarray:
     return np.lib.stride_tricks.as_strided(first_element, shape=(end - first,), strides=(1,), writeable=array.flags.writeable)
 
 
-def overlap_groups(arrays: Sequence[np.ndarray]) -> list[int]:
+def overlap_groups(arrays: Sequence[Array]) -> list[int]:
     """Groups overlapping arrays. Returns for each array the lowest index of an array in its group. Two arrays are in one group if they
     overlap, or if a chain of overlapping arrays connects them."""
     first = list(range(len(arrays)))
@@ -40,7 +44,7 @@ def overlap_groups(arrays: Sequence[np.ndarray]) -> list[int]:
     return first
 
 
-def group_offsets(arrays: Sequence[np.ndarray]) -> list[int]:
+def group_offsets(arrays: Sequence[Array]) -> list[int]:
     """Returns for each array its offset in bytes from the first byte of its group."""
     groups = overlap_groups(arrays)
     start: dict[int, int] = {}

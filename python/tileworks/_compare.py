@@ -9,13 +9,13 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Any, Sequence
 
 from . import _cutile
 from ._errors import RunError, TileworksError
 from ._launch import Description
 from ._program import base_target, compile
 from ._tools import Deadline, run
+from ._types import AnyPath, Arguments, Grid, Kernel, OptLevel
 
 #: A script that NVIDIA's tileiras runs instead of ptxas. It saves the PTX and the object with host code, and then runs ptxas.
 PTXAS_WRAPPER = """#!/bin/sh
@@ -97,7 +97,7 @@ class Comparison:
         return f"<table>{head}{table}</table><pre>{html.escape(self.score)}</pre><details><summary>PTX</summary><table><tr>{texts}</tr></table></details>"
 
 
-def toolkit(reference: str | os.PathLike[str] | None) -> Path:
+def toolkit(reference: AnyPath | None) -> Path:
     """Returns the `bin` folder of NVIDIA's toolkit."""
     given = reference or os.environ.get("REFERENCE")
     if not given:
@@ -110,8 +110,8 @@ def toolkit(reference: str | os.PathLike[str] | None) -> Path:
     return folder
 
 
-def compare(kernel: Any, arguments: Sequence[Any] = (), *, grid: Sequence[int] | int | None = None, launch: str | os.PathLike[str] | None = None,
-            target: str = "sm_90", gpu: str | None = None, opt_level: int = 3, reference: str | os.PathLike[str] | None = None,
+def compare(kernel: Kernel, arguments: Arguments = (), *, grid: Grid | None = None, launch: AnyPath | None = None,
+            target: str = "sm_90", gpu: str | None = None, opt_level: OptLevel = 3, reference: AnyPath | None = None,
             allow_native: bool = False, timeout: float | None = None) -> Comparison:
     """Compiles a kernel with this project and with NVIDIA's compiler, and compares PTX, registers, spills, predicted time and score.
 
@@ -169,7 +169,7 @@ def _compile_with_nvidia(origin: Path, bytecode: bytes, target: str, opt_level: 
     (bin_copy / "ptxas").write_text(PTXAS_WRAPPER)
     (bin_copy / "ptxas").chmod(0o755)
     (folder / "k.tileirbc").write_bytes(bytecode)
-    command = [bin_copy / "tileiras", folder / "k.tileirbc", f"--gpu-name={target}", f"-O{opt_level}", "-o", outputs / "k.cubin"]
+    command: list[str | Path] = [bin_copy / "tileiras", folder / "k.tileirbc", f"--gpu-name={target}", f"-O{opt_level}", "-o", outputs / "k.cubin"]
     # If these variables are set, tileiras uses the toolkit that they name instead of the copy.
     toolkit_variables = ("CUDA_ROOT", "CUDA_HOME", "CUDA_PATH")
     environment = {name: value for name, value in os.environ.items() if name not in toolkit_variables}

@@ -4,16 +4,18 @@ from __future__ import annotations
 import dataclasses
 import json
 import tempfile
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
 from . import _cutile
 from ._arrays import covered_bytes, group_offsets, overlap_groups, span
 from ._errors import CheckError, Diagnostic, RunError
-from ._program import Program, compile
+from ._program import compile
 from ._tools import Deadline, limits, run
+from ._types import Arguments, Array, ExecutedStage, Grid, Kernel, OptLevel
 
 #: The number types of launch descriptions, by the name of the numpy type.
 SCALARS = {"bool": "i1", "int8": "i8", "uint8": "i8", "int16": "i16", "uint16": "i16", "int32": "i32", "uint32": "i32", "int64": "i64",
@@ -39,14 +41,14 @@ class Run:
 class Description:
     """A launch description in a folder: `launch.json`, and the contents of each buffer in a file."""
 
-    def __init__(self, folder: Path, grid: Sequence[int] | int, kernel: Any, arguments: Sequence[Any]):
+    def __init__(self, folder: Path, grid: Grid, kernel: Kernel, arguments: Arguments):
         self.folder = folder
         self.path = folder / "launch.json"
         as_cutile = _cutile.is_kernel(kernel)
-        if as_cutile:
+        if _cutile.is_kernel(kernel):
             constant = _cutile.constants(kernel)
             names = [name for name, known in zip(_cutile.names(kernel), constant) if not known]
-            annotations = [one for one, known in zip(_cutile.annotations(kernel), constant) if not known]
+            annotations = [one for one, known in zip(_cutile.parameter_annotations(kernel), constant) if not known]
             arguments = [one for one, known in zip(_cutile.with_defaults(kernel, arguments), constant) if not known]
         else:
             names = [f"arg{index}" for index in range(len(arguments))]
@@ -55,7 +57,7 @@ class Description:
         for buffer in self.buffers:
             buffer.contents().tofile(folder / f"{buffer.name}.bin")
         parameters: list[dict[str, Any]] = []
-        for name, argument, annotation in zip(names, arguments, annotations):
+        for argument, annotation in zip(arguments, annotations):
             if isinstance(argument, np.ndarray):
                 parameters.append(next(buffer.parameter(argument) for buffer in self.buffers if buffer.contains(argument)))
                 if as_cutile:
@@ -81,7 +83,7 @@ class Description:
 class _Buffer:
     """The buffer of one array or of overlapping arrays. An overlapping array is passed as an address in the buffer."""
 
-    def __init__(self, names: Sequence[str], arrays: Sequence[np.ndarray], address: int):
+    def __init__(self, names: Sequence[str], arrays: Sequence[Array], address: int):
         same = all(span(array) == span(arrays[0]) for array in arrays)
         self.name = names[0] if same else "+".join(names)
         self.arrays, self.offsets = arrays, group_offsets(arrays)
@@ -93,20 +95,20 @@ class _Buffer:
     def size(self) -> int:
         return max(offset + covered_bytes(array).size for offset, array in zip(self.offsets, self.arrays))
 
-    def contains(self, array: np.ndarray) -> bool:
+    def contains(self, array: Array) -> bool:
         return any(array is one for one in self.arrays)
 
-    def parameter(self, array: np.ndarray) -> dict[str, Any]:
+    def parameter(self, array: Array) -> dict[str, Any]:
         offset = next(offset for offset, one in zip(self.offsets, self.arrays) if one is array)
         return {"ptr": self.name} if self.address is None else {"i64": self.address + offset}
 
-    def contents(self) -> np.ndarray:
+    def contents(self) -> Array:
         content = np.zeros(self.size, np.uint8)
         for offset, array in zip(self.offsets, self.arrays):
             content[offset:offset + covered_bytes(array).size] = covered_bytes(array)
         return content
 
-    def write_back(self, after: np.ndarray) -> None:
+    def write_back(self, after: Array) -> None:
         """Copies the contents after the launch to the writeable arrays. Raises ValueError if the kernel changed another byte."""
         read_only = np.ones(self.size, bool)
         for offset, array in zip(self.offsets, self.arrays):
@@ -136,7 +138,7 @@ def _buffers(arguments: Iterable[tuple[str, Any]]) -> list[_Buffer]:
     return buffers
 
 
-def _type(array: np.ndarray) -> str | None:
+def _type(array: Array) -> str | None:
     """Returns the launch type of a contiguous array, or None for other arrays."""
     name = ELEMENTS.get(array.dtype.name)
     return f"{name}{list(array.shape)}" if name and array.size and array.ndim and array.flags.c_contiguous else None
@@ -153,8 +155,8 @@ def _signed(number: np.generic) -> int:
     return int(np.array(number).view(number.dtype.name.lstrip("u")))
 
 
-def launch(grid: Sequence[int] | int, kernel: Any, arguments: Sequence[Any], *, stage: str = "tile", check: bool = False,
-           target: str = "sm_90", opt_level: int = 3, options: Sequence[str] = (),
+def launch(grid: Grid, kernel: Kernel, arguments: Arguments, *, stage: ExecutedStage = "tile", check: bool = False,
+           target: str = "sm_90", opt_level: OptLevel = 3, options: Sequence[str] = (),
            timeout: float | None = None) -> Run:
     """Executes a kernel on the CPU for each tile block of `grid`, and writes its arrays in place.
 

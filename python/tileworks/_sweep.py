@@ -8,10 +8,12 @@ import os
 import re
 import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any
 
 from ._errors import TileworksError
+from ._types import AnyPath
 
 #: The number of tasks per worker. With more tasks, the workers finish at about the same time; with fewer, the scheduler has less work.
 TASKS_PER_WORKER = 8
@@ -68,7 +70,9 @@ def commands(path: Path) -> list[Command]:
 
 
 def _expand(text: str, variables: dict[str, str]) -> str:
-    one = lambda match: match[1] if match[1] else _expand(variables.get(match[2] or match[3], ""), variables)
+    def one(match: re.Match[str]) -> str:
+        return match[1] or _expand(variables.get(match[2] or match[3], ""), variables)
+
     return re.sub(r"\$(?:([$: ])|\{(\w+)\}|(\w+))", one, text)
 
 
@@ -93,7 +97,7 @@ def execute(tasks: list[tuple[tuple[str, ...], bytes]]) -> list[tuple[int, bytes
     import subprocess
     import tempfile
 
-    results = []
+    results: list[tuple[int, bytes, bytes | None]] = []
     with tempfile.TemporaryDirectory() as folder:
         for number, (args, content) in enumerate(tasks):
             source, output = os.path.join(folder, f"input{number}"), os.path.join(folder, f"output{number}")
@@ -132,8 +136,8 @@ def run(client: Any, todo: list[Command], root: Path, workers: int) -> Iterator[
             yield command, code, stderr, built
 
 
-def sweep(path: str | os.PathLike[str] = "build.ninja", *, scheduler: str | None = None, workers: int | None = None,
-          folder: str | os.PathLike[str] = ".") -> tuple[int, int]:
+def sweep(path: AnyPath = "build.ninja", *, scheduler: str | None = None, workers: int | None = None,
+          folder: AnyPath = ".") -> tuple[int, int]:
     """Runs the outdated compilations of a file of `tileiras --emit-ninja` on a Dask cluster. Their messages go to standard error.
 
     Args:

@@ -14,7 +14,6 @@ fn links(page: &str) -> Vec<&str> {
     targets.filter(|target| !target.contains("://") && !target.starts_with('#')).collect()
 }
 
-#[test]
 fn the_summary_has_every_page_and_links_lead_somewhere() {
     let docs = root().join("docs");
     for name in ["README.md", "ARCHITECTURE.md"] {
@@ -161,7 +160,6 @@ fn command(line: &str) -> String {
     }
 }
 
-#[test]
 fn documented_commands_work() {
     need_stages();
     for name in ["tile-run", "tile-sim", "tile-time", "tile-dump", "tile-diff", "tile-validate", "tile-view", "tile-debug"] {
@@ -180,7 +178,6 @@ fn documented_commands_work() {
     assert!(run_blocks > 30, "only {run_blocks} blocks were run");
 }
 
-#[test]
 fn a_console_block_is_compared_in_full() {
     let code = "$ echo one; exit 3\none\n[exit code 3]\n$ echo two\ntwo";
     let printed = |command, output: &str, code| Printed { command, output: output.into(), code };
@@ -196,7 +193,6 @@ fn a_console_block_is_compared_in_full() {
     }
 }
 
-#[test]
 fn the_demo_shows_what_it_promises() {
     need_stages();
     for name in ["tile-run", "tile-sim", "tile-time", "tile-dump", "tile-view"] {
@@ -219,7 +215,6 @@ fn the_demo_shows_what_it_promises() {
     assert!(folder.path().join("out/softmax.html").is_file() && folder.path().join("out/matmul.html").is_file());
 }
 
-#[test]
 fn the_book_has_all_pages_and_no_dead_link() {
     let folder = temporary();
     let ran = shell(folder.path(), &format!("'{}' book", root().join("scripts/book").display()));
@@ -231,3 +226,11 @@ fn the_book_has_all_pages_and_no_dead_link() {
         assert!(!first.contains(word), "{word}");
     }
 }
+
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
+    the_summary_has_every_page_and_links_lead_somewhere,
+    documented_commands_work,
+    a_console_block_is_compared_in_full,
+    the_demo_shows_what_it_promises,
+    the_book_has_all_pages_and_no_dead_link,
+];

@@ -54,13 +54,11 @@ fn check(program: &str) {
     assert_eq!(rebuilt_count(&build(folder.path(), program)), 0, "{program}: a run after that does nothing");
 }
 
-#[test]
 fn make_builds_what_changed() {
     check("make");
 }
 
 /// cmake configures for a generator that supports depfiles. `scripts/setup --clients` installs cmake.
-#[test]
 fn cmake_builds_what_changed() {
     let cmake = root().join(".toolkit/python/bin/cmake");
     assert!(cmake.exists(), "cmake is not there; scripts/setup --clients brings it");
@@ -81,7 +79,9 @@ fn cmake_builds_what_changed() {
     assert!(folder.path().join("out/clamp.sm_90.cubin").is_file());
 }
 
-#[test]
 fn ninja_builds_what_changed() {
     check("ninja");
 }
+
+pub(crate) const TESTS: &[(&str, fn())] =
+    tests::tests![make_builds_what_changed, cmake_builds_what_changed, ninja_builds_what_changed,];

@@ -26,7 +26,6 @@ fn is_debug() -> bool {
     tools_folder().ends_with("debug")
 }
 
-#[test]
 fn a_folder_has_the_input_the_file_before_the_pass_and_the_command() {
     if !is_debug() {
         return;
@@ -51,7 +50,6 @@ fn a_folder_has_the_input_the_file_before_the_pass_and_the_command() {
     assert_eq!(finish(rerun, b"").code, Some(101), "the command reproduces the error");
 }
 
-#[test]
 fn the_driver_prints_the_crash_directory() {
     if !is_debug() {
         return;
@@ -66,7 +64,6 @@ fn the_driver_prints_the_crash_directory() {
     assert!(!folder.path().join("k.cubin").exists());
 }
 
-#[test]
 fn a_stage_that_a_signal_ends_is_kept_by_the_driver() {
     let folder = fake("[ $name = tile-sched ] && { cat >/dev/null; kill -SEGV $$; }\n{ cat \"$file\"; echo \"$name $*\"; }");
     let temporary = temporary();
@@ -86,10 +83,16 @@ fn a_stage_that_a_signal_ends_is_kept_by_the_driver() {
     assert_eq!(finish(rerun, b"").code, Some(128 + 11), "the command reproduces the error");
 }
 
-#[test]
 fn a_stage_ended_by_a_signal_from_outside_is_no_bug() {
     let folder = fake("[ $name = tile-sched ] && { cat >/dev/null; kill -TERM $$; }\ncat \"$file\"");
     let ran = drive(folder.path(), &["k.bc", "--gpu-name=sm_80", "-o", "out"]);
     assert_eq!(ran.code, Some(5));
     assert!(ran.stderr.contains("tile-sched failed: signal: 15") && !ran.stderr.contains("bug"), "{}", ran.stderr);
 }
+
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
+    a_folder_has_the_input_the_file_before_the_pass_and_the_command,
+    the_driver_prints_the_crash_directory,
+    a_stage_that_a_signal_ends_is_kept_by_the_driver,
+    a_stage_ended_by_a_signal_from_outside_is_no_bug,
+];

@@ -56,7 +56,6 @@ pub(crate) fn drive(folder: &Path, arguments: &[&str]) -> Ran {
 
 pub(crate) const PASS_ON: &str = r#"{ cat "$file"; echo "$name $*"; }"#;
 
-#[test]
 fn stages_run_in_order_and_get_their_options() {
     let folder = fake(PASS_ON);
     drive(folder.path(), &["k.bc", "--gpu-name", "sm_90", "-O1", "--lineinfo", "--sanitize=memcheck", "-o", "out"]).ok("the run");
@@ -72,7 +71,6 @@ fn stages_run_in_order_and_get_their_options() {
     );
 }
 
-#[test]
 fn user_decisions_reach_the_deciding_stage() {
     let folder = fake(PASS_ON);
     let lowering = ["--warps=8", "--occupancy=2", "--cluster=1", "--split-m=off", "--mma=mma", "--tma=off", "--prefetch=off"];
@@ -90,7 +88,6 @@ fn user_decisions_reach_the_deciding_stage() {
     );
 }
 
-#[test]
 fn the_earliest_failing_stage_decides_and_nothing_is_written() {
     let diagnostic = r#"{"severity":"error","kind":"unsupported","code":"AS1","message":"no such atom","place":{"source":{"file":"k.py","line":3,"column":7}},"notes":[]}"#;
     // Like the real stages, a stub with empty input fails silently.
@@ -110,7 +107,6 @@ fn the_earliest_failing_stage_decides_and_nothing_is_written() {
     assert_eq!(human.stderr, "error[AS1]: no such atom\n  --> k.py:3:7\n");
 }
 
-#[test]
 fn a_stage_that_dies_or_is_missing_is_an_ordinary_failure() {
     let folder = fake(&format!("[ $name = tile-sched ] && cat > /dev/null && kill -SEGV $$\n{PASS_ON}"));
     let ran = drive(folder.path(), &["k.bc", "--gpu-name", "sm_90"]);
@@ -124,7 +120,6 @@ fn a_stage_that_dies_or_is_missing_is_an_ordinary_failure() {
     assert!(ran.stderr.contains("tile-ptx"), "{}", ran.stderr);
 }
 
-#[test]
 fn the_output_kind_and_the_files_between() {
     let folder = fake(PASS_ON);
     let lines = |path: &str| lines_of(&folder.path().join(path)).len();
@@ -140,7 +135,6 @@ fn the_output_kind_and_the_files_between() {
 }
 
 /// With the real stages, since they implement the passes.
-#[test]
 fn the_file_after_a_pass_or_after_each() {
     need_stages();
     let folder = temporary();
@@ -162,7 +156,6 @@ fn the_file_after_a_pass_or_after_each() {
     assert!(fs::read_to_string(folder.path().join("k.aa")).unwrap().starts_with("//!tile tileaa"));
 }
 
-#[test]
 fn large_files_flow_without_a_deadlock() {
     let folder = fake(r#"head -c 3000000 /dev/zero >&2; cat "$file""#);
     let size = 5_000_000;
@@ -172,7 +165,6 @@ fn large_files_flow_without_a_deadlock() {
     assert_eq!(fs::metadata(folder.path().join("out")).unwrap().len() as usize, size + 10 + empty_cubin().len());
 }
 
-#[test]
 fn dry_runs_and_depfiles_survive_odd_names() {
     let folder = fake(PASS_ON);
     for name in ["a b.bc", "a$b.bc", "a:b.bc", "-k.bc", "a#b.bc", "it's.bc", "a%b.bc", r"a\b.bc", r"a\ b.bc", "a=b.bc", "a|b.bc"] {
@@ -208,7 +200,6 @@ fn dry_runs_and_depfiles_survive_odd_names() {
     }
 }
 
-#[test]
 fn response_files_are_inputs() {
     let folder = fake(PASS_ON);
     fs::write(folder.path().join("outer"), "--gpu-name=sm_80 @inner").unwrap();
@@ -236,3 +227,15 @@ fn path_with_first(folder: &Path) -> std::ffi::OsString {
     let folders: Vec<PathBuf> = std::iter::once(folder.to_path_buf()).chain(std::env::split_paths(&rest)).collect();
     std::env::join_paths(folders).unwrap()
 }
+
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
+    stages_run_in_order_and_get_their_options,
+    user_decisions_reach_the_deciding_stage,
+    the_earliest_failing_stage_decides_and_nothing_is_written,
+    a_stage_that_dies_or_is_missing_is_an_ordinary_failure,
+    the_output_kind_and_the_files_between,
+    the_file_after_a_pass_or_after_each,
+    large_files_flow_without_a_deadlock,
+    dry_runs_and_depfiles_survive_odd_names,
+    response_files_are_inputs,
+];

@@ -8,7 +8,6 @@ fn in_folder(folder: &std::path::Path, line: &str) -> Ran {
     shell(folder, &line.replace("KERNEL", &bytecode()))
 }
 
-#[test]
 fn options_from_the_environment_come_before_those_of_the_command_line() {
     let folder = temporary();
     let run = |line: &str| in_folder(folder.path(), line);
@@ -26,7 +25,6 @@ fn options_from_the_environment_come_before_those_of_the_command_line() {
     assert!(!folder.path().join("other").exists());
 }
 
-#[test]
 fn environment_errors_are_reported_as_such() {
     let folder = temporary();
     for (options, message) in [
@@ -43,7 +41,6 @@ fn environment_errors_are_reported_as_such() {
 }
 
 /// Tools in a Python environment find NVIDIA's packages there without any setting.
-#[test]
 fn installed_nvidia_packages_are_found() {
     let folder = temporary();
     let packages = folder.path().join("lib/python3.11/site-packages/nvidia");
@@ -62,7 +59,6 @@ fn installed_nvidia_packages_are_found() {
     }
 }
 
-#[test]
 fn the_doctor_lists_found_and_missing_components() {
     let folder = temporary();
     let run = |line: &str| in_folder(folder.path(), line);
@@ -83,3 +79,10 @@ fn the_doctor_lists_found_and_missing_components() {
     let other_driver = run("TRITON_TILEIRAS_PATH=/usr/bin tileiras --doctor").text();
     assert!(other_driver.contains("TRITON_TILEIRAS_PATH points to /usr/bin/tileiras, which is not this driver"), "{other_driver}");
 }
+
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
+    options_from_the_environment_come_before_those_of_the_command_line,
+    environment_errors_are_reported_as_such,
+    installed_nvidia_packages_are_found,
+    the_doctor_lists_found_and_missing_components,
+];

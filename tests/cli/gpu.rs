@@ -44,7 +44,6 @@ fn launch(folder: &Path, options: &[&str], failing: &str) -> (Ran, String) {
     (ran, fs::read_to_string(folder.join("log")).unwrap_or_default())
 }
 
-#[test]
 fn a_missing_driver_is_reported() {
     let folder = temporary();
     prepare(folder.path(), "sm_90");
@@ -61,7 +60,6 @@ fn a_missing_driver_is_reported() {
     assert!(ran.code == Some(4) && ran.stderr.contains("has no function cuInit"), "{}", ran.stderr);
 }
 
-#[test]
 fn a_launch_makes_the_right_calls_and_writes_what_the_kernel_left() {
     let folder = temporary();
     prepare(folder.path(), "sm_90");
@@ -80,7 +78,6 @@ fn a_launch_makes_the_right_calls_and_writes_what_the_kernel_left() {
     assert!(log.ends_with("cuDevicePrimaryCtxRelease_v2(40) -> nothing is left\n"), "{log}");
 }
 
-#[test]
 fn several_cubins_are_timed_alternately() {
     let folder = temporary();
     prepare(folder.path(), "sm_90");
@@ -102,7 +99,6 @@ fn several_cubins_are_timed_alternately() {
 }
 
 /// For each failing call the tool names the call and frees its resources.
-#[test]
 fn each_call_may_fail() {
     let folder = temporary();
     prepare(folder.path(), "sm_90");
@@ -123,7 +119,6 @@ fn each_call_may_fail() {
     }
 }
 
-#[test]
 fn what_does_not_fit_is_refused_before_the_driver_is_touched() {
     let folder = temporary();
     prepare(folder.path(), "sm_90");
@@ -158,7 +153,6 @@ fn prepare_vadd_set(folder: &Path) -> PathBuf {
 }
 
 /// The one command for a machine with a GPU, from cases and a launch to report and calibration.
-#[test]
 fn on_gpu_checks_cases_times_launches_and_writes_what_it_found() {
     let folder = temporary();
     prepare(folder.path(), "sm_90");
@@ -224,7 +218,6 @@ fn on_gpu_checks_cases_times_launches_and_writes_what_it_found() {
 }
 
 /// The archive has everything that the launches need; the stand-in takes the place of the GPU.
-#[test]
 fn an_archive_is_prepared_and_launched() {
     let folder = temporary();
     prepare(folder.path(), "sm_90");
@@ -254,3 +247,13 @@ fn an_archive_is_prepared_and_launched() {
     assert!(times.len() > 2 && times["ours"].as_array().unwrap().len() == 15, "other plans are timed too: {launches}");
     assert!(launches[0]["predicted"].as_f64().is_some_and(|seconds| seconds > 0.0), "{launches}");
 }
+
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
+    a_missing_driver_is_reported,
+    a_launch_makes_the_right_calls_and_writes_what_the_kernel_left,
+    several_cubins_are_timed_alternately,
+    each_call_may_fail,
+    what_does_not_fit_is_refused_before_the_driver_is_touched,
+    on_gpu_checks_cases_times_launches_and_writes_what_it_found,
+    an_archive_is_prepared_and_launched,
+];

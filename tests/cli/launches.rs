@@ -33,7 +33,6 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.chunks_exact(4).map(|word| f32::from_le_bytes(word.try_into().unwrap())).collect()
 }
 
-#[test]
 fn filled_and_uninitialised_buffers_exist_and_all_are_outputs() {
     let folder = temporary();
     make_stage_files(folder.path());
@@ -53,7 +52,6 @@ fn filled_and_uninitialised_buffers_exist_and_all_are_outputs() {
     assert!(ran.code == Some(1) && ran.stderr.contains("CHK002"), "{}", ran.stderr);
 }
 
-#[test]
 fn words_and_arrays_of_numpy_are_arguments_everywhere() {
     let folder = temporary();
     make_stage_files(folder.path());
@@ -70,7 +68,6 @@ fn words_and_arrays_of_numpy_are_arguments_everywhere() {
     }
 }
 
-#[test]
 fn both_refuse_what_does_not_fit_with_the_same_words() {
     let folder = temporary();
     make_stage_files(folder.path());
@@ -96,7 +93,6 @@ fn both_refuse_what_does_not_fit_with_the_same_words() {
 }
 
 /// PTX does not give the type behind a pointer; the earlier formats do.
-#[test]
 fn arrays_of_another_type_than_the_pointer_are_refused() {
     let folder = temporary();
     make_stage_files(folder.path());
@@ -118,7 +114,6 @@ fn arrays_of_another_type_than_the_pointer_are_refused() {
 }
 
 /// Some CTAs of a launch that is too large to execute fully: 12 GiB of memory and a million CTAs.
-#[test]
 fn only_the_sample_blocks_of_a_large_launch_run() {
     let folder = temporary();
     make_stage_files(folder.path());
@@ -158,3 +153,11 @@ fn only_the_sample_blocks_of_a_large_launch_run() {
         fs::remove_dir_all(folder.path().join("out")).unwrap();
     }
 }
+
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
+    filled_and_uninitialised_buffers_exist_and_all_are_outputs,
+    words_and_arrays_of_numpy_are_arguments_everywhere,
+    both_refuse_what_does_not_fit_with_the_same_words,
+    arrays_of_another_type_than_the_pointer_are_refused,
+    only_the_sample_blocks_of_a_large_launch_run,
+];

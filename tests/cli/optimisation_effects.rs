@@ -17,7 +17,6 @@ fn cycles(folder: &Path, tiles: &str, target: &str, options: &[&str]) -> f64 {
     serde_json::from_slice::<serde_json::Value>(&report).unwrap()["cycles"].as_f64().unwrap()
 }
 
-#[test]
 fn known_optimisations_are_predicted_to_pay() {
     need_stages();
     tool("tile-time");
@@ -35,3 +34,5 @@ fn known_optimisations_are_predicted_to_pay() {
     let two = cycles(folder.path(), WIDE, "sm_90", &["--warps=8"]);
     assert!(two < 0.9 * one, "256 columns by two groups of warps: {two} cycles, by one: {one}");
 }
+
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![known_optimisations_are_predicted_to_pay,];

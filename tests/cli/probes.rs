@@ -6,7 +6,9 @@
 use serde::Deserialize;
 use std::fs;
 use std::path::Path;
-use tests::{for_each, root, shell, temporary};
+use tests::need::Need;
+use tests::suite::{Checked, Suite};
+use tests::{root, shell, temporary};
 
 #[derive(Deserialize)]
 struct Probe {
@@ -68,7 +70,7 @@ fn output_kind(stdout: &[u8]) -> &'static str {
     }
 }
 
-fn check(probe: &Probe) -> Result<(), String> {
+fn check(probe: &Probe) -> Checked {
     let folder = temporary();
     prepare(folder.path());
     let ran = shell(folder.path(), &format!("tileiras {}", probe.args));
@@ -97,15 +99,16 @@ fn check(probe: &Probe) -> Result<(), String> {
     }
 }
 
-#[test]
-fn the_command_line_is_the_references() {
+/// Each list of arguments is a case.
+pub(crate) fn add(suite: &mut Suite) {
     let probes = probes();
     assert!(probes.len() >= 90);
-    for_each(&probes, check);
+    for (number, probe) in probes.into_iter().enumerate() {
+        suite.case_with(&[Need::Ptxas], format!("probes/{number}/{}", probe.args), move || check(&probe));
+    }
 }
 
 /// The parts that clients search for in texts that cannot equal the reference's byte for byte.
-#[test]
 fn clients_find_what_they_look_for() {
     let version = shell(root(), "tileiras --version").text();
     assert!(version.contains("Cuda compilation tools, release 13.5, V13.5."), "{version}");
@@ -117,3 +120,5 @@ fn clients_find_what_they_look_for() {
     let unknown = shell(root(), "tileiras --gpu-name sm_75 k.bc").stderr;
     assert!(unknown.contains("Cannot find option named 'sm_75'!"));
 }
+
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![clients_find_what_they_look_for,];

@@ -92,7 +92,6 @@ fn floats(values: impl Iterator<Item = f32>) -> Vec<u8> {
     values.flat_map(f32::to_le_bytes).collect()
 }
 
-#[test]
 fn kernels_of_cutile_rust_compile_and_compute() {
     let folder = temporary();
     let path = |name: &str| folder.path().join(name).display().to_string();
@@ -116,3 +115,5 @@ fn kernels_of_cutile_rust_compile_and_compute() {
         assert_eq!(fs::read(path("out.bin")).unwrap(), expected, "13.{}", version.minor);
     }
 }
+
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![kernels_of_cutile_rust_compile_and_compute,];

@@ -59,7 +59,6 @@ fn scripts() -> Vec<String> {
     names
 }
 
-#[test]
 fn every_script_has_help_and_refuses_unknown_arguments() {
     let (copy, scripts) = (Copy::new(), scripts());
     assert!(scripts.len() > 20, "{scripts:?}");
@@ -78,7 +77,6 @@ fn every_script_has_help_and_refuses_unknown_arguments() {
 }
 
 /// The recorder keeps its old data if the program does not run or is not NVIDIA's.
-#[test]
 fn record_probes_takes_only_the_reference() {
     let copy = Copy::new();
     let table = copy.0.path().join("tests/cli/probes.jsonl");
@@ -93,3 +91,6 @@ fn record_probes_takes_only_the_reference() {
         assert!(copy.content() == before, "{program}");
     }
 }
+
+pub(crate) const TESTS: &[(&str, fn())] =
+    tests::tests![every_script_has_help_and_refuses_unknown_arguments, record_probes_takes_only_the_reference,];

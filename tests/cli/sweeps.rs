@@ -24,7 +24,6 @@ fn outputs(folder: &Path) -> Vec<(String, Vec<u8>)> {
     files.map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), fs::read(&path).unwrap())).collect()
 }
 
-#[test]
 fn many_inputs_and_targets_in_one_run() {
     let folder = fake(PASS_ON);
     kernels(folder.path(), &["one", "two"]);
@@ -41,7 +40,6 @@ fn many_inputs_and_targets_in_one_run() {
     assert!(ran.stderr.contains("have the same output 'out/one.sm_80.cubin'"), "{}", ran.stderr);
 }
 
-#[test]
 fn what_names_one_file_does_not_go_with_several() {
     let folder = fake(PASS_ON);
     kernels(folder.path(), &["one"]);
@@ -63,7 +61,6 @@ fn what_names_one_file_does_not_go_with_several() {
     assert_eq!(names(&folder.path().join("kept")), names_for(&["aa", "as", "sched", "tile"]));
 }
 
-#[test]
 fn one_bad_input_does_not_stop_the_others() {
     let folder = fake(PASS_ON);
     kernels(folder.path(), &["one", "two"]);
@@ -75,7 +72,6 @@ fn one_bad_input_does_not_stop_the_others() {
 }
 
 /// A program can parse every line of standard error, also those of a stage without JSON output.
-#[test]
 fn every_line_of_json_is_an_object_that_names_its_input() {
     let folder = fake(&format!("[ $name != tile-sched ] || echo by the way >&2\n{PASS_ON}"));
     kernels(folder.path(), &["one", "two"]);
@@ -101,7 +97,6 @@ fn every_line_of_json_is_an_object_that_names_its_input() {
     assert_eq!(lines.iter().filter(|line| !line.contains_key("input")).count(), 1, "the sum at the end: {}", ran.stderr);
 }
 
-#[test]
 fn a_cached_output_is_the_same_and_runs_no_stage() {
     let folder = fake(&format!("echo $name >> \"$(dirname \"$0\")/runs\"\n{PASS_ON}"));
     let runs = || fs::read_to_string(folder.path().join("runs")).unwrap_or_default().lines().count();
@@ -129,7 +124,6 @@ fn a_cached_output_is_the_same_and_runs_no_stage() {
     mode(0o700);
 }
 
-#[test]
 fn killing_it_leaves_no_partial_output_and_a_cache_that_works() {
     let folder = fake(&format!("echo $name >> \"$(dirname \"$0\")/runs\"\n{PASS_ON}"));
     let names: Vec<String> = (0..40).map(|index| format!("k{index}")).collect();
@@ -160,7 +154,6 @@ fn killing_it_leaves_no_partial_output_and_a_cache_that_works() {
 }
 
 /// Two workers and the scheduler on this machine compile ninja's jobs, with one client.
-#[test]
 fn a_distributed_sweep_gives_what_a_local_one_gives() {
     let python = root().join(".toolkit/python/bin/python");
     assert!(python.is_file(), "Dask is not there; scripts/setup --clients brings it");
@@ -173,7 +166,6 @@ fn a_distributed_sweep_gives_what_a_local_one_gives() {
     assert!(ran.text().contains("outputs are the same, byte for byte"), "{}", ran.text());
 }
 
-#[test]
 fn a_generated_ninja_file_builds_oddly_named_kernels_like_the_driver_does() {
     let folder = fake(PASS_ON);
     fs::create_dir(folder.path().join("in x")).unwrap();
@@ -197,3 +189,14 @@ fn a_generated_ninja_file_builds_oddly_named_kernels_like_the_driver_does() {
     drive(folder.path(), &arguments).ok("--out-dir");
     assert_eq!(outputs(&folder.path().join("ou t")), built);
 }
+
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
+    many_inputs_and_targets_in_one_run,
+    what_names_one_file_does_not_go_with_several,
+    one_bad_input_does_not_stop_the_others,
+    every_line_of_json_is_an_object_that_names_its_input,
+    a_cached_output_is_the_same_and_runs_no_stage,
+    killing_it_leaves_no_partial_output_and_a_cache_that_works,
+    a_distributed_sweep_gives_what_a_local_one_gives,
+    a_generated_ninja_file_builds_oddly_named_kernels_like_the_driver_does,
+];

@@ -58,7 +58,6 @@ ret;
 }
 "#;
 
-#[test]
 fn the_host_object_makes_the_maps_of_the_recipes() {
     let folder = temporary();
     let file = |name: &str| folder.path().join(name);
@@ -94,7 +93,6 @@ fn the_host_object_makes_the_maps_of_the_recipes() {
 }
 
 /// Matmuls with TMA operands, on targets with different MMA instructions.
-#[test]
 fn mma_operands_are_loaded_by_tma() {
     let cases = ["matmul_f16", "matmul_f32", "matmul_turned", "matmul_bytes", "matmul_dequantised", "matmul_gathered", "weighted"];
     let runs: Vec<(&str, &str)> =
@@ -129,3 +127,6 @@ fn mma_operands_are_loaded_by_tma() {
         Ok(())
     });
 }
+
+pub(crate) const TESTS: &[(&str, fn())] =
+    tests::tests![the_host_object_makes_the_maps_of_the_recipes, mma_operands_are_loaded_by_tma,];

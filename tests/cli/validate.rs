@@ -23,7 +23,6 @@ fn validate(case: &str, arguments: &[&str]) -> Ran {
     run("tile-validate", &[&[path.as_str(), "--gpu-name=sm_80"], arguments].concat(), b"")
 }
 
-#[test]
 fn arguments_are_generated_for_kernels_of_views() {
     need_tools();
     for case in ["vadd_tail", "softmax", "matmul_f16", "matmul_bytes", "running_sum", "transpose"] {
@@ -33,7 +32,6 @@ fn arguments_are_generated_for_kernels_of_views() {
     }
 }
 
-#[test]
 fn a_launch_that_is_given_is_the_only_one() {
     need_tools();
     let launch = root().join("tests/run/vadd/launch.json").display().to_string();
@@ -81,7 +79,6 @@ const INJECTED_FAULTS: [(&str, &str); 4] = [
     ("tile-ptx", r#"for w; do out=$w; done; $real "${@:1:$#-2}" | sed 's/0f3F000000/0f3F800000/' > $out"#),
 ];
 
-#[test]
 fn the_stage_with_an_injected_fault_is_named() {
     for (stage, script) in INJECTED_FAULTS {
         let folder = folder_with_replacement(stage, script);
@@ -97,7 +94,6 @@ fn the_stage_with_an_injected_fault_is_named() {
 }
 
 /// `--validate` checks the compiled program: it detects a fault that appears only with the user's options.
-#[test]
 fn what_a_user_decides_is_validated() {
     let script = r#"for w; do out=$w; done; wrong=cat
 case " $* " in *" --stages=1 "*) wrong='sed s/constant(3.0)/constant(5.0)/';; esac
@@ -111,7 +107,6 @@ $real "${@:1:$#-2}" --format=text | $wrong > $out"#;
     assert!(driver_run.stderr.contains("error: the output of tile-sched is not equivalent"), "{}", driver_run.stderr);
 }
 
-#[test]
 fn the_driver_writes_nothing_that_is_wrong() {
     let (stage, script) = INJECTED_FAULTS[3];
     // The driver connects its stages by Unix pipes, without `-o`. There the script runs the real tool: only the validation has
@@ -129,7 +124,6 @@ fn the_driver_writes_nothing_that_is_wrong() {
 }
 
 /// A time-out, of a stage or of an executor, is not reported as a wrong result.
-#[test]
 fn a_step_that_does_not_end_in_time_is_not_a_wrong_one() {
     for (stage, reason) in [("tile-ptx", "tile-ptx takes more than 1 s"), ("tile-sim", "k.ptx: tile-sim takes more than 1 s")] {
         let folder = folder_with_replacement(stage, "exec sleep 30");
@@ -139,7 +133,6 @@ fn a_step_that_does_not_end_in_time_is_not_a_wrong_one() {
     }
 }
 
-#[test]
 fn undecidable_cases_are_reported() {
     need_tools();
     let folder = temporary();
@@ -152,7 +145,6 @@ fn undecidable_cases_are_reported() {
     assert!(ran.stderr.contains("VAL002") && ran.stderr.contains("--launch FILE"), "{}", ran.stderr);
 }
 
-#[test]
 fn all_kernels_of_a_file_are_validated() {
     need_tools();
     let entry = |name: &str, number: u32| {
@@ -180,3 +172,14 @@ fn all_kernels_of_a_file_are_validated() {
     let ran = run("tile-validate", &["-", "--gpu-name=sm_80", "--entry=three"], text.as_bytes());
     assert!(ran.stderr.contains("name one of the kernels with --entry: one, two"), "{}", ran.stderr);
 }
+
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
+    arguments_are_generated_for_kernels_of_views,
+    a_launch_that_is_given_is_the_only_one,
+    the_stage_with_an_injected_fault_is_named,
+    what_a_user_decides_is_validated,
+    the_driver_writes_nothing_that_is_wrong,
+    a_step_that_does_not_end_in_time_is_not_a_wrong_one,
+    undecidable_cases_are_reported,
+    all_kernels_of_a_file_are_validated,
+];

@@ -35,7 +35,6 @@ fn source_positions(model: &Value, name: &str, word: &str) -> Vec<u64> {
         .collect()
 }
 
-#[test]
 fn all_texts_of_a_matmul_link_to_its_line() {
     let folder = temporary();
     let (_, model) = view(folder.path(), "matmul_f16", "sm_80", &["--launch", &launch("matmul_f16")]);
@@ -89,7 +88,6 @@ fn assert_buffers_are_disjoint(function: &Value) {
     }
 }
 
-#[test]
 fn drawings_match_the_schedule() {
     let folder = temporary();
     let (_, model) = view(folder.path(), "matmul_f16", "sm_80", &[]);
@@ -124,7 +122,6 @@ fn drawings_match_the_schedule() {
     assert!(model["layouts"].as_array().unwrap().iter().any(|layout| layout["uses"][0]["shape"] == serde_json::json!([32, 32])));
 }
 
-#[test]
 fn a_page_begins_at_any_stage() {
     need_stages();
     let folder = temporary();
@@ -146,7 +143,6 @@ fn a_page_begins_at_any_stage() {
     assert!(refused.code == Some(2) && refused.stderr.contains("--gpu-name"), "{:?} {}", refused.code, refused.stderr);
 }
 
-#[test]
 fn roles_and_pipelines_match_the_schedule() {
     need_stages();
     let folder = temporary();
@@ -172,7 +168,6 @@ fn roles_and_pipelines_match_the_schedule() {
     );
 }
 
-#[test]
 fn a_layout_is_drawn_in_a_terminal() {
     need_stages();
     let folder = temporary();
@@ -189,7 +184,6 @@ fn a_layout_is_drawn_in_a_terminal() {
     }
 }
 
-#[test]
 fn sources_are_shown_where_they_are_found() {
     let folder = temporary();
     let (_, model) = view(folder.path(), "vadd", "sm_80", &[]);
@@ -254,7 +248,6 @@ fn visit(browser: &Path, folder: &Path, page: &str, seek: &str) -> Value {
         .unwrap()
 }
 
-#[test]
 fn the_page_works_in_a_browser() {
     let Some(browser) = browser() else { return };
     let matmuls = ["sm_80", "sm_90", "sm_100"].map(|target| ("matmul_f16", target, r"\bmma\("));
@@ -319,7 +312,6 @@ for target in sys.argv[1:]:
     page.save(f'{target}.html')
 ";
 
-#[test]
 fn a_large_attention_kernel_renders_quickly() {
     let Some(browser) = browser() else { return };
     need_stages();
@@ -371,3 +363,14 @@ fn a_large_attention_kernel_renders_quickly() {
         );
     }
 }
+
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
+    all_texts_of_a_matmul_link_to_its_line,
+    drawings_match_the_schedule,
+    a_page_begins_at_any_stage,
+    roles_and_pipelines_match_the_schedule,
+    a_layout_is_drawn_in_a_terminal,
+    sources_are_shown_where_they_are_found,
+    the_page_works_in_a_browser,
+    a_large_attention_kernel_renders_quickly,
+];

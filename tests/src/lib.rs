@@ -5,15 +5,17 @@
 
 pub mod cluster_matmul;
 pub mod compare;
+pub mod need;
 pub mod prose;
 pub mod scheduled;
+pub mod suite;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// The repository's root.
 pub fn root() -> &'static Path {
@@ -146,6 +148,27 @@ pub fn finish(mut command: Command, input: &[u8]) -> Ran {
     result_of(output)
 }
 
+/// Values that several cases need and that are computed once.
+pub struct Memo<K, V>(Mutex<BTreeMap<K, Arc<OnceLock<V>>>>);
+
+impl<K: Ord, V: Clone> Memo<K, V> {
+    pub const fn new() -> Memo<K, V> {
+        Memo(Mutex::new(BTreeMap::new()))
+    }
+
+    /// The value of a key. Cases that need it at the same time wait for the first one.
+    pub fn get(&self, key: K, compute: impl FnOnce() -> V) -> V {
+        let cell = Arc::clone(self.0.lock().expect("no case panics while it holds the table").entry(key).or_default());
+        cell.get_or_init(compute).clone()
+    }
+}
+
+impl<K: Ord, V: Clone> Default for Memo<K, V> {
+    fn default() -> Memo<K, V> {
+        Memo::new()
+    }
+}
+
 /// A new directory that is deleted with the value.
 pub fn temporary() -> tempfile::TempDir {
     tempfile::tempdir().expect("there is a folder for temporary files")
@@ -175,6 +198,17 @@ pub fn files_below(path: &Path) -> Vec<PathBuf> {
     }
     found.sort();
     found
+}
+
+/// A new directory with the files of another one.
+pub fn copy_of(folder: &Path) -> tempfile::TempDir {
+    let new = temporary();
+    for path in files_below(folder) {
+        let copy = new.path().join(path.strip_prefix(folder).expect("a file is below its folder"));
+        let created = std::fs::create_dir_all(copy.parent().expect("a file is in a folder"));
+        created.and_then(|()| std::fs::copy(&path, &copy)).unwrap_or_else(|error| panic!("{}: {error}", copy.display()));
+    }
+    new
 }
 
 /// Runs `check` on each item on all cores, and panics with all complaints at the end, so that one failure does not hide others.

@@ -6,9 +6,10 @@ use crate::{BROKEN_TRIP_COUNT, SMALL, launch};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use tests::scheduled::{executed, executions, hazard_checked};
-use tests::{blessing, for_each, root, run, temporary};
+use tests::suite::{Checked, Suite, unified_diff};
+use tests::{blessing, root, run, temporary};
 
 /// The kind of change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,7 +45,7 @@ enum Level {
 }
 
 struct Mutant {
-    matmul: Matmul,
+    product: Matmul,
     level: Level,
     kind: Kind,
     /// The change.
@@ -55,12 +56,12 @@ struct Mutant {
 /// Generates texts with one line changed.
 struct Mutator<'a> {
     lines: Vec<&'a str>,
-    changes: Vec<(Kind, String, String)>,
+    made: Vec<(Kind, String, String)>,
 }
 
 impl<'a> Mutator<'a> {
     fn of(text: &'a str) -> Mutator<'a> {
-        Mutator { lines: text.lines().collect(), changes: Vec::new() }
+        Mutator { lines: text.lines().collect(), made: Vec::new() }
     }
 
     fn change(&mut self, kind: Kind, at: usize, what: &str, line: String) {
@@ -69,7 +70,7 @@ impl<'a> Mutator<'a> {
         let text = lines.join("\n") + "\n";
         // A header names all pipelines and buffers, so the description does not quote it.
         let name = if self.lines[at].len() > 120 { "the head" } else { self.lines[at].trim() };
-        self.changes.push((kind, format!("line {}, '{name}', {what}", at + 1), text));
+        self.made.push((kind, format!("line {}, '{name}', {what}", at + 1), text));
     }
 
     /// Replaces each number after a word in a line.
@@ -87,7 +88,7 @@ impl<'a> Mutator<'a> {
 }
 
 /// Removes each pipeline step and each fence, flips each phase, changes each count by one, and moves columns.
-fn schedule_mutants(text: &str) -> Vec<(Kind, String, String)> {
+fn of_schedule(text: &str) -> Vec<(Kind, String, String)> {
     let mut mutator = Mutator::of(text);
     for at in 0..mutator.lines.len() {
         let line = mutator.lines[at];
@@ -115,19 +116,19 @@ fn schedule_mutants(text: &str) -> Vec<(Kind, String, String)> {
             mutator.numbers(Kind::Count, at, "full: ", around);
             mutator.numbers(Kind::Count, at, "empty: ", around);
             mutator.numbers(Kind::Column, at, "columns: ", |columns| vec![columns / 2]);
-            let placements = line.find("placements").expect("the header has the placements of buffers");
-            let offsets: Vec<usize> = line[placements..].match_indices("(offset: ").map(|(start, _)| placements + start).collect();
-            for (number, start) in offsets.into_iter().enumerate() {
-                mutator.move_buffer(at, start, number);
+            let tensor = line.find("placements").expect("the header has the placements of buffers");
+            let own: Vec<usize> = line[tensor..].match_indices("(offset: ").map(|(start, _)| tensor + start).collect();
+            for (number, start) in own.into_iter().enumerate() {
+                mutator.place(at, start, number);
             }
         }
     }
-    mutator.changes
+    mutator.made
 }
 
 impl Mutator<'_> {
     /// Moves a TMEM buffer onto another one, or to columns that are not allocated.
-    fn move_buffer(&mut self, at: usize, start: usize, buffer: usize) {
+    fn place(&mut self, at: usize, start: usize, buffer: usize) {
         let line = self.lines[at];
         let spaces: Vec<&str> = line[..start].split("(elem: ").skip(1).collect();
         if !spaces.get(buffer).is_some_and(|info| info.contains("space: tensor")) {
@@ -135,16 +136,16 @@ impl Mutator<'_> {
         }
         let (head, rest) = line.split_at(start + "(offset: ".len());
         let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        let column: u32 = rest[..digits].parse().expect("an offset is a number");
-        for other in [column ^ 256, column ^ 512] {
+        let own: u32 = rest[..digits].parse().expect("an offset is a number");
+        for other in [own ^ 256, own ^ 512] {
             let changed = format!("{head}{other}{}", &rest[digits..]);
-            self.change(Kind::Column, at, &format!("buffer {buffer} at column {other} for {column}"), changed);
+            self.change(Kind::Column, at, &format!("buffer {buffer} at column {other} for {own}"), changed);
         }
     }
 }
 
 /// Removes each ordering line of PTX, and flips each bit of a number that is an address or a descriptor.
-fn ptx_mutants(text: &str) -> Vec<(Kind, String, String)> {
+fn of_ptx(text: &str) -> Vec<(Kind, String, String)> {
     const BARRIERS: [&str; 6] = ["tcgen05.commit", "tcgen05.dealloc", "mbarrier.init", "mbarrier.arrive", "barrier", "bar.sync"];
     const FENCES: [&str; 3] = ["tcgen05.fence", "tcgen05.wait", "fence."];
     let mut mutator = Mutator::of(text);
@@ -175,15 +176,15 @@ fn ptx_mutants(text: &str) -> Vec<(Kind, String, String)> {
             }
         }
     }
-    mutator.changes
+    mutator.made
 }
 
 /// The last number of a line, and the text after it.
 fn last_number(line: &str) -> Option<(&str, &str)> {
     let end = line.rfind(|c: char| c.is_ascii_digit())? + 1;
     let start = line[..end].rfind(|c: char| !c.is_ascii_digit() && c != '-')? + 1;
-    let is_separate = line[..start].ends_with(' ');
-    is_separate.then(|| (&line[start..end], &line[end..]))
+    let whole = line[..start].ends_with(' ');
+    whole.then(|| (&line[start..end], &line[end..]))
 }
 
 /// The bits of a line's number that describe the operands of an MMA or their addresses.
@@ -214,28 +215,27 @@ const HARMLESS: [(Level, &str, usize, &str); 5] = [
 
 /// The tools that detect a mutant: the hazard checker, `tile-run`, `tile-sim`.
 #[derive(Clone, Copy, Default)]
-struct Detection {
+struct Seen {
     by: [bool; 3],
 }
 
 const DETECTORS: [&str; 3] = ["hazard checker", "tile-run", "tile-sim"];
 
-fn detect(mutant: &Mutant) -> Detection {
+fn seen(mutant: &Mutant) -> Seen {
     let folder = temporary();
     let path = |name: &str| folder.path().join(name);
-    let expected = launch(&mutant.matmul, folder.path(), BROKEN_TRIP_COUNT);
-    let differs = |tool: &str, file: &str, options: &[&str]| {
-        executed(folder.path(), tool, file, options).map_or(true, |output| output != expected)
-    };
+    let right = launch(&mutant.product, folder.path(), BROKEN_TRIP_COUNT);
+    let differs =
+        |tool: &str, file: &str, options: &[&str]| executed(folder.path(), tool, file, options).map_or(true, |left| left != right);
     let write = |name: &str| std::fs::write(path(name), &mutant.text).expect("the folder takes files");
     match mutant.level {
         Level::Ptx => {
             write("k.ptx");
-            // A low instruction limit is enough: a deadlocked program never ends.
-            let detected = ["early", "late"].into_iter().any(|delivery| {
+            // A short time limit is enough: a deadlocked program never ends.
+            let by_ptx = ["early", "late"].into_iter().any(|delivery| {
                 differs("tile-sim", "k.ptx", &["--races=error", "--delivery", delivery, "--instruction-limit", "300000"])
             });
-            Detection { by: [false, false, detected] }
+            Seen { by: [false, false, by_ptx] }
         }
         Level::Sched => {
             write("k.sched");
@@ -243,70 +243,96 @@ fn detect(mutant: &Mutant) -> Detection {
                 executions(3).into_iter().filter(|(other, _)| *other == tool).any(|(_, options)| differs(tool, file, &options))
             };
             let by_run = by("tile-run", "k.sched");
-            Detection { by: [hazard_checked(&mutant.text).is_err(), by_run, emit_ptx(folder.path()) && by("tile-sim", "k.ptx")] }
+            Seen { by: [hazard_checked(&mutant.text).is_err(), by_run, spelled(folder.path()) && by("tile-sim", "k.ptx")] }
         }
     }
 }
 
 /// Whether the program in a directory can be emitted as PTX, which is written next to it. A program that its reader refuses cannot.
-fn emit_ptx(folder: &Path) -> bool {
+fn spelled(folder: &Path) -> bool {
     let path = |name: &str| folder.join(name).display().to_string();
     run("tile-ptx", &["--skip-hazard-check", &path("k.sched"), "-o", &path("k.ptx")], b"").code == Some(0)
 }
 
-fn all_mutants() -> Vec<Mutant> {
+fn all() -> Vec<Mutant> {
     let wide = Matmul { extents: [128, 128, 32], chunk: 64, tiles: 3, ..SMALL };
     let cases = [wide, Matmul { left_in_tensor: true, ..wide }];
-    let of_mma = |matmul: Matmul| {
-        let schedule = matmul.text(Form::Roles);
+    let of_mma = |product: Matmul| {
+        let schedule = product.text(Form::Roles);
         let folder = temporary();
         tests::scheduled::written(folder.path(), &schedule);
         let ptx = std::fs::read_to_string(folder.path().join("k.ptx")).expect("it was written");
-        let as_mutants = |level: Level, changes: Vec<(Kind, String, String)>| {
-            changes.into_iter().map(move |(kind, what, text)| Mutant { matmul, level, kind, what, text })
+        let of = |level: Level, made: Vec<(Kind, String, String)>| {
+            made.into_iter().map(move |(kind, what, text)| Mutant { product, level, kind, what, text })
         };
-        as_mutants(Level::Sched, schedule_mutants(&schedule)).chain(as_mutants(Level::Ptx, ptx_mutants(&ptx))).collect::<Vec<_>>()
+        of(Level::Sched, of_schedule(&schedule)).chain(of(Level::Ptx, of_ptx(&ptx))).collect::<Vec<_>>()
     };
     cases.into_iter().flat_map(of_mma).collect()
 }
 
-#[test]
-fn each_mutant_is_detected_and_the_table_lists_the_detector() {
-    let mutants = all_mutants();
-    assert!(mutants.len() >= 100, "there are {} mutants", mutants.len());
-    let found: Mutex<BTreeMap<usize, Detection>> = Mutex::default();
-    let numbers: Vec<usize> = (0..mutants.len()).collect();
-    for_each(&numbers, |number| {
-        let seen = detect(&mutants[*number]);
-        found.lock().expect("no worker panics").insert(*number, seen);
-        Ok(())
-    });
-    let found = found.into_inner().expect("no worker panics");
-    let mut undetected: Vec<&Mutant> =
-        mutants.iter().zip(found.values()).filter(|(_, seen)| seen.by == [false; 3]).map(|(mutant, _)| mutant).collect();
-    for (level, line, count, why) in HARMLESS {
-        let is_one = |mutant: &&Mutant| mutant.level == level && mutant.what.contains(line);
-        let (harmless, others): (Vec<&Mutant>, _) = undetected.into_iter().partition(is_one);
-        let names: Vec<&str> = harmless.iter().map(|mutant| mutant.what.as_str()).collect();
-        assert_eq!(harmless.len(), count, "{why}: {names:?}");
-        undetected = others;
+/// The tools that detected each mutant so far.
+static FOUND: Mutex<BTreeMap<usize, Seen>> = Mutex::new(BTreeMap::new());
+
+impl Mutant {
+    /// The reason why it is equivalent to the original.
+    fn harmless(&self) -> Option<&'static str> {
+        let mut reasons = HARMLESS.iter().filter(|(level, line, ..)| self.level == *level && self.what.contains(line));
+        reasons.next().map(|(.., why)| *why)
     }
-    let undetected: Vec<(&str, Level)> = undetected.into_iter().map(|mutant| (mutant.what.as_str(), mutant.level)).collect();
-    assert!(undetected.is_empty(), "{undetected:#?}");
-    let (page, path) = (table(&mutants, &found), root().join("tests/tmem/fault_matrix.md"));
-    if blessing() {
-        std::fs::write(&path, &page).expect("the table can be written");
+
+    fn check(&self, number: usize) -> Checked {
+        let seen = seen(self);
+        FOUND.lock().expect("no case panics while it notes a result").insert(number, seen);
+        match (seen.by, self.harmless()) {
+            ([false, false, false], None) => Err(format!("no tool detects it: {:?}, {}", self.level, self.what)),
+            _ => Ok(()),
+        }
     }
-    assert_eq!(page, std::fs::read_to_string(&path).unwrap_or_default(), "run scripts/bless to update tests/tmem/fault_matrix.md");
 }
 
-fn table(mutants: &[Mutant], found: &BTreeMap<usize, Detection>) -> String {
+/// Each mutant is a case: `mutants/ptx/17`.
+pub(crate) fn add(suite: &mut Suite) {
+    let mutants = Arc::new(all());
+    for number in 0..mutants.len() {
+        let all = Arc::clone(&mutants);
+        let level = if mutants[number].level == Level::Ptx { "ptx" } else { "sched" };
+        suite.case(format!("mutants/{level}/{number}"), move || all[number].check(number));
+    }
+    suite.summary("the fault matrix lists the detectors", move || check_table(&mutants));
+}
+
+fn check_table(mutants: &[Mutant]) -> Checked {
+    if mutants.len() < 100 {
+        return Err(format!("there are {} mutants", mutants.len()));
+    }
+    let found = FOUND.lock().expect("no case panics while it notes a result");
+    for (level, line, count, why) in HARMLESS {
+        let is_one = |mutant: &Mutant| mutant.level == level && mutant.what.contains(line);
+        let undetected =
+            mutants.iter().zip(found.values()).filter(|(mutant, seen)| is_one(mutant) && seen.by == [false; 3]).count();
+        if undetected != count {
+            return Err(format!("{undetected} mutants of {line} are undetected, not {count}: {why}"));
+        }
+    }
+    let (made, path) = (table(mutants, &found), root().join("tests/tmem/fault_matrix.md"));
+    if blessing() {
+        std::fs::write(&path, &made).map_err(|error| error.to_string())?;
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    if made == written {
+        Ok(())
+    } else {
+        Err(format!("scripts/bless updates tests/tmem/fault_matrix.md:\n{}", unified_diff(&written, &made)))
+    }
+}
+
+fn table(mutants: &[Mutant], found: &BTreeMap<usize, Seen>) -> String {
     let mut rows: BTreeMap<(Level, Kind), [usize; 5]> = BTreeMap::new();
     for (mutant, seen) in mutants.iter().zip(found.values()) {
         let row = rows.entry((mutant.level, mutant.kind)).or_default();
         row[0] += 1;
-        for (count, detected) in row[1..].iter_mut().zip(seen.by) {
-            *count += usize::from(detected);
+        for (count, by) in row[1..].iter_mut().zip(seen.by) {
+            *count += usize::from(by);
         }
         row[4] += usize::from(seen.by == [false; 3]);
     }

@@ -8,8 +8,11 @@ mod scales;
 use numerics::{Scalar, literal};
 use program::{Form, Matmul, Operand, PLAIN};
 use std::path::Path;
+use std::process::ExitCode;
+use tests::need::Need;
 use tests::scheduled::{detected_by_both, edited, executed, executions, file_for, hazard_checked, without, written};
-use tests::{for_each, run, temporary};
+use tests::suite::Suite;
+use tests::{for_each, run, temporary, tests};
 
 const TRIP_COUNTS: [usize; 5] = [0, 1, 2, 3, 8];
 /// The step count of the matmuls that are executed with only one.
@@ -116,7 +119,6 @@ fn write_launch<const N: usize>(folder: &Path, arrays: [(&str, Vec<u8>); N], ste
     }
 }
 
-#[test]
 fn mmas_of_every_kind_have_the_same_accumulator_in_as() {
     for_each(&mmas(), |matmul| {
         let text = matmul.text(Form::Atoms);
@@ -135,7 +137,6 @@ fn mmas_of_every_kind_have_the_same_accumulator_in_as() {
 }
 
 /// The first matmul with all step counts, the others with one.
-#[test]
 fn both_forms_are_correct_in_every_order() {
     let persistent = Matmul { tiles: 5, ..SMALL };
     let cases: Vec<(Matmul, Form, usize)> = mmas()
@@ -173,7 +174,6 @@ fn both_forms_are_correct_in_every_order() {
 }
 
 /// `tile-link` writes a cubin for each: ptxas accepts its PTX.
-#[test]
 fn an_assembler_takes_them() {
     for_each(&mmas(), |matmul| {
         let folder = temporary();
@@ -279,7 +279,6 @@ fn broken() -> Vec<(Matmul, String, &'static str)> {
     of_small.chain(of_several).chain(of_left.into_iter().map(|(text, why)| (in_tensor, text, why))).collect()
 }
 
-#[test]
 fn broken_programs_are_refused_and_their_faults_are_detected() {
     for_each(&broken(), |(matmul, text, expected)| {
         let message = hazard_checked(text).err().ok_or(format!("the hazard checker accepts it: {expected}\n{text}"))?;
@@ -321,7 +320,6 @@ fn chain_launch(folder: &Path, steps: usize, factor: fn(usize) -> i64) -> Vec<u8
     (0..ROWS * COLUMNS).flat_map(|i| bytes_of(Scalar::F32, sum(i / COLUMNS, i % COLUMNS))).collect()
 }
 
-#[test]
 fn tmem_operands_computed_by_threads_are_multiplied_in_place() {
     check_chain(CHAIN, |_| 1);
 }
@@ -343,7 +341,6 @@ fn check_chain(text: &str, factor: fn(usize) -> i64) {
     run("tile-link", &[&path("k.ptx"), "-o", &path("k.cubin")], b"").ok("tile-link");
 }
 
-#[test]
 fn a_broken_chain_is_refused_and_its_faults_are_detected() {
     let cases = [
         (without(CHAIN, "pipeline_wait(pipeline: 3"), "read by warp role 'mma' outside wait and release of pipeline3"),
@@ -422,12 +419,10 @@ const SCALE_FACTORS: &str = "    %70 = coordinate(dim: 0) : tile<128x1xi32, #4> 
     %75 = select(cond: %74, yes: %77, no: %78) : tile<128x1xf32, #4> @0
     %21 = for(";
 
-#[test]
 fn threads_scale_accumulator_rows_between_mmas() {
     check_chain(&scaled_chain(), |row| if row % 64 < 48 { 1 } else { 2 });
 }
 
-#[test]
 fn accumulators_scaled_at_the_wrong_time_are_refused_and_detected() {
     let text = scaled_chain();
     let zero_init = "zero_init: %76, atom";
@@ -473,4 +468,25 @@ fn accumulators_scaled_at_the_wrong_time_are_refused_and_detected() {
             _ => detected_by_both(folder.path(), &correct_output, &message.unwrap_or_default()),
         }
     });
+}
+
+fn main() -> ExitCode {
+    let mut suite = Suite::new();
+    suite.functions_with(
+        &[Need::Ptxas],
+        "matmul/",
+        tests![
+            mmas_of_every_kind_have_the_same_accumulator_in_as,
+            both_forms_are_correct_in_every_order,
+            an_assembler_takes_them,
+            broken_programs_are_refused_and_their_faults_are_detected,
+            tmem_operands_computed_by_threads_are_multiplied_in_place,
+            a_broken_chain_is_refused_and_its_faults_are_detected,
+            threads_scale_accumulator_rows_between_mmas,
+            accumulators_scaled_at_the_wrong_time_are_refused_and_detected,
+        ],
+    );
+    suite.functions("scales/", scales::TESTS);
+    fault_matrix::add(&mut suite);
+    suite.run()
 }

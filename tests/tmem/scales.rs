@@ -5,7 +5,7 @@ use crate::{BROKEN_TRIP_COUNT, TRIP_COUNTS, bytes_of, moved, program::STEPS, wri
 use numerics::Scalar;
 use std::path::Path;
 use tests::scheduled::{detected_by_both, edited, executed, executions, file_for, hazard_checked, without, written};
-use tests::{for_each, run, temporary};
+use tests::{for_each, run, temporary, tests};
 
 const SCALED: &str = include_str!("scales.aa");
 
@@ -53,7 +53,6 @@ fn launch(folder: &Path, steps: usize) -> Vec<u8> {
     (0..ROWS * COLUMNS).flat_map(|i| sum(i / COLUMNS, i % COLUMNS).to_le_bytes()).collect()
 }
 
-#[test]
 fn scales_are_those_of_their_rows_columns_and_blocks() {
     let text = scheduled();
     hazard_checked(&text).expect("the hazard checker accepts it");
@@ -72,7 +71,6 @@ fn scales_are_those_of_their_rows_columns_and_blocks() {
 
 /// Pipeline 1 has the scales of the left operand, pipeline 2 those of the right one. A wait for one implies the other, so the test
 /// removes both.
-#[test]
 fn scales_that_arrive_at_the_wrong_time_are_refused_and_detected() {
     let text = scheduled();
     let without_both = |step: &str| without(&without(&text, &format!("{step}(pipeline: 1")), &format!("{step}(pipeline: 2"));
@@ -99,7 +97,6 @@ fn scales_that_arrive_at_the_wrong_time_are_refused_and_detected() {
     });
 }
 
-#[test]
 fn scales_that_lie_otherwise_are_refused() {
     let text = scheduled();
     let scales = "lhs_scale: memory(buffer: 4";
@@ -116,3 +113,9 @@ fn scales_that_lie_otherwise_are_refused() {
         assert!(message.contains(expected), "{message}");
     }
 }
+
+pub(crate) const TESTS: &[(&str, fn())] = tests![
+    scales_are_those_of_their_rows_columns_and_blocks,
+    scales_that_arrive_at_the_wrong_time_are_refused_and_detected,
+    scales_that_lie_otherwise_are_refused,
+];

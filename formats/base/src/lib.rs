@@ -4,6 +4,7 @@
 //! container ([`ir`]), locations ([`loc`]), diagnostics ([`diag`]), the file envelope ([`envelope`]), the binary and RON forms
 //! ([`codec`]) and the text form ([`text`]).
 
+pub mod code;
 pub mod codec;
 pub mod diag;
 pub mod entity;

@@ -129,7 +129,7 @@ impl Progress {
     fn show(&self, done: usize, job: &Job, text: &str, code: u8) {
         let shown = match self.style {
             Style::Json => self.json(done, job, text, code),
-            Style::Human | Style::Reference => self.text(done, job, text, code),
+            Style::Human | Style::Terminal | Style::Reference => self.text(done, job, text, code),
         };
         crate::print(&mut std::io::stderr(), &shown);
     }
