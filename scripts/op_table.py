@@ -17,8 +17,8 @@ COUNT = 256
 FLOATS = ['f16', 'bf16', 'f32', 'f64']
 INTS = ['i8', 'i16', 'i32', 'i64']
 SMALL = ['f8E4M3FN', 'f8E5M2']
-# The exponents of fpowi.
-POWERS = ['i1', 'i8', 'i16', 'i32']
+# The exponent types of fpowi.
+EXPONENT_TYPES = ['i1', 'i8', 'i16', 'i32']
 BITS = {'i1': 8, 'i8': 8, 'i16': 16, 'i32': 32, 'i64': 64, 'f16': 16, 'bf16': 16, 'f32': 32, 'f64': 64, 'f8E4M3FN': 8, 'f8E5M2': 8}
 MANTISSA = {'f16': 10, 'bf16': 7, 'f32': 23, 'f64': 52}
 DIRECTED = ['nearest_even', 'zero', 'negative_inf', 'positive_inf']
@@ -88,7 +88,7 @@ def rows():
                 yield row('functions', text.split()[0] + '.' + text.split('<')[1][:-1], text)
         for op in ('atan2', 'fpowf'):
             yield row('functions', op, f'{op} %x, %y')
-        for exponent in POWERS:
+        for exponent in EXPONENT_TYPES:
             for far in ('', '.far')[:1 if exponent == 'i1' else 2]:
                 name = f'%power_{exponent}{far.replace(".", "_")}'
                 yield f'{kind}_powers', f'fpowi.{exponent}{far}', kind, f'fpowi %x, {name} : {t}, {tile(exponent)}'
@@ -184,7 +184,7 @@ def text(kernel, table):
         ops = [('index', 'iota'), ('c15', 'constant <i32: 15>'), ('c8', 'constant <i32: -8>'), ('low', 'andi %index, %c15'),
                ('power_i32', 'addi %low, %c8')]
         lines += [f'%{name} = {op} : {i32}' for name, op in ops]
-        for elem in POWERS:
+        for elem in EXPONENT_TYPES:
             lines += [f'%power_{elem} = trunci %power_i32 : {i32} -> {tile(elem)}'] * (elem != 'i32')
             if elem != 'i1':
                 lines.append(f'%far_{elem} = constant <{elem}: {1 << BITS[elem] - 4}> : {tile(elem)}')

@@ -107,7 +107,7 @@ fn compiled(requested: Option<u32>, target: &str, at: &Path) -> Result<(u32, Str
 }
 
 #[test]
-fn every_request_from_0_to_64() {
+fn requests_up_to_and_beyond_the_limit() {
     let all = (0..=33).chain([64]).map(|requested| (requested, "sm_80"));
     let requests: Vec<(u32, &str)> = all.chain([1, 2, 8, 16, 32].map(|requested| (requested, "sm_100"))).collect();
     for_each(&requests, |(requested, target)| {

@@ -4,7 +4,7 @@ use crate::{bytecode, make_stage_files};
 use std::fs;
 use tests::{Ran, run, run_in, shell, temporary, tool_names};
 
-/// All tools except the driver, and tile-fuzz, which reads no file.
+/// All tools except the driver and `tile-fuzz`. Reason: `tile-fuzz` reads no file.
 fn tools() -> Vec<String> {
     tool_names().into_iter().filter(|name| !["tileiras", "tile-fuzz"].contains(&name.as_str())).collect()
 }

@@ -65,9 +65,10 @@ pub struct Capabilities {
     pub suffixes: &'static [&'static str],
     /// Targets with the same launch interface. A generation's rows are adjacent.
     pub generation: Generation,
-    /// PTX `.target`, with the suffix of architecture-specific features where they exist, and `.version`. `.language` needs PTX
-    /// 9.2; `tile-link` lowers the version for an older assembler.
+    /// PTX `.target`, with the suffix for architecture-specific features if the target has them.
     pub ptx_target: &'static str,
+    /// PTX `.version`. The directive `.language`, which marks a tile kernel, needs PTX 9.2. `tile-link` lowers the version for an
+    /// older ptxas.
     pub ptx_version: &'static str,
     /// The most similar processor (`-mcpu`) that LLVM supports.
     pub llvm_processor: &'static str,

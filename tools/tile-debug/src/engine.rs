@@ -484,7 +484,8 @@ impl Observer for Run<'_, '_> {
     }
 
     fn failed(&mut self, moment: &Moment<'_>, error: &Diagnostic) {
-        // After an op failed, its enclosing ops fail too; only the first failure counts. The error that abandons a run is none.
+        // After an op fails, its enclosing ops fail too; only the first failure counts. The error that abandons a run is not a
+        // failure of the program.
         if self.failed || self.after_run.is_some() {
             return;
         }

@@ -10,7 +10,8 @@ use tileir::Op;
 const EVEN: Rounding = Rounding::NearestEven;
 
 impl Generator {
-    /// Emits a conversion between any two element types. Clamps floats to the range of the integer type first.
+    /// Emits a conversion between any two element types. A float is first clamped to fixed bounds that fit every integer type. A
+    /// conversion to i1 is a comparison.
     pub(crate) fn convert(&mut self, value: Value, from: &Kind, to: Scalar) -> Value {
         let kind = from.of(to);
         let signedness = if from.scalar == Scalar::I1 { Signedness::Unsigned } else { self.signedness() };

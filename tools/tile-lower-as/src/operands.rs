@@ -184,7 +184,8 @@ impl<'a> Uses<'a> {
         &self.users[value.0 as usize]
     }
 
-    /// The final users of a value, found through rearranging and elementwise ops: MMAs and all other ops.
+    /// The first users of a value that are not permutes, reshapes or elementwise ops, for example MMAs. The search
+    /// ends after `MAX_BETWEEN` ops.
     pub(crate) fn ends(&self, value: Value) -> Vec<OpId> {
         // Breadth first, so that the shortest path to an op counts.
         let (mut found, mut seen, mut work) = (Vec::new(), BTreeSet::new(), VecDeque::from([(value, 0)]));

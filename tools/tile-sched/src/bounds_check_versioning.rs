@@ -15,9 +15,11 @@ use tileas::{Buffer, CopyAtom};
 
 /// Number of checked vectors from which a second version pays.
 const VERSIONING_LIMIT: usize = 4;
-/// The same limit for copies to shared memory, which use predicates instead of branches.
+/// Minimum number of checked vectors for copies to shared memory. It is higher because predicates, not branches, check their
+/// bounds.
 const COPY_VERSIONING_LIMIT: usize = 8;
-/// The same limit for copies in a block with MMAs: a branch would separate the copies from the MMAs.
+/// Minimum for copies in a block with MMAs. It is higher still: the branch between the two versions would separate the copies
+/// from the MMAs.
 const COPY_AMONG_MMAS_VERSIONING_LIMIT: usize = 16;
 
 pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>) {

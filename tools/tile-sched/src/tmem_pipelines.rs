@@ -449,8 +449,8 @@ impl TmemPipelinePass<'_> {
         }
     }
 
-    /// Emits the ops that advance a position: they toggle the stage of two, and they toggle the phase when the stage wraps
-    /// around.
+    /// Emits the ops that advance a position. With two stages, the stage index toggles, and the phase toggles when the index wraps
+    /// around. With one stage, the phase toggles each time.
     fn advance_position(&mut self, buffer: Buffer, phases: &mut Phases) -> Vec<OpId> {
         let one = self.number(1);
         let PipelinePhase { stage, phase } = phases[&buffer];

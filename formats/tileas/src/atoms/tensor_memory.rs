@@ -150,10 +150,10 @@ pub fn left_operand(elem: Elem, shape: &[u32]) -> Option<BufferInfo> {
 
 /// Copies of scales, one for the lanes of each warp of a warp group.
 pub const COPIES: u32 = 1 << WARP_BITS;
-/// Log2 of the minimum columns of scales, which is also their alignment.
+/// Log2 of the minimum number of TMEM columns of a scale buffer, and of its alignment in columns.
 const MIN_SCALES: usize = 2;
-/// Log2 of the rows of A (or columns of B) after which the words of further blocks follow. With fewer rows, these words are still
-/// two TMEM columns further on.
+/// Log2 of the number of rows of A (or columns of B) whose words precede the words of further scale blocks. With fewer rows, the
+/// distance is still two TMEM columns.
 const LINES_BEFORE_WORDS: u32 = 6;
 
 /// A buffer for the scales of an operand: for A the blocks of each row, for B the columns of each block.

@@ -28,14 +28,14 @@ fn exact_float_type(from: Scalar) -> Option<Scalar> {
 }
 
 /// Whether this module can convert from and to the type.
-pub(super) fn is_readable(scalar: Scalar) -> bool {
+pub(super) fn is_convertible(scalar: Scalar) -> bool {
     scalar.is_int() || exact_float_type(scalar).is_some()
 }
 
 impl<'c> Emitter<'c, '_> {
     pub(super) fn convert(&mut self, op: OpId, kind: Convert, x: Value, result: Value) -> Result<()> {
         let (from, to) = (self.elem(x).carrier(), self.elem(result).carrier());
-        if !is_readable(from) || !is_readable(to) {
+        if !is_convertible(from) || !is_convertible(to) {
             return Err(self.unsupported(op));
         }
         let mut registers = Vec::with_capacity(self.get(x).len());
@@ -86,7 +86,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// Converts values exactly to f16, bf16, f32 or f64. Returns the new type too. The source type must be a float that
-    /// [`is_readable`].
+    /// [`is_convertible`].
     pub(super) fn widen_exactly(&self, from: Scalar, pair: &[Val<'c>]) -> (Scalar, Vec<Val<'c>>) {
         let form = exact_float_type(from).expect("the type is readable");
         let values = match (from, form) {

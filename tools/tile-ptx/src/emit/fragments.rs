@@ -25,7 +25,8 @@ pub(super) enum Shape {
 struct MatrixRows<'c> {
     /// Number of registers of one instruction.
     count: usize,
-    /// The register bit that selects the bytes of a pair, for [`Emitter::regroup_byte_pairs`], or the halves of byte rows.
+    /// With transposed 8-bit elements, the register bit that selects a byte of a pair (see [`Emitter::regroup_byte_pairs`]). With
+    /// `Shape::Bytes`, the bit that selects a half of a row. `None` otherwise.
     pair: Option<usize>,
     /// The layout of row addresses over lanes. A register of this layout is one instruction.
     addresses: Layout,

@@ -1,7 +1,7 @@
 //! Ops that call the driver or need driver support: heap memory, dependent grids, assertions and printing.
 
 use super::Emitter;
-use super::convert::is_readable;
+use super::convert::is_convertible;
 use crate::ir::{GLOBAL, Val};
 use base::Value;
 use base::diag::Result;
@@ -240,7 +240,7 @@ impl<'c> Emitter<'c, '_> {
 
     /// Prints text and values in order. A tile is printed as its elements in brackets. One thread of one CTA prints at a time.
     pub(super) fn print(&mut self, format: &str, args: &[Value]) -> Result<()> {
-        if let Some(elem) = args.iter().map(|arg| self.elem(*arg)).find(|elem| !is_readable(elem.carrier())) {
+        if let Some(elem) = args.iter().map(|arg| self.elem(*arg)).find(|elem| !is_convertible(elem.carrier())) {
             return Err(self.unsupported_type("print", elem));
         }
         let staged = std::mem::take(&mut self.staged);

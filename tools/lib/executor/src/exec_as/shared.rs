@@ -159,7 +159,7 @@ impl SharedMemory {
         self.table.mark_count()
     }
 
-    /// Removes unused marks if the table is full.
+    /// If the mark table is full, removes the marks (access histories) that no byte refers to.
     pub(super) fn compact_marks(&mut self) {
         if self.table.is_full() {
             self.table.compact(std::iter::once(&mut self.marks[..]));
