@@ -87,20 +87,13 @@ pub(crate) fn stages(function: &Function) -> u32 {
 }
 
 /// The buffers of TMA stores that only threads fill, if a store warp can issue the stores: they are ordered only after each
-/// other, and none is conditional.
+/// other.
 pub(crate) fn stored(function: &Function) -> BTreeSet<Buffer> {
     let body = &function.body;
     let all = body.walk(function.region);
     if !all.iter().any(|op| is_mma(&body.ops[*op].kind)) {
         return BTreeSet::new();
     }
-    let in_conditions = |op: &OpId| matches!(body.ops[*op].kind.core(), Some(Core::If { .. } | Core::Loop { .. }));
-    let conditional: BTreeSet<OpId> = all
-        .iter()
-        .filter(|op| in_conditions(op))
-        .flat_map(|op| body.ops[*op].kind.regions())
-        .flat_map(|at| body.walk(at))
-        .collect();
     let is_store = |op: &OpId| matches!(body.ops[*op].kind, Op::Core(tileas::Op::TmaStore { .. }));
     let is_first = |token: Value| {
         let mut order = Order::new(function);
@@ -114,10 +107,10 @@ pub(crate) fn stored(function: &Function) -> BTreeSet<Buffer> {
         match kind {
             Op::Core(tileas::Op::TmaStore { buffer, token, .. }) => {
                 stored.insert(*buffer);
-                alone &= !conditional.contains(&op) && token.is_none_or(is_first);
+                alone &= token.is_none_or(is_first);
             }
             // Threads fill the buffer.
-            Op::Core(tileas::Op::SharedStore { .. }) if !conditional.contains(&op) => {}
+            Op::Core(tileas::Op::SharedStore { .. }) => {}
             _ => others.extend(kind.effects().buffers.iter().map(|access| access.buffer)),
         }
     }

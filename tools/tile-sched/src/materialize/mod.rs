@@ -25,6 +25,7 @@ use crate::{tmem_pipelines, wgmma_in_flight};
 use base::ir::{Op as OpId, Operation};
 use base::{Body, Loc, Region, Value};
 use core_dialect::core_ops::Core;
+use core_dialect::region_nesting::RegionNesting;
 use core_dialect::tile::{Dense, Elem, element_count};
 use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Overflow, Predicate, Signedness};
@@ -86,6 +87,7 @@ pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule], divided: 
         let threads = function.attrs.program.warps * 32;
         let depths = function.attrs.placements.iter().map(|(buffer, place)| (buffer, place.depth)).collect();
         let (loc, around) = (function.body.ops[for_op].loc, around(function, for_op));
+        let region = function.region;
         let mut rewriter = LoopRewriter {
             body: &mut function.body,
             out: Vec::new(),
@@ -93,7 +95,9 @@ pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule], divided: 
             rewritten: &mut rewritten,
             begins: &mut begins,
             plan: &plan,
+            region,
             around,
+            entering: Vec::new(),
             threads,
             depths,
             read: BTreeMap::new(),
@@ -104,21 +108,11 @@ pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule], divided: 
     marks
 }
 
-/// Returns the loops around a loop, outermost first, or none if a condition is also around it.
+/// Returns the loops and conditions around a loop, outermost first.
 fn around(function: &Function, for_op: OpId) -> Vec<OpId> {
-    let body = &function.body;
-    let all = body.walk(function.region);
-    let blocks = body.op_blocks();
-    let (mut at, mut around) = (for_op, Vec::new());
-    while let Some(block) = blocks[at.0 as usize].filter(|block| *block != function.entry()) {
-        let holds = |op: &OpId| body.ops[*op].kind.regions().iter().any(|region| body.block_of(*region) == block);
-        let parent = all.iter().copied().find(holds).expect("every inner block belongs to an op");
-        if !matches!(body.ops[parent].kind.core(), Some(Core::For { .. })) {
-            return Vec::new();
-        }
-        around.insert(0, parent);
-        at = parent;
-    }
+    let nesting = RegionNesting::of(&function.body, function.region);
+    let mut around: Vec<OpId> = std::iter::successors(nesting.parent(for_op), |op| nesting.parent(*op)).collect();
+    around.reverse();
     around
 }
 
@@ -234,8 +228,11 @@ struct LoopRewriter<'a> {
     /// For each pipeline, the position at which the most recently written loop starts, if that loop is not nested.
     begins: &'a mut BTreeMap<Pipeline, StagePhase>,
     plan: &'a PipelinePlan,
-    /// The loops around this one, outermost first.
+    region: Region,
+    /// The loops and conditions around this loop, outermost first.
     around: Vec<OpId>,
+    /// The positions in the loop's pipelines at the start of the block of each op in `around`, and of the loop's block.
+    entering: Vec<Vec<Value>>,
     threads: u32,
     depths: BTreeMap<Buffer, u32>,
     /// The current stages of the multi-stage buffers that the op being written reads.
@@ -313,7 +310,7 @@ impl LoopRewriter<'_> {
             self.body.replace_uses(*old, *new);
         }
         let places = init.len() + 2 * staged_buffers.len()..results.len() - 1;
-        self.forward_positions(&results[places.clone()]);
+        self.forward_positions(for_op, &results[places.clone()]);
         self.continue_after(&results[places], &lanes);
         let (block, at) = self.place_of(for_op);
         let out = std::mem::take(&mut self.out);
