@@ -61,7 +61,7 @@ fn arguments<'a>(tool: &str, target: &'a str) -> Vec<&'a str> {
 }
 
 /// The number of mutants, and the number of the first.
-fn amount() -> (u64, u64) {
+fn count_and_first() -> (u64, u64) {
     let Ok(text) = std::env::var("TILEWORKS_MUTANTS") else { return (MUTANTS, 0) };
     let mut numbers = text.split(',').map(|number| number.parse().expect("TILEWORKS_MUTANTS is a count, or count,first"));
     (numbers.next().unwrap_or(MUTANTS), numbers.next().unwrap_or(0))
@@ -76,8 +76,8 @@ fn execute(tool: &str, options: &[&str], file: &Path, case: &Path, out: &Path) -
 }
 
 /// The outcome of a mutant that all stages accepted.
-enum Fate {
-    Alike,
+enum Outcome {
+    Same,
     /// The mutant itself is wrong; `tile-run` reports how.
     Faulty,
     /// The executor does not support the mutant, or hit its limit.
@@ -85,35 +85,35 @@ enum Fate {
 }
 
 /// Checks that the PTX computes the same as the mutant.
-fn compare(mutant: &str, kind: &str, ptx: &[u8], case: &Path) -> Result<Fate, String> {
+fn compare(mutant: &str, kind: &str, ptx: &[u8], case: &Path) -> Result<Outcome, String> {
     let folder = temporary();
-    let place = |name: &str| folder.path().join(name);
-    let (file, compiled) = (place("mutant").with_extension(kind), place("mutant.ptx"));
+    let path_to = |name: &str| folder.path().join(name);
+    let (file, compiled) = (path_to("mutant").with_extension(kind), path_to("mutant.ptx"));
     std::fs::write(&file, mutant).map_err(|error| error.to_string())?;
     std::fs::write(&compiled, ptx).map_err(|error| error.to_string())?;
-    let ran = execute("tile-run", &["--check", "--max-ops=200000"], &file, case, &place("run"));
-    let sim = execute("tile-sim", &["--races=error", "--delivery=late"], &compiled, case, &place("sim"));
+    let ran = execute("tile-run", &["--check", "--max-ops=200000"], &file, case, &path_to("run"));
+    let sim = execute("tile-sim", &["--races=error", "--delivery=late"], &compiled, case, &path_to("sim"));
     for (tool, ran) in [("tile-run", &ran), ("tile-sim", &sim)] {
         if !matches!(ran.code, Some(0..=4)) {
             return Err(format!("{tool} ends with {:?}: {}", ran.code, ran.stderr.trim()));
         }
     }
     match (ran.code, sim.code) {
-        (Some(0), Some(0)) => Expect::read(case).check_alike(&place("run"), &place("sim")).map(|()| Fate::Alike),
+        (Some(0), Some(0)) => Expect::read(case).check_alike(&path_to("run"), &path_to("sim")).map(|()| Outcome::Same),
         (Some(0), Some(1)) => Err(format!("tile-sim alone finds a fault: {}", sim.stderr.trim())),
         (Some(1), Some(0)) if kind == "sched" && RACES.iter().any(|race| ran.stderr.contains(race)) => {
             Err(format!("tile-run alone finds a race: {}", ran.stderr.trim()))
         }
-        (Some(1), _) => Ok(Fate::Faulty),
-        _ => Ok(Fate::Undecided),
+        (Some(1), _) => Ok(Outcome::Faulty),
+        _ => Ok(Outcome::Undecided),
     }
 }
 
 /// The number of mutants by outcome.
 #[derive(Default)]
 struct Tally {
-    taken: AtomicUsize,
-    alike: AtomicUsize,
+    accepted: AtomicUsize,
+    same: AtomicUsize,
     faulty: AtomicUsize,
     undecided: AtomicUsize,
 }
@@ -141,14 +141,14 @@ fn compiled(text: &str, next: usize) -> Result<Option<Vec<u8>>, String> {
     Ok(Some(file))
 }
 
-/// `least` has the minimum percentage of mutants that still are programs, and of those with equal results in PTX. Each is about
-/// four fifths of the measurement with 400 mutants in November 2026 (10 to 14 %, and 9 to 13 %).
-fn hold<P: Payload>(stages: usize, phase: &str, least: [u64; 2]) {
+/// Checks the mutants of a format. `minimum_percent` has the percentages of mutants that must still be programs, and that must
+/// have equal results in PTX: about four fifths of the measurement with 400 mutants in November 2026 (10 to 14 %, and 9 to 13 %).
+fn check_mutants<P: Payload>(stages: usize, phase: &str, minimum_percent: [u64; 2]) {
     let files = files(stages, phase);
     let kind = STAGES[stages - 1].1;
     // A stage can resume from its own file of an earlier phase.
     let next = if phase.is_empty() { stages } else { stages - 1 };
-    let (count, first) = amount();
+    let (count, first) = count_and_first();
     let numbers: Vec<u64> = (first..first + count).collect();
     let tally = Tally::default();
     for_each(&numbers, |number| {
@@ -159,53 +159,56 @@ fn hold<P: Payload>(stages: usize, phase: &str, least: [u64; 2]) {
         if File::<P>::read(text.as_bytes(), "mutant").is_err() {
             return Ok(());
         }
-        Tally::count(&tally.taken);
-        let fate = compiled(&text, next).and_then(|ptx| ptx.map(|ptx| compare(&text, kind, &ptx, case)).transpose());
-        match fate {
+        Tally::count(&tally.accepted);
+        let outcome = compiled(&text, next).and_then(|ptx| ptx.map(|ptx| compare(&text, kind, &ptx, case)).transpose());
+        match outcome {
             Ok(None) => {}
-            Ok(Some(Fate::Alike)) => Tally::count(&tally.alike),
-            Ok(Some(Fate::Faulty)) => Tally::count(&tally.faulty),
-            Ok(Some(Fate::Undecided)) => Tally::count(&tally.undecided),
+            Ok(Some(Outcome::Same)) => Tally::count(&tally.same),
+            Ok(Some(Outcome::Faulty)) => Tally::count(&tally.faulty),
+            Ok(Some(Outcome::Undecided)) => Tally::count(&tally.undecided),
             Err(complaint) => {
-                let kept = std::env::temp_dir().join(format!("mutant-{phase}{number}.{kind}"));
-                std::fs::write(&kept, &text).map_err(|error| error.to_string())?;
+                let saved = std::env::temp_dir().join(format!("mutant-{phase}{number}.{kind}"));
+                std::fs::write(&saved, &text).map_err(|error| error.to_string())?;
                 let case = case.file_name().expect("a case has a name").to_string_lossy();
-                return Err(format!("mutant {number} of {case}, see {}: {complaint}", kept.display()));
+                return Err(format!("mutant {number} of {case}, see {}: {complaint}", saved.display()));
             }
         }
         Ok(())
     });
-    let Tally { taken, alike, faulty, undecided } = tally;
-    let (taken, alike) = (taken.into_inner(), alike.into_inner());
+    let Tally { accepted, same, faulty, undecided } = tally;
+    let (accepted, same) = (accepted.into_inner(), same.into_inner());
     let (faulty, undecided) = (faulty.into_inner(), undecided.into_inner());
     println!(
-        "of {count} mutants {taken} were still programs, {alike} did the same in PTX, {faulty} were faulty, {undecided} undecided"
+        "of {count} mutants {accepted} were still programs, {same} did the same in PTX, {faulty} were faulty, {undecided} undecided"
     );
-    assert!(taken as u64 >= count * least[0] / 100, "only {taken} of {count} mutants were still programs");
-    assert!(alike as u64 >= count * least[1] / 100, "only {alike} of {count} mutants were executed and did the same in PTX");
+    assert!(accepted as u64 >= count * minimum_percent[0] / 100, "only {accepted} of {count} mutants were still programs");
+    assert!(
+        same as u64 >= count * minimum_percent[1] / 100,
+        "only {same} of {count} mutants were executed and did the same in PTX"
+    );
 }
 
 #[test]
 fn edited_aa_files_are_refused_or_lowered() {
-    hold::<tileaa::Module>(1, "", [11, 10]);
+    check_mutants::<tileaa::Module>(1, "", [11, 10]);
 }
 
 #[test]
 fn edited_as_files_are_refused_or_scheduled() {
-    hold::<tileas::Module>(2, "", [10, 9]);
+    check_mutants::<tileas::Module>(2, "", [10, 9]);
 }
 
 #[test]
 fn edited_sched_files_are_refused_or_emitted() {
-    hold::<sched::Module>(3, "", [8, 7]);
+    check_mutants::<sched::Module>(3, "", [8, 7]);
 }
 
 #[test]
 fn edited_schedules_are_refused_or_carried_out() {
-    hold::<sched::Module>(3, "analysis", [9, 8]);
+    check_mutants::<sched::Module>(3, "analysis", [9, 8]);
 }
 
 #[test]
 fn edited_placements_are_refused_or_carried_out() {
-    hold::<sched::Module>(3, "alloc", [10, 9]);
+    check_mutants::<sched::Module>(3, "alloc", [10, 9]);
 }

@@ -81,8 +81,8 @@ const FAULTS: &[(&str, &str, &str, &str)] = &[
     ("ptx.rows", "each gathered row has its own index", "views", "sm_80"),
     ("ptx.select", "a selection takes the first where the condition holds", "numbers", "sm_80"),
     ("ptx.shift", "a shift to the right keeps the sign", "numbers", "sm_80"),
-    ("ptx.sides", "all lanes of a group get what the first has", "reduce_sides", "sm_80"),
-    ("ptx.slice", "a slice begins at its place", "slices", "sm_80"),
+    ("ptx.sides", "all lanes of a group get the value of the first", "reduce_sides", "sm_80"),
+    ("ptx.slice", "a slice begins at its offset", "slices", "sm_80"),
     ("ptx.stage", "each access is to its own stage", "matmul_f16", "sm_80"),
     ("ptx.step", "the stride of tiles is that of the view", "views", "sm_80"),
     ("ptx.table", "each element of a constant has its own value", "slices", "sm_80"),
@@ -113,9 +113,9 @@ const FAULTS: &[(&str, &str, &str, &str)] = &[
 ];
 
 fn kernel(name: &str) -> PathBuf {
-    let places =
+    let candidates =
         [format!("fault-injection/{name}.tileir"), format!("run/{name}/kernel.tileirbc"), format!("run/{name}/kernel.tile")];
-    let mut paths = places.iter().map(|place| root().join("tests").join(place));
+    let mut paths = candidates.iter().map(|candidate| root().join("tests").join(candidate));
     paths.find(|path| path.exists()).unwrap_or_else(|| panic!("no kernel is called {name}"))
 }
 
@@ -140,11 +140,11 @@ fn each_injected_fault_is_found() {
     need_tools();
     for_each(FAULTS, |(fault, rule, kernel, target)| {
         let ran = validate(kernel, target, Some(fault));
-        let first = ran.stderr.lines().next().unwrap_or_default();
-        println!("{fault:16} {rule:70} {kernel:14} {target:7} {first}");
+        let first_line = ran.stderr.lines().next().unwrap_or_default();
+        println!("{fault:16} {rule:70} {kernel:14} {target:7} {first_line}");
         match ran.code {
-            Some(1) if first.contains("VAL001") => Ok(()),
-            code => Err(format!("{fault}, '{rule}', on {kernel} for {target}: {code:?} {first}")),
+            Some(1) if first_line.contains("VAL001") => Ok(()),
+            code => Err(format!("{fault}, '{rule}', on {kernel} for {target}: {code:?} {first_line}")),
         }
     });
 }
@@ -164,7 +164,7 @@ fn without_a_fault_nothing_is_found() {
 fn the_stages_check_exactly_the_faults_of_the_table() {
     let table: BTreeSet<String> = FAULTS.iter().map(|(fault, ..)| fault.to_string()).collect();
     let sources = files_below(&root().join("tools")).into_iter().filter(|path| path.extension().is_some_and(|end| end == "rs"));
-    let mut asked = BTreeSet::new();
+    let mut queried = BTreeSet::new();
     for path in sources {
         let text = std::fs::read_to_string(&path).unwrap();
         let names: Vec<&str> = text.split("fault_injected(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
@@ -179,8 +179,8 @@ fn the_stages_check_exactly_the_faults_of_the_table() {
             path.starts_with(root().join("tools").join(tool))
         });
         assert!(stage, "{}: {names:?}", path.display());
-        asked.extend(names.into_iter().map(str::to_string));
+        queried.extend(names.into_iter().map(str::to_string));
     }
-    assert_eq!(asked, table);
+    assert_eq!(queried, table);
     assert!(table.len() >= 50);
 }

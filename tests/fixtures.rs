@@ -23,7 +23,7 @@ fn fixtures() -> Vec<PathBuf> {
     files.filter(|path| path.extension().is_some_and(|extension| extension != "expect")).collect()
 }
 
-fn print(ran: &Ran) -> String {
+fn rendered(ran: &Ran) -> String {
     let mut out = ran.text();
     if !ran.stderr.is_empty() {
         out += &format!("--- stderr\n{}", ran.stderr);
@@ -44,7 +44,7 @@ fn check(path: &Path) -> Result<(), String> {
     let folder = temporary();
     let name = path.file_name().expect("a file has a name").to_string_lossy();
     std::fs::write(folder.path().join(&*name), &text).map_err(|error| error.to_string())?;
-    let got = print(&shell(folder.path(), &format!("set -o pipefail; {}", command.replace('%', &name))));
+    let got = rendered(&shell(folder.path(), &format!("set -o pipefail; {}", command.replace('%', &name))));
     let expected_path = path.with_extension("expect");
     if blessing() {
         return std::fs::write(&expected_path, got).map_err(|error| error.to_string());
@@ -58,13 +58,13 @@ fn check(path: &Path) -> Result<(), String> {
         .zip(expected.lines())
         .position(|(g, e)| g != e)
         .unwrap_or_else(|| got.lines().count().min(expected.lines().count()));
-    let at = |text: &str| text.lines().nth(line).unwrap_or("(the end)").to_string();
+    let line_of = |text: &str| text.lines().nth(line).unwrap_or("(the end)").to_string();
     let shown = path.strip_prefix(root()).unwrap_or(path).display();
     Err(format!(
         "{shown}: line {} is\n    {}\ninstead of\n    {}\n  ({command}; scripts/bless accepts it)",
         line + 1,
-        at(&got),
-        at(&expected)
+        line_of(&got),
+        line_of(&expected)
     ))
 }
 

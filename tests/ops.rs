@@ -39,7 +39,7 @@ fn rows() -> Vec<Row> {
             "=" => Expected::Bits { hash: hash(), shared: true },
             "!" => Expected::Bits { hash: hash(), shared: false },
             "~" => {
-                let digits = bytes(&elem) * 2;
+                let digits = byte_size(&elem) * 2;
                 let value = |at: usize| u64::from_str_radix(&words[5][at..at + digits], 16).expect("digits");
                 let values = (0..words[5].len()).step_by(digits).map(value).collect();
                 Expected::Near { ulps: words[4].parse().expect("a number"), values }
@@ -51,7 +51,7 @@ fn rows() -> Vec<Row> {
     text.lines().map(row).collect()
 }
 
-fn bytes(elem: &str) -> usize {
+fn byte_size(elem: &str) -> usize {
     match elem {
         "i8" => 1,
         "i16" | "f16" | "bf16" => 2,
@@ -73,7 +73,7 @@ fn mantissa(elem: &str) -> Option<u32> {
 
 /// The bits of each element, with all NaNs mapped to one pattern.
 fn words(elem: &str, data: &[u8]) -> Vec<u64> {
-    let size = bytes(elem);
+    let size = byte_size(elem);
     let top = 1u64 << (8 * size - 1);
     let word = |bytes: &[u8]| {
         let word = bytes.iter().rev().fold(0u64, |word, byte| word << 8 | u64::from(*byte));
@@ -87,33 +87,33 @@ fn words(elem: &str, data: &[u8]) -> Vec<u64> {
 
 /// FNV-1a.
 fn fingerprint(elem: &str, words: &[u64]) -> u64 {
-    let bytes = words.iter().flat_map(|word| word.to_le_bytes()[..bytes(elem)].to_vec());
+    let bytes = words.iter().flat_map(|word| word.to_le_bytes()[..byte_size(elem)].to_vec());
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// The distance of two floats in units of the last place.
 fn ulps(elem: &str, a: u64, b: u64) -> u64 {
-    let top = 1u64 << (8 * bytes(elem) - 1);
+    let top = 1u64 << (8 * byte_size(elem) - 1);
     let infinity = top - (1 << mantissa(elem).expect("a float"));
     let is_nan = |word: u64| word & (top - 1) > infinity;
-    let along = |word: u64| if word & top != 0 { -i128::from(word & (top - 1)) } else { i128::from(word) };
+    let ordinal = |word: u64| if word & top != 0 { -i128::from(word & (top - 1)) } else { i128::from(word) };
     match (a == b, is_nan(a) || is_nan(b)) {
         (true, _) => 0,
         (_, true) => u64::MAX,
-        _ => (along(a) - along(b)).unsigned_abs().try_into().unwrap_or(u64::MAX),
+        _ => (ordinal(a) - ordinal(b)).unsigned_abs().try_into().unwrap_or(u64::MAX),
     }
 }
 
 fn complaint(row: &Row, found: &[u64]) -> Option<String> {
     match &row.expected {
         Expected::Bits { hash, .. } => {
-            let is = fingerprint(&row.elem, found);
-            (is != *hash).then(|| format!("{}: other bits, {is:016x}", row.name))
+            let actual = fingerprint(&row.elem, found);
+            (actual != *hash).then(|| format!("{}: other bits, {actual:016x}", row.name))
         }
-        Expected::Near { ulps: most, values } => {
+        Expected::Near { ulps: known, values } => {
             let step = COUNT / values.len();
-            let far = found.iter().step_by(step).zip(values).map(|(found, value)| ulps(&row.elem, *found, *value)).max()?;
-            (far > *most).then(|| format!("{}: {far} ulps, {most} are known", row.name))
+            let distance = found.iter().step_by(step).zip(values).map(|(found, value)| ulps(&row.elem, *found, *value)).max()?;
+            (distance > *known).then(|| format!("{}: {distance} ulps, {known} are known", row.name))
         }
     }
 }
@@ -126,7 +126,7 @@ fn prepare(kernel: &str, to: &Path) {
     for buffer in launch["buffers"].as_array().expect("buffers") {
         let name = buffer["file"].as_str().expect("a name");
         let data = match name.strip_suffix(".zeros").and_then(|name| name.split_once('.')) {
-            Some((elem, rows)) => vec![0; COUNT * bytes(elem) * rows.parse::<usize>().expect("a number of rows")],
+            Some((elem, rows)) => vec![0; COUNT * byte_size(elem) * rows.parse::<usize>().expect("a number of rows")],
             None => std::fs::read(folder().join(name)).expect("an input"),
         };
         std::fs::write(to.join(name), data).expect("a new folder");
@@ -151,8 +151,8 @@ fn execute(tool: &str, file: &str, at: &Path, rows: &[&Row], reasons: &[Reason])
         });
         let found: Vec<u64> = all.by_ref().take(COUNT).collect();
         // An undefined result may change on the way to PTX, unless its reason forbids that.
-        let bound = || reasons.iter().any(|reason| reason.everywhere && reason.covers(row));
-        if tool == "tile-run" || !matches!(row.expected, Expected::Bits { shared: false, .. }) || bound() {
+        let is_fixed = || reasons.iter().any(|reason| reason.everywhere && reason.covers(row));
+        if tool == "tile-run" || !matches!(row.expected, Expected::Bits { shared: false, .. }) || is_fixed() {
             complaints.extend(complaint(row, &found));
         }
     }
@@ -172,10 +172,10 @@ fn every_op_variant_gives_the_reference_value() {
         prepare(kernel, at);
         let source = self::folder().join(format!("{kernel}.tile")).display().to_string();
         execute("tile-run", &source, at, rows, &reasons).map_err(|complaint| format!("{kernel}: {complaint}"))?;
-        let (code, ptx) = (at.join("k.bc").display().to_string(), at.join("k.ptx").display().to_string());
-        run("tile-write", &[&source, "-o", &code], b"").ok(kernel);
+        let (bytecode, ptx) = (at.join("k.bc").display().to_string(), at.join("k.ptx").display().to_string());
+        run("tile-write", &[&source, "-o", &bytecode], b"").ok(kernel);
         for target in ["sm_80", "sm_100"] {
-            let ran = run("tileiras", &[&code, "--gpu-name", target, "--emit=ptx", "-o", &ptx], b"");
+            let ran = run("tileiras", &[&bytecode, "--gpu-name", target, "--emit=ptx", "-o", &ptx], b"");
             if ran.stderr.contains("Incompatibility with architecture") {
                 continue;
             }
@@ -228,9 +228,9 @@ fn every_difference_has_its_reason() {
         match (&row.expected, &covering[..]) {
             (Expected::Bits { shared: true, .. } | Expected::Near { ulps: 0, .. }, []) => {}
             (Expected::Bits { shared: true, .. } | Expected::Near { ulps: 0, .. }, _) => {
-                panic!("{kernel} {name} is as the reference has it")
+                panic!("{kernel} {name} equals the reference")
             }
-            (Expected::Bits { .. }, [i]) => assert!(reasons[*i].ulps.is_none(), "{kernel} {name} is far off"),
+            (Expected::Bits { .. }, [i]) => assert!(reasons[*i].ulps.is_none(), "the reason of {kernel} {name} is about ulps"),
             (Expected::Near { ulps, .. }, [i]) => {
                 assert!(reasons[*i].ulps.is_some_and(|most| *ulps <= most), "{kernel} {name} is {ulps} ulps off");
             }
@@ -256,7 +256,7 @@ fn refused_op_variants_are_listed_with_reasons() {
             std::fs::write(&file, text).expect("a new folder");
             run("tile-read", &[&file, "-o", &format!("{file}.out")], b"")
         };
-        assert_ne!(read(op).code, Some(0), "{op} is taken");
+        assert_ne!(read(op).code, Some(0), "{op} is accepted");
         // The verifier refuses the op itself, not its context.
         read(&format!("negf %x : tile<8x{kind}>")).ok(op);
     }

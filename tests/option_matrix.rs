@@ -7,8 +7,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tests::{files_below, for_each, root, run};
 
-/// Programs with everything that options decide about: all kinds of MMA, one loop and several, attention with rows of indices,
-/// stores.
+/// Programs in which every option has something to decide: all kinds of MMA, one loop and several, attention with rows of
+/// indices, stores.
 const PROGRAMS: &[&str] = &[
     "tests/sched/partition/staged_buffers.aa",
     "tests/sched/partition/signalled.aa",
@@ -48,8 +48,8 @@ const UNSUPPORTED: i32 = 3;
 #[test]
 fn an_option_is_carried_out_or_refused() {
     let all: Vec<(&str, &str)> = PROGRAMS.iter().flat_map(|program| TARGETS.map(|target| (*program, target))).collect();
-    let taken: Mutex<BTreeMap<&str, usize>> = Mutex::default();
-    let take = |option: &'static str| *taken.lock().expect("no test panics here").entry(option).or_default() += 1;
+    let accepted: Mutex<BTreeMap<&str, usize>> = Mutex::default();
+    let record = |option: &'static str| *accepted.lock().expect("no test panics here").entry(option).or_default() += 1;
     for_each(&all, |(program, target)| {
         let lowered = lowered(program);
         for option in LOWERING.iter().map(|(option, _)| Some(*option)).chain([None]) {
@@ -64,7 +64,7 @@ fn an_option_is_carried_out_or_refused() {
             for scheduling in SCHEDULING.iter().filter(|_| option.is_none()).map(|(option, _)| Some(*option)).chain([None]) {
                 let scheduled = run("tile-sched", scheduling.as_slice(), &atoms.stdout);
                 match (scheduled.code, scheduling.or(option)) {
-                    (Some(0), Some(option)) => take(option),
+                    (Some(0), Some(option)) => record(option),
                     (Some(0 | UNSUPPORTED), _) => {}
                     _ => {
                         let options = [option, scheduling].into_iter().flatten().collect::<Vec<&str>>().join(" ");
@@ -75,13 +75,13 @@ fn an_option_is_carried_out_or_refused() {
         }
         Ok(())
     });
-    let taken = taken.into_inner().expect("no test panics here");
-    println!("taken: {taken:?}");
-    let count = |option: &str| taken.get(option).copied().unwrap_or_default();
-    let fewer = LOWERING.iter().chain(SCHEDULING).filter(|(option, least)| count(option) < *least);
-    let fewer: Vec<String> =
-        fewer.map(|(option, least)| format!("{option} was taken {} times, not {least}", count(option))).collect();
-    assert!(fewer.is_empty(), "of {} programs and targets: {fewer:?}", all.len());
+    let accepted = accepted.into_inner().expect("no test panics here");
+    println!("accepted: {accepted:?}");
+    let count = |option: &str| accepted.get(option).copied().unwrap_or_default();
+    let too_few = LOWERING.iter().chain(SCHEDULING).filter(|(option, least)| count(option) < *least);
+    let too_few: Vec<String> =
+        too_few.map(|(option, least)| format!("{option} was accepted {} times, not {least}", count(option))).collect();
+    assert!(too_few.is_empty(), "of {} programs and targets: {too_few:?}", all.len());
 }
 
 /// All targets.
@@ -129,11 +129,11 @@ const SCHEDULING_OVERRIDES: &[(&str, &[&str])] = &[
     ("--cta-pairs=on", &["SC103"]),
     ("--cta-pairs=off", &[]),
 ];
-/// Each pair of kernel and target uses every `SAMPLE`th override, which limits the sweep to six minutes with debug tools on two cores. Neighbouring pairs
-/// use different overrides, so every option is tested on every target many times.
+/// Each pair of kernel and target uses every `SAMPLE`th override, which limits the sweep to six minutes with debug tools on two cores.
+/// Neighbouring pairs use different overrides, so every option is tested on every target many times.
 const SAMPLE: usize = 8;
 /// Percent of the pairs of kernel and target that compile at least: fewer would mean that a refusal for types is too broad.
-const COMPILED: usize = 90;
+const MIN_COMPILED_PERCENT: usize = 90;
 /// Error codes for element types that a target lacks.
 const TYPES: &[&str] = &["AS903"];
 
@@ -149,8 +149,8 @@ fn nothing_is_refused_but_types_and_requests() {
     let pairs: Vec<(usize, usize)> =
         (0..programs.len()).flat_map(|program| (0..ALL_TARGETS.len()).map(move |target| (program, target))).collect();
     let compiled = AtomicUsize::new(0);
-    for_each(&pairs, |&(number, place)| {
-        let (program, target) = (programs[number].as_str(), ALL_TARGETS[place]);
+    for_each(&pairs, |&(program_index, target_index)| {
+        let (program, target) = (programs[program_index].as_str(), ALL_TARGETS[target_index]);
         let mut refused = Vec::new();
         let mut stage = |name: &str, arguments: &[&str], input: &[u8], codes: &[&str]| -> Option<Vec<u8>> {
             let ran = run(name, arguments, input);
@@ -162,11 +162,11 @@ fn nothing_is_refused_but_types_and_requests() {
             }
             None
         };
-        let sample = number * 5 + place * 3;
+        let sample = program_index * 5 + target_index * 3;
         // A fixture in `.aa` has one level. Each pair tests one lower level, and each level gets four targets.
-        let lower = ["-O0", "-O1", "-O2"][(number + place) % 3];
+        let level = ["-O0", "-O1", "-O2"][(program_index + target_index) % 3];
         if !program.ends_with(".aa")
-            && let Some(atoms) = stage("tile-lower-as", &["--gpu-name", target], &lowered_at(program, lower), &[])
+            && let Some(atoms) = stage("tile-lower-as", &["--gpu-name", target], &lowered_at(program, level), &[])
         {
             stage("tile-sched", &[], &atoms, &[]);
         }
@@ -194,7 +194,7 @@ fn nothing_is_refused_but_types_and_requests() {
     });
     let (compiled, all) = (compiled.into_inner(), pairs.len());
     println!("{compiled} of {all} pairs of kernel and target compile");
-    assert!(compiled * 100 >= all * COMPILED, "only {compiled} of {all} pairs compile; the others lack types");
+    assert!(compiled * 100 >= all * MIN_COMPILED_PERCENT, "only {compiled} of {all} pairs compile; the others lack types");
 }
 
 /// The path of a kernel below the root; None for other files.

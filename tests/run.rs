@@ -1,6 +1,6 @@
 //! Executes the cases of `tests/run` on the file of every stage and on the PTX; all must produce the expected memory.
 //!
-//! `scripts/make-examples` makes the cases from `scripts/kernels.py`; those with a `kernel.tile` were written by hand, for what
+//! `scripts/make-examples` generates the cases from `scripts/kernels.py`; those with a `kernel.tile` were written by hand, for what
 //! `tile-fuzz` found.
 
 use base::ir::Operation;
@@ -43,9 +43,9 @@ fn bytecode(case: &Path, folder: &Path) -> String {
     if !text.exists() {
         return case.join("kernel.tileirbc").display().to_string();
     }
-    let made = folder.join("kernel.tileirbc").display().to_string();
-    run("tile-write", &[&text.display().to_string(), "-o", &made], b"").ok(&label(case));
-    made
+    let output = folder.join("kernel.tileirbc").display().to_string();
+    run("tile-write", &[&text.display().to_string(), "-o", &output], b"").ok(&label(case));
+    output
 }
 
 fn label(case: &Path) -> String {
@@ -91,7 +91,7 @@ fn op_table() -> Vec<String> {
 fn status_page(ran: &BTreeMap<String, BTreeSet<String>>, cases: usize) -> String {
     let compared = compared_ops();
     let mut page = format!(
-        "# Op coverage of the tests\n\n`tests/run.rs` generates this page from the programs that it executes; `scripts/bless` updates it. No program here ran on a GPU.\n\n\
+        "# Op coverage of the tests\n\n`tests/run.rs` generates this page from the programs that it executes; `scripts/bless` updates it. The marks come from CPU executors only. [Benchmarks](benchmarks.md) reports the runs on an H200.\n\n\
          - A target has ✓ where one of {cases} programs with this op compiles for it at `-O0` and `-O3`. `tile-run` executes each stage's file and \
          `tile-sim` the PTX, and all results are as expected.\n\
          - The last column has ✓ where `tests/ops.rs` executes the op on edge inputs, in each of its types, in `tile-run` and as PTX for sm_80 \
@@ -192,9 +192,9 @@ fn every_stage_and_the_ptx_compute_the_same() {
     for_each(&runs, |(case, target, level)| {
         let folder = temporary();
         let stem = folder.path().join("k").display().to_string();
-        let kept = format!("--save-temps={}", folder.path().display());
+        let save_temps = format!("--save-temps={}", folder.path().display());
         let arguments =
-            [&bytecode(case, folder.path()), "--gpu-name", target, level, "--emit=ptx", &kept, "-o", &format!("{stem}.ptx")];
+            [&bytecode(case, folder.path()), "--gpu-name", target, level, "--emit=ptx", &save_temps, "-o", &format!("{stem}.ptx")];
         let what = format!("{} {target} {level}", label(case));
         let ran = run("tileiras", &arguments, b"");
         if ran.code != Some(0) {
@@ -227,24 +227,25 @@ fn every_stage_and_the_ptx_compute_the_same() {
     let mut seen = seen.into_inner().expect("no worker panics");
     seen.extend(WITHOUT_A_CASE);
     let missing: Vec<&str> = tables.into_iter().filter(|op| !seen.contains(op)).collect();
-    assert!(missing.is_empty(), "no case of tests/run comes to these ops: {missing:?}");
+    assert!(missing.is_empty(), "no case of tests/run executes these ops: {missing:?}");
 }
 
-/// The output of a case whose tile blocks are divided among the CTAs of a cluster; None if that is impossible.
-fn shared_out(case: &Path, target: &str, blocks: u32) -> Result<bool, String> {
+/// Checks the output of a case whose tile blocks are divided among the CTAs of a cluster. Returns false if they cannot be
+/// divided.
+fn check_in_cluster(case: &Path, target: &str, ctas: u32) -> Result<bool, String> {
     let folder = temporary();
     let ptx = folder.path().join("k.ptx").display().to_string();
-    let kept = format!("--save-temps={}", folder.path().display());
+    let save_temps = format!("--save-temps={}", folder.path().display());
     let code = bytecode(case, folder.path());
-    let asked = format!("--cluster={blocks}");
-    let ran = run("tileiras", &[&code, "--gpu-name", target, &asked, "--emit=ptx", &kept, "-o", &ptx], b"");
-    let what = format!("{} {target} {asked}", label(case));
+    let option = format!("--cluster={ctas}");
+    let ran = run("tileiras", &[&code, "--gpu-name", target, &option, "--emit=ptx", &save_temps, "-o", &ptx], b"");
+    let what = format!("{} {target} {option}", label(case));
     if ran.code != Some(0) {
         let refused = ran.stderr.contains("cannot be divided");
         return if refused { Ok(false) } else { Err(format!("{what}: {}", ran.stderr.trim())) };
     }
     let text = std::fs::read_to_string(&ptx).map_err(|error| error.to_string())?;
-    if !text.contains(&format!(".reqnctapercluster {blocks}\n")) || !text.contains(".blocksareclusters") {
+    if !text.contains(&format!(".reqnctapercluster {ctas}\n")) || !text.contains(".blocksareclusters") {
         return Err(format!("{what}: it is launched without a cluster"));
     }
     let file = |kind: &str| folder.path().join(format!("kernel.{kind}")).display().to_string();
@@ -256,7 +257,7 @@ fn shared_out(case: &Path, target: &str, blocks: u32) -> Result<bool, String> {
 
 /// Programs that clusters divide in every way: along rows and columns, through views and pointers, with and without MMAs, with
 /// values that all CTAs need in full.
-const SHARED_OUT: [&str; 9] = [
+const DIVIDED_CASES: [&str; 9] = [
     "attention",
     "both_ways",
     "cluster_matmul",
@@ -270,31 +271,31 @@ const SHARED_OUT: [&str; 9] = [
 
 #[test]
 fn the_blocks_of_a_cluster_compute_the_same_together() {
-    let cases = cases().into_iter().filter(|case| SHARED_OUT.contains(&label(case).as_str()));
+    let cases = cases().into_iter().filter(|case| DIVIDED_CASES.contains(&label(case).as_str()));
     let runs: Vec<(PathBuf, String)> = cases
         .flat_map(|case| targets(&case).into_iter().filter(|target| target != "sm_80").map(move |target| (case.clone(), target)))
         .collect();
-    assert_eq!(runs.len(), 3 * SHARED_OUT.len());
-    let runs: Vec<_> = runs.into_iter().flat_map(|run| [2, 4].map(|blocks| (run.clone(), blocks))).collect();
-    for_each(&runs, |((case, target), blocks)| match shared_out(case, target, *blocks)? {
+    assert_eq!(runs.len(), 3 * DIVIDED_CASES.len());
+    let runs: Vec<_> = runs.into_iter().flat_map(|run| [2, 4].map(|ctas| (run.clone(), ctas))).collect();
+    for_each(&runs, |((case, target), ctas)| match check_in_cluster(case, target, *ctas)? {
         true => Ok(()),
-        false => Err(format!("{} {target} is not shared out to {blocks}", label(case))),
+        false => Err(format!("{} {target} is not divided among {ctas}", label(case))),
     });
 }
 
-/// The output of a case with an option of a stage whose log confirms the effect of the option.
-fn as_reported(case: &Path, target: &str, option: &str, says: &str) -> Result<(), String> {
+/// Checks the output of a case with an option, and that the log of a stage confirms the effect of the option.
+fn check_with_option(case: &Path, target: &str, option: &str, logged: &str) -> Result<(), String> {
     let folder = temporary();
     let ptx = folder.path().join("k.ptx").display().to_string();
-    let kept = format!("--save-temps={}", folder.path().display());
+    let save_temps = format!("--save-temps={}", folder.path().display());
     let code = bytecode(case, folder.path());
-    let ran = run("tileiras", &[&code, "--gpu-name", target, option, "--emit=ptx", &kept, "-o", &ptx], b"");
+    let ran = run("tileiras", &[&code, "--gpu-name", target, option, "--emit=ptx", &save_temps, "-o", &ptx], b"");
     let what = format!("{} {target}", label(case));
     if ran.code != Some(0) {
         return Err(format!("{what}: {}", ran.stderr.trim()));
     }
     let file = |kind: &str| folder.path().join(format!("kernel.{kind}")).display().to_string();
-    if !run("tile-dump", &[&file("sched")], b"").text().contains(says) {
+    if !run("tile-dump", &[&file("sched")], b"").text().contains(logged) {
         return Err(format!("{what}: {option} does nothing"));
     }
     for (tool, file) in [("tile-run", file("as")), ("tile-run", file("sched")), ("tile-sim", ptx)] {
@@ -305,33 +306,33 @@ fn as_reported(case: &Path, target: &str, option: &str, says: &str) -> Result<()
 
 #[test]
 fn halves_of_rows_one_after_the_other_are_the_same() {
-    let made = ["attention", "cluster_matmul", "cluster_rows", "softmax"];
-    let cases = cases().into_iter().filter(|case| made.contains(&label(case).as_str()));
+    let names = ["attention", "cluster_matmul", "cluster_rows", "softmax"];
+    let cases = cases().into_iter().filter(|case| names.contains(&label(case).as_str()));
     let runs: Vec<(PathBuf, &str)> =
         cases.flat_map(|case| ["sm_80", "sm_90", "sm_120"].map(|target| (case.clone(), target))).collect();
-    assert_eq!(runs.len(), 3 * made.len());
-    for_each(&runs, |(case, target)| as_reported(case, target, "--split-m=on", "rows run as two M subtiles"));
+    assert_eq!(runs.len(), 3 * names.len());
+    for_each(&runs, |(case, target)| check_with_option(case, target, "--split-m=on", "rows run as two M subtiles"));
 }
 
 /// Programs for work stealing: with and without MMAs, with loops over tiles of their own, for clusters.
 #[test]
 fn stolen_tile_blocks_compute_the_same() {
-    let taken = ["attention", "cluster_pair", "layers", "matmul_f16", "matmul_gathered", "persistent_rows", "softmax", "vadd_2d"];
-    let cases = cases().into_iter().filter(|case| taken.contains(&label(case).as_str()));
+    let names = ["attention", "cluster_pair", "layers", "matmul_f16", "matmul_gathered", "persistent_rows", "softmax", "vadd_2d"];
+    let cases = cases().into_iter().filter(|case| names.contains(&label(case).as_str()));
     let runs: Vec<(PathBuf, &str)> = cases.flat_map(|case| ["sm_100", "sm_120"].map(|target| (case.clone(), target))).collect();
-    assert_eq!(runs.len(), 2 * taken.len());
-    for_each(&runs, |(case, target)| as_reported(case, target, "--clc=on", "CTAs steal tile blocks"));
+    assert_eq!(runs.len(), 2 * names.len());
+    for_each(&runs, |(case, target)| check_with_option(case, target, "--clc=on", "CTAs steal tile blocks"));
 }
 
 #[test]
 fn loads_ahead_of_their_iteration_are_the_same() {
-    let ahead = ["persistent_few", "persistent_rows"];
-    let cases = cases().into_iter().filter(|case| ahead.contains(&label(case).as_str()));
+    let names = ["persistent_few", "persistent_rows"];
+    let cases = cases().into_iter().filter(|case| names.contains(&label(case).as_str()));
     let runs: Vec<(PathBuf, &str)> =
         cases.flat_map(|case| ["sm_80", "sm_90", "sm_120"].map(|target| (case.clone(), target))).collect();
-    assert_eq!(runs.len(), 3 * ahead.len());
-    for says in ["the tile is copied to shared memory", "loads are issued an iteration ahead"] {
-        for_each(&runs, |(case, target)| as_reported(case, target, "--prefetch=on", says));
+    assert_eq!(runs.len(), 3 * names.len());
+    for logged in ["the tile is copied to shared memory", "loads are issued an iteration ahead"] {
+        for_each(&runs, |(case, target)| check_with_option(case, target, "--prefetch=on", logged));
     }
 }
 

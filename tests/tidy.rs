@@ -83,16 +83,16 @@ fn every_list_has_every_tool() {
     let text = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();
     let words = |line: &str| -> BTreeSet<String> { line.split_whitespace().map(str::to_string).collect() };
     let tools: BTreeSet<String> = tool_names().into_iter().collect();
-    let and_alias: BTreeSet<String> = tools.iter().cloned().chain(["tileirdisasm".into()]).collect();
+    let with_alias: BTreeSet<String> = tools.iter().cloned().chain(["tileirdisasm".into()]).collect();
     let package = manifest(&root().join("packages/tileworks"));
     let executables = package["bin"].as_array().unwrap().iter().map(|bin| bin["name"].as_str().unwrap().to_string());
-    assert_eq!(executables.collect::<BTreeSet<_>>(), and_alias, "packages/tileworks");
+    assert_eq!(executables.collect::<BTreeSet<_>>(), with_alias, "packages/tileworks");
     let words_of =
         |script: &str, start: &str, end: &str| words(text(script).split_once(start).unwrap().1.split_once(end).unwrap().0);
-    assert_eq!(words_of("scripts/completions", "TOOLS = '", "'"), and_alias, "scripts/completions");
+    assert_eq!(words_of("scripts/completions", "TOOLS = '", "'"), with_alias, "scripts/completions");
     // `tile-fuzz` generates kernels for the tests of this project; `tile-launch` loads a library, which static executables cannot.
-    let apart = ["tile-fuzz".to_string(), "tile-launch".to_string()].into();
-    assert_eq!(words_of("scripts/wheel", "tools=(", ")"), and_alias.difference(&apart).cloned().collect(), "scripts/wheel");
+    let excluded = ["tile-fuzz".to_string(), "tile-launch".to_string()].into();
+    assert_eq!(words_of("scripts/wheel", "tools=(", ")"), with_alias.difference(&excluded).cloned().collect(), "scripts/wheel");
     // Only the executable of `tile-ptx` links static archives; they crash at start in executables with the usual linking.
     assert_eq!(package["dependencies"]["tile-ptx"]["default-features"].as_bool(), Some(false), "packages/tileworks");
     let readme = text("docs/tools.md");
@@ -112,8 +112,8 @@ fn every_list_has_every_tool() {
         lock["package"].as_array().unwrap().iter().map(|package| (word(package, "name"), word(package, "version"))).collect()
     };
     let (ours, known) = (versions("packages/tileworks/Cargo.lock"), versions("Cargo.lock"));
-    let other: Vec<_> = ours.difference(&known).filter(|(name, _)| name != "tileworks").collect();
-    assert!(other.is_empty(), "packages/tileworks/Cargo.lock has versions that are not tested: {other:?}");
+    let untested: Vec<_> = ours.difference(&known).filter(|(name, _)| name != "tileworks").collect();
+    assert!(untested.is_empty(), "packages/tileworks/Cargo.lock has versions that are not tested: {untested:?}");
 }
 
 #[test]
@@ -148,8 +148,8 @@ fn only_tile_ptx_has_llvm() {
             .expect("cargo runs");
         let tree = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let has = tree.lines().any(|line| line.starts_with("inkwell ") || line.starts_with("llvm-sys "));
-        assert_eq!(has, name == "tile-ptx", "{name}");
+        let has_llvm = tree.lines().any(|line| line.starts_with("inkwell ") || line.starts_with("llvm-sys "));
+        assert_eq!(has_llvm, name == "tile-ptx", "{name}");
     }
 }
 
@@ -161,9 +161,9 @@ fn only_the_target_table_names_targets() {
     for path in ["formats", "tools"].iter().flat_map(|part| files_below(&root().join(part))) {
         let inside = path.strip_prefix(root()).unwrap();
         // `formats/perf-model` names the files of machines/.
-        let apart =
-            inside.components().any(|part| ["tests", "target-info", "perf-model"].iter().any(|apart| part.as_os_str() == *apart));
-        if apart || path.extension().is_none_or(|extension| extension != "rs") {
+        let exempt =
+            inside.components().any(|part| ["tests", "target-info", "perf-model"].iter().any(|exempt| part.as_os_str() == *exempt));
+        if exempt || path.extension().is_none_or(|extension| extension != "rs") {
             continue;
         }
         files += 1;
@@ -173,7 +173,7 @@ fn only_the_target_table_names_targets() {
             assert!(!line.contains("\"sm_"), "{}:{} knows a target by name: {}", path.display(), number + 1, line.trim());
         }
     }
-    assert!(files > 100, "only {files} files were looked at");
+    assert!(files > 100, "only {files} files were checked");
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn every_source_file_has_a_header() {
     let sources = ["formats", "tools", "tests"].iter().flat_map(|part| files_below(&root().join(part)));
     for path in sources.filter(|path| path.extension().is_some_and(|extension| extension == "rs")) {
         let text = std::fs::read_to_string(&path).unwrap();
-        assert!(text.starts_with("//!"), "{} does not open with what it is for", path.display());
+        assert!(text.starts_with("//!"), "{} does not begin with a description", path.display());
     }
 }
 
@@ -218,11 +218,11 @@ fn functions_that_classify_variants_have_no_default() {
 
 #[test]
 fn no_path_of_a_machine_is_in_the_examples() {
-    let here = format!("{}/", root().display());
+    let root_path = format!("{}/", root().display());
     for path in files_below(&root().join("tests/run")) {
         let bytes = std::fs::read(&path).unwrap();
-        let homes = ["home", "root", "Users"].map(|folder| format!("/{folder}/"));
-        for word in homes.iter().chain([&here]) {
+        let user_folders = ["home", "root", "Users"].map(|folder| format!("/{folder}/"));
+        for word in user_folders.iter().chain([&root_path]) {
             let found = bytes.windows(word.len()).any(|window| window == word.as_bytes());
             assert!(!found, "{} has a path below {word} in it", path.display());
         }

@@ -7,9 +7,9 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from ._arrays import clusters, offsets
+from ._arrays import group_offsets, overlap_groups
 
-#: Bytecode versions to write, the first that the installed cuTile knows.
+#: Bytecode versions in the order in which `bytecode` tries them. It takes the first one that the installed cuTile supports.
 VERSIONS = ("13.5", "13.4", "13.3", "13.2", "13.1")
 
 
@@ -31,17 +31,17 @@ def names(kernel: Any) -> list[str]:
 
 
 def constants(kernel: Any) -> list[bool]:
-    """Returns for each parameter whether it is a `ct.Constant`, which is a compile-time value and not passed at launch."""
+    """Returns for each parameter whether it is a `ct.Constant`: a compile-time value that a launch does not pass."""
     return [getattr(one, "constant", False) for one in kernel._annotated_function.parameter_annotations]
 
 
 def annotations(kernel: Any) -> list[Any]:
-    """Returns the annotations of the parameters: nodes with `scalar` and `array`, each None where the kernel has no annotation."""
+    """Returns cuTile's annotations of the parameters. Their attributes `scalar` and `array` are None if the kernel has no annotation."""
     return list(kernel._annotated_function.parameter_annotations)
 
 
-def complete(kernel: Any, arguments: Sequence[Any]) -> list[Any]:
-    """Returns the arguments with default values for omitted ones."""
+def with_defaults(kernel: Any, arguments: Sequence[Any]) -> list[Any]:
+    """Returns the arguments, followed by the default values of the omitted ones."""
     bound = kernel._annotated_function.pysig.bind(*arguments)
     bound.apply_defaults()
     return list(bound.args)
@@ -51,11 +51,11 @@ def bytecode(kernel: Any, arguments: Sequence[Any], target: str) -> bytes:
     """Returns the kernel as bytecode, with the assumptions that cuTile makes for such arguments."""
     from cuda.tile.compilation import CallingConvention, KernelSignature, export_kernel
 
-    arguments, annotated = complete(kernel, arguments), annotations(kernel)
+    arguments, annotated = with_defaults(kernel, arguments), annotations(kernel)
     passed = [None if constant else argument for argument, constant in zip(arguments, constants(kernel))]
     parameters = [argument if constant else _constraint(argument, annotation, group, alignment) for argument, constant, annotation, group,
                   alignment in zip(arguments, constants(kernel), annotated, _alias_groups(passed), _alignments(passed))]
-    # Constant extents came with the second calling convention; names of kernels without them stay as they are.
+    # Constant extents need the second calling convention. Other kernels keep the first one, so their names do not change.
     extents = any(_array_annotation(one, "static_shape_dims", ()) for one in annotated)
     signature = KernelSignature(parameters, CallingConvention.cutile_python_v2() if extents else CallingConvention.cutile_python_v1())
     for version in VERSIONS:
@@ -74,15 +74,15 @@ def bytecode(kernel: Any, arguments: Sequence[Any], target: str) -> bytes:
 def _alias_groups(arguments: Sequence[Any]) -> list[list[str]]:
     """Returns the alias group of each argument. Arrays that overlap, directly or through other arrays, share a group."""
     arrays = [index for index, one in enumerate(arguments) if isinstance(one, np.ndarray)]
-    group = clusters([arguments[index] for index in arrays])
+    group = overlap_groups([arguments[index] for index in arrays])
     names = {index: [f"memory{number}"] if group.count(number) > 1 else [] for index, number in zip(arrays, group)}
     return [names.get(index, []) for index in range(len(arguments))]
 
 
 def _alignments(arguments: Sequence[Any]) -> list[int]:
-    """The divisibility of each argument's address: an array begins a buffer, or is inside that of the arrays it overlaps."""
+    """Returns the divisor of the address of each argument. An array is at the start of a buffer, or at an offset in the buffer of its group."""
     arrays = [index for index, one in enumerate(arguments) if isinstance(one, np.ndarray)]
-    offset = dict(zip(arrays, offsets([arguments[index] for index in arrays])))
+    offset = dict(zip(arrays, group_offsets([arguments[index] for index in arrays])))
     return [math.gcd(offset.get(index, 0), 16) for index in range(len(arguments))]
 
 
@@ -97,7 +97,7 @@ def index_type(annotation: Any) -> str:
     return "i64" if _array_annotation(annotation, "index_dtype", None) == ct.int64 else "i32"
 
 
-def _dtype(dtype: np.dtype) -> Any:
+def _cutile_dtype(dtype: np.dtype) -> Any:
     import cuda.tile as ct
 
     name = {"bool": "bool_"}.get(dtype.name, dtype.name)
@@ -111,27 +111,27 @@ def _constraint(argument: Any, annotation: Any, groups: list[str], alignment: in
     from cuda.tile.compilation import ArrayConstraint, ScalarConstraint
 
     if not isinstance(argument, np.ndarray):
-        return ScalarConstraint(_dtype(scalar(argument, annotation).dtype))
+        return ScalarConstraint(_cutile_dtype(to_scalar(argument, annotation).dtype))
     per16 = max(1, 16 // argument.itemsize)
     strides = [stride // argument.itemsize for stride in argument.strides]
     divisor = lambda number: per16 if number % per16 == 0 else 1
     dims = lambda field: {axis % argument.ndim for axis in _array_annotation(annotation, field, ()) if -argument.ndim <= axis < argument.ndim}
     fixed, contiguous = dims("static_shape_dims"), _array_annotation(annotation, "static_stride_dims", ())
-    # An annotation of strides tells which are constants; without one cuTile assumes strides of 1 to be.
+    # An annotation lists the constant strides. Without it, cuTile treats strides of 1 as constants.
     known = dims("static_stride_dims") if contiguous else {axis for axis, stride in enumerate(strides) if stride == 1}
     wide = index_type(annotation) == "i64"
     if not wide and any(number >= 2**31 for number in (*argument.shape, *strides)):
         raise OverflowError("an extent or a stride of the array does not fit int32; annotate the kernel parameter with ct.IndexedWithInt64")
     return ArrayConstraint(
-        _dtype(argument.dtype), argument.ndim, index_dtype=ct.int64 if wide else ct.int32, stride_lower_bound_incl=0, alias_groups=groups,
+        _cutile_dtype(argument.dtype), argument.ndim, index_dtype=ct.int64 if wide else ct.int32, stride_lower_bound_incl=0, alias_groups=groups,
         may_alias_internally=False, stride_constant=[stride if axis in known else None for axis, stride in enumerate(strides)],
         shape_constant=[extent if axis in fixed else None for axis, extent in enumerate(argument.shape)],
         stride_divisible_by=[1 if axis in known else divisor(stride) for axis, stride in enumerate(strides)],
         shape_divisible_by=[1 if axis in fixed else divisor(extent) for axis, extent in enumerate(argument.shape)], base_addr_divisible_by=alignment)
 
 
-def scalar(argument: Any, annotation: Any = None) -> np.generic:
-    """Converts a number to the type that cuTile gives it. An integer has 32 bits unless its parameter is a `ct.ScalarInt64`."""
+def to_scalar(argument: Any, annotation: Any = None) -> np.generic:
+    """Converts a number to the type that cuTile uses for it. An integer has 32 bits unless its parameter is a `ct.ScalarInt64`."""
     if (annotated := getattr(annotation, "scalar", None)) is not None and isinstance(argument, (int, np.integer)):
         bits = annotated.dtype.bitwidth
         if not -2**(bits - 1) <= int(argument) < 2**(bits - 1):

@@ -15,7 +15,7 @@ from ._tools import Deadline, run
 #: The stages that a program can be compiled to, in order.
 STAGES = ("tile", "aa", "as", "sched", "llvm-ir", "ptx", "cubin")
 
-WHAT = {
+STAGE_DESCRIPTIONS = {
     "tile": "the program as its author wrote it", "aa": "memory is explicit", "as": "layouts and hardware atoms",
     "sched": "schedules, buffers and barriers", "llvm-ir": "LLVM IR", "ptx": "PTX", "cubin": "a cubin",
 }
@@ -67,10 +67,10 @@ class Stage:
         Path(path).write_bytes(self.bytes)
 
     def __repr__(self) -> str:
-        return f"<tileworks.Stage {self.kind} for {self.target}: {len(self.bytes)} bytes, {WHAT[self.kind]}>"
+        return f"<tileworks.Stage {self.kind} for {self.target}: {len(self.bytes)} bytes, {STAGE_DESCRIPTIONS[self.kind]}>"
 
     def _repr_html_(self) -> str:
-        head = html.escape(f".{self.kind} for {self.target}: {WHAT[self.kind]}")
+        head = html.escape(f".{self.kind} for {self.target}: {STAGE_DESCRIPTIONS[self.kind]}")
         return f'<details open><summary>{head}</summary><pre style="line-height: 1.2">{html.escape(self.program)}</pre></details>'
 
 

@@ -13,7 +13,7 @@ from ._errors import Diagnostic, TileworksError, TimeLimitError
 
 
 class Deadline:
-    """The end of a call's time limit. Without a timeout there is no end."""
+    """The time at which a call must end. Without a timeout there is none."""
 
     def __init__(self, timeout: float | None):
         if timeout is not None and not timeout > 0:
@@ -27,7 +27,7 @@ class Deadline:
 
 
 def limits(options: Sequence[str]) -> list[str]:
-    """Returns the options that limit time and memory. Every tool accepts them."""
+    """Returns those of the options that limit time and memory, which every tool accepts."""
     found = []
     for at, option in enumerate(options):
         if option in ("--max-time", "--max-memory"):

@@ -10,7 +10,7 @@ use tests::{Ran, finish, run_in, temporary, tool};
 const FILE: &str = r#"for file in "$@"; do :; done
 [ $name = tile-read ] || file=-; case $file in -*) file=-;; esac"#;
 
-/// An empty ELF header for a GPU, which the driver accepts as a cubin.
+/// An empty ELF header for a GPU; the driver accepts it as a cubin.
 fn empty_cubin() -> [u8; 64] {
     let mut head = [0; 64];
     head[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
@@ -180,24 +180,24 @@ fn dry_runs_and_depfiles_survive_odd_names() {
         let line = drive(folder.path(), &["--gpu-name=sm_80", "--dry-run", "-o", "out x", "--", name]);
         assert_eq!(line.code, Some(0), "{}", line.stderr);
         let mut command = Command::new("bash");
-        command.arg("-c").arg(line.text()).current_dir(folder.path()).env("PATH", with_first(folder.path()));
-        let fed = finish(command, b"");
-        assert_eq!(fed.code, Some(0), "{name}: {} {}", line.text(), fed.stderr);
+        command.arg("-c").arg(line.text()).current_dir(folder.path()).env("PATH", path_with_first(folder.path()));
+        let by_shell = finish(command, b"");
+        assert_eq!(by_shell.code, Some(0), "{name}: {} {}", line.text(), by_shell.stderr);
         drive(folder.path(), &["--gpu-name=sm_80", "-MD", "-MF", "d", "-o", "out", "--", name]).ok(name);
         let rule = fs::read_to_string(folder.path().join("d")).unwrap();
         fs::write(folder.path().join("Makefile"), format!("all: out\n{}\n\t@echo rebuilt\n", rule.trim_end())).unwrap();
         let mut make = Command::new("make");
         make.arg("all").current_dir(folder.path());
-        let before = finish(make, b"");
-        assert_eq!(before.code, Some(0), "{name}: {}\n{rule}", before.stderr);
-        assert!(!before.text().contains("rebuilt"), "{name}: {rule}");
+        let built = finish(make, b"");
+        assert_eq!(built.code, Some(0), "{name}: {}\n{rule}", built.stderr);
+        assert!(!built.text().contains("rebuilt"), "{name}: {rule}");
     }
     // Shells can name a file with a line break; make and ninja cannot. The driver reports that before it writes anything.
     let name = "a\nb.bc";
     fs::copy(folder.path().join("k.bc"), folder.path().join(name)).unwrap();
     let mut command = Command::new("bash");
     let line = drive(folder.path(), &["--gpu-name=sm_80", "--dry-run", "-o", "broken line", name]).ok("--dry-run");
-    command.arg("-c").arg(String::from_utf8(line).unwrap()).current_dir(folder.path()).env("PATH", with_first(folder.path()));
+    command.arg("-c").arg(String::from_utf8(line).unwrap()).current_dir(folder.path()).env("PATH", path_with_first(folder.path()));
     assert_eq!(finish(command, b"").code, Some(0));
     for option in ["-MD", "--emit-ninja=build.ninja"] {
         let output: &[&str] = if option == "-MD" { &["-o", "no output"] } else { &[] };
@@ -231,7 +231,7 @@ fn response_files_are_inputs() {
     assert!(folder.path().join("build/k.sm_90.cubin").exists());
 }
 
-fn with_first(folder: &Path) -> std::ffi::OsString {
+fn path_with_first(folder: &Path) -> std::ffi::OsString {
     let rest = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = std::iter::once(folder.to_path_buf()).chain(std::env::split_paths(&rest)).collect();
     std::env::join_paths(folders).unwrap()

@@ -56,7 +56,7 @@ fn prepare(folder: &Path) {
     fs::create_dir(folder.join("dir")).unwrap();
 }
 
-fn kind(stdout: &[u8]) -> &'static str {
+fn output_kind(stdout: &[u8]) -> &'static str {
     let starts = |text: &str| stdout.starts_with(text.as_bytes());
     match () {
         () if stdout.is_empty() => "nothing",
@@ -74,20 +74,21 @@ fn check(probe: &Probe) -> Result<(), String> {
     let ran = shell(folder.path(), &format!("tileiras {}", probe.args));
     let files: Vec<String> = OUTPUTS.iter().filter(|name| folder.path().join(name).exists()).map(|name| name.to_string()).collect();
     // Additions of this driver: its targets, and the input's name.
-    let added = ["note: no target: pass --gpu-name=", "note: in "];
+    let added_notes = ["note: no target: pass --gpu-name=", "note: in "];
     let reported: String = ran
         .stderr
         .lines()
-        .filter(|line| !added.iter().any(|note| line.starts_with(note)))
+        .filter(|line| !added_notes.iter().any(|note| line.starts_with(note)))
         .map(|line| format!("{line}\n"))
         .collect();
-    let got = (ran.code, kind(&ran.stdout), reported.as_str(), files);
+    let got = (ran.code, output_kind(&ran.stdout), reported.as_str(), files);
     let expected_stderr = probe.stderr.replace("<argv0>", "tileiras");
     let expected = (Some(probe.code), probe.stdout.as_str(), expected_stderr.as_str(), probe.files.clone());
     // The reference suggests the nearest option even if it resembles the argument in nothing.
-    let bare: String =
+    let without_suggestions: String =
         expected_stderr.lines().filter(|line| !line.contains("Did you mean '")).map(|line| format!("{line}\n")).collect();
-    let expected = if reported == bare { (expected.0, expected.1, bare.as_str(), expected.3) } else { expected };
+    let expected =
+        if reported == without_suggestions { (expected.0, expected.1, without_suggestions.as_str(), expected.3) } else { expected };
     let listed = DIFFERENCES.iter().any(|(args, _)| *args == probe.args);
     match (got == expected, listed) {
         (true, true) => Err(format!("tileiras {}: is listed as a difference but is none", probe.args)),

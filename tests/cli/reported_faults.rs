@@ -11,18 +11,19 @@ struct Row {
     line: &'static str,
     code: i32,
     /// Strings that the combined output contains.
-    says: &'static [&'static str],
-    silent: &'static [&'static str],
+    contains: &'static [&'static str],
+    /// Strings that it does not contain.
+    lacks: &'static [&'static str],
 }
 
 const fn row(
     fault: &'static str,
     line: &'static str,
     code: i32,
-    says: &'static [&'static str],
-    silent: &'static [&'static str],
+    contains: &'static [&'static str],
+    lacks: &'static [&'static str],
 ) -> Row {
-    Row { fault, line, code, says, silent }
+    Row { fault, line, code, contains, lacks }
 }
 
 const ROWS: &[Row] = &[
@@ -323,8 +324,8 @@ const ROWS: &[Row] = &[
     row("... and must be of one kind", "tile-diff k.aa k.ptx", 2, &["DIF002", "k.aa is a tileaa file, and k.ptx is PTX"], &[]),
 ];
 
-/// Reads an empty array, with a variable set that is irrelevant to it.
-const FAR: &str = ".version 8.0\n.target sm_80\n.address_size 64\n.global .align 4 .b32 metadata = 1;\n.visible .entry k()\n{\n\
+/// Loads from an address outside all memory of the launch. The module's variable is somewhere else.
+const OUT_OF_BOUNDS_LOAD: &str = ".version 8.0\n.target sm_80\n.address_size 64\n.global .align 4 .b32 metadata = 1;\n.visible .entry k()\n{\n\
     .reg .b64 %rd<2>;\n.reg .b32 %r<2>;\nmov.b64 %rd1, 0xdead0000dead0000;\nLOC\nld.global.b32 %r1, [%rd1];\nret;\n}\n";
 
 fn prepare(folder: &Path) {
@@ -339,8 +340,8 @@ fn prepare(folder: &Path) {
     for name in ["launch.json", "arg0.bin", "arg1.bin", "arg2.bin"] {
         fs::copy(root().join("tests/run/vadd").join(name), folder.join(name)).unwrap();
     }
-    fs::write(folder.join("far.ptx"), FAR.replace("LOC\n", "")).unwrap();
-    fs::write(folder.join("lines.ptx"), FAR.replace("LOC", ".loc 1 7 3") + ".file 1 \"kernel.py\"\n").unwrap();
+    fs::write(folder.join("far.ptx"), OUT_OF_BOUNDS_LOAD.replace("LOC\n", "")).unwrap();
+    fs::write(folder.join("lines.ptx"), OUT_OF_BOUNDS_LOAD.replace("LOC", ".loc 1 7 3") + ".file 1 \"kernel.py\"\n").unwrap();
 }
 
 #[test]
@@ -349,14 +350,14 @@ fn each_reported_fault_is_fixed() {
     prepare(folder.path());
     let tools = tests::tools_folder().display().to_string();
     let mut wrong = Vec::new();
-    for Row { fault, line, code, says, silent } in ROWS {
+    for Row { fault, line, code, contains, lacks } in ROWS {
         let ran = shell(folder.path(), &line.replace("$TOOLS", &tools));
         let reported = ran.text() + &ran.stderr;
-        let lacks: Vec<_> = says.iter().filter(|words| !reported.contains(**words)).collect();
-        let has: Vec<_> = silent.iter().filter(|words| reported.contains(**words)).collect();
-        if ran.code != Some(*code) || !lacks.is_empty() || !has.is_empty() {
+        let missing: Vec<_> = contains.iter().filter(|words| !reported.contains(**words)).collect();
+        let unexpected: Vec<_> = lacks.iter().filter(|words| reported.contains(**words)).collect();
+        if ran.code != Some(*code) || !missing.is_empty() || !unexpected.is_empty() {
             wrong.push(format!(
-                "{fault}: {line}\n  ended with {:?}, not {code}; lacks {lacks:?}, has {has:?}\n{reported}",
+                "{fault}: {line}\n  ended with {:?}, not {code}; lacks {missing:?}, has {unexpected:?}\n{reported}",
                 ran.code
             ));
         }

@@ -70,13 +70,13 @@ fn the_host_object_makes_the_maps_of_the_recipes() {
             "params": [{{"ptr": "in"}}, {{"i32": {columns}}}, {{"i32": {rows}}}, {{"i16": {stride}}}, {{"ptr": "out"}}], "outputs": ["out"]}}"#
         );
         fs::write(file("launch.json"), launch).unwrap();
-        let left = |out: &str, options: &[&str]| {
-            let words = [&["k.ptx", "--launch", "launch.json", "--out-dir", out, "--races", "error"], options].concat();
-            run_in(folder.path(), "tile-sim", &words, b"").ok(out);
+        let output_of = |out: &str, options: &[&str]| {
+            let arguments = [&["k.ptx", "--launch", "launch.json", "--out-dir", out, "--races", "error"], options].concat();
+            run_in(folder.path(), "tile-sim", &arguments, b"").ok(out);
             fs::read(file(out).join("out.npy")).unwrap()
         };
-        let recipes = left("recipes", &[]);
-        assert_eq!(left("native", &["--host-object", "k.cubin", "--allow-native"]), recipes);
+        let recipes = output_of("recipes", &[]);
+        assert_eq!(output_of("native", &["--host-object", "k.cubin", "--allow-native"]), recipes);
         let words: Vec<u32> =
             recipes[recipes.len() - 640..].chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect();
         for at in 0..128 {
@@ -87,7 +87,7 @@ fn the_host_object_makes_the_maps_of_the_recipes() {
         }
         assert_eq!(words[128], if columns > 9 { 16 + 4 } else { 0 });
     }
-    // An op code that no recipe defines.
+    // A hidden parameter without a recipe is an error.
     fs::write(file("k.ptx"), PTX.replace("param:\"halves\"", "param:\"other\"")).unwrap();
     let refused = run_in(folder.path(), "tile-link", &["k.ptx", "-o", "k.cubin"], b"");
     assert!(refused.code == Some(3) && refused.stderr.contains("hidden parameter 'halves'"), "{}", refused.stderr);

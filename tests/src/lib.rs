@@ -86,7 +86,7 @@ impl Ran {
 /// Runs a tool on `input` as its standard input, in `folder`.
 pub fn run_in<S: AsRef<OsStr>>(folder: &Path, name: &str, arguments: &[S], input: &[u8]) -> Ran {
     let words = arguments.iter().map(|argument| argument.as_ref().to_os_string());
-    ran(&duct::cmd(tool(name), words).dir(folder), input)
+    run_expression(&duct::cmd(tool(name), words).dir(folder), input)
 }
 
 /// Runs a tool on `input` as its standard input.
@@ -95,11 +95,12 @@ pub fn run<S: AsRef<OsStr>>(name: &str, arguments: &[S], input: &[u8]) -> Ran {
 }
 
 /// Tools that start other tools.
-const STARTERS: [&str; 7] = ["tileiras", "tile-debug", "tile-fuzz", "tile-reduce", "tile-validate", "tile-view", "scripts/"];
+const TOOLS_THAT_START_OTHERS: [&str; 7] =
+    ["tileiras", "tile-debug", "tile-fuzz", "tile-reduce", "tile-validate", "tile-view", "scripts/"];
 
 /// The tools that a line of bash may start: those that it names, or all if it names a tool that starts others.
 fn tools_of(line: &str, known: &[String]) -> Vec<String> {
-    if STARTERS.iter().any(|name| line.contains(name)) {
+    if TOOLS_THAT_START_OTHERS.iter().any(|name| line.contains(name)) {
         return known.to_vec();
     }
     let words: BTreeSet<&str> = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').collect();
@@ -109,7 +110,7 @@ fn tools_of(line: &str, known: &[String]) -> Vec<String> {
 /// Runs a line of bash with the tools on PATH, all of which must be up to date.
 pub fn shell(folder: &Path, line: &str) -> Ran {
     tools_of(line, &tool_names()).iter().for_each(|name| drop(tool(name)));
-    ran(&duct::cmd!("bash", "-c", line).dir(folder).env("PATH", path_with_tools()), b"")
+    run_expression(&duct::cmd!("bash", "-c", line).dir(folder).env("PATH", path_with_tools()), b"")
 }
 
 /// PATH with the tools first.
@@ -119,12 +120,12 @@ pub fn path_with_tools() -> std::ffi::OsString {
     std::env::join_paths(folders).expect("no folder has a colon in its name")
 }
 
-fn ran(command: &duct::Expression, input: &[u8]) -> Ran {
+fn run_expression(command: &duct::Expression, input: &[u8]) -> Ran {
     let output = command.stdin_bytes(input).stdout_capture().stderr_capture().unchecked().run();
-    left(output.unwrap_or_else(|error| panic!("cannot run {command:?}: {error}")))
+    result_of(output.unwrap_or_else(|error| panic!("cannot run {command:?}: {error}")))
 }
 
-fn left(output: std::process::Output) -> Ran {
+fn result_of(output: std::process::Output) -> Ran {
     Ran { code: output.status.code(), stdout: output.stdout, stderr: String::from_utf8_lossy(&output.stderr).into_owned() }
 }
 
@@ -142,7 +143,7 @@ pub fn finish(mut command: Command, input: &[u8]) -> Ran {
         scope.spawn(move || stdin.as_mut().map(|stdin| stdin.write_all(input)));
         child.wait_with_output().expect("a child that was started can be waited for")
     });
-    left(output)
+    result_of(output)
 }
 
 /// A new directory that is deleted with the value.

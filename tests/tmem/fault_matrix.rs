@@ -44,7 +44,7 @@ enum Level {
 }
 
 struct Mutant {
-    product: Matmul,
+    matmul: Matmul,
     level: Level,
     kind: Kind,
     /// The change.
@@ -55,12 +55,12 @@ struct Mutant {
 /// Generates texts with one line changed.
 struct Mutator<'a> {
     lines: Vec<&'a str>,
-    made: Vec<(Kind, String, String)>,
+    changes: Vec<(Kind, String, String)>,
 }
 
 impl<'a> Mutator<'a> {
     fn of(text: &'a str) -> Mutator<'a> {
-        Mutator { lines: text.lines().collect(), made: Vec::new() }
+        Mutator { lines: text.lines().collect(), changes: Vec::new() }
     }
 
     fn change(&mut self, kind: Kind, at: usize, what: &str, line: String) {
@@ -69,7 +69,7 @@ impl<'a> Mutator<'a> {
         let text = lines.join("\n") + "\n";
         // A header names all pipelines and buffers, so the description does not quote it.
         let name = if self.lines[at].len() > 120 { "the head" } else { self.lines[at].trim() };
-        self.made.push((kind, format!("line {}, '{name}', {what}", at + 1), text));
+        self.changes.push((kind, format!("line {}, '{name}', {what}", at + 1), text));
     }
 
     /// Replaces each number after a word in a line.
@@ -87,7 +87,7 @@ impl<'a> Mutator<'a> {
 }
 
 /// Removes each pipeline step and each fence, flips each phase, changes each count by one, and moves columns.
-fn of_schedule(text: &str) -> Vec<(Kind, String, String)> {
+fn schedule_mutants(text: &str) -> Vec<(Kind, String, String)> {
     let mut mutator = Mutator::of(text);
     for at in 0..mutator.lines.len() {
         let line = mutator.lines[at];
@@ -115,19 +115,19 @@ fn of_schedule(text: &str) -> Vec<(Kind, String, String)> {
             mutator.numbers(Kind::Count, at, "full: ", around);
             mutator.numbers(Kind::Count, at, "empty: ", around);
             mutator.numbers(Kind::Column, at, "columns: ", |columns| vec![columns / 2]);
-            let tensor = line.find("placements").expect("the header has the placements of buffers");
-            let own: Vec<usize> = line[tensor..].match_indices("(offset: ").map(|(start, _)| tensor + start).collect();
-            for (number, start) in own.into_iter().enumerate() {
-                mutator.place(at, start, number);
+            let placements = line.find("placements").expect("the header has the placements of buffers");
+            let offsets: Vec<usize> = line[placements..].match_indices("(offset: ").map(|(start, _)| placements + start).collect();
+            for (number, start) in offsets.into_iter().enumerate() {
+                mutator.move_buffer(at, start, number);
             }
         }
     }
-    mutator.made
+    mutator.changes
 }
 
 impl Mutator<'_> {
     /// Moves a TMEM buffer onto another one, or to columns that are not allocated.
-    fn place(&mut self, at: usize, start: usize, buffer: usize) {
+    fn move_buffer(&mut self, at: usize, start: usize, buffer: usize) {
         let line = self.lines[at];
         let spaces: Vec<&str> = line[..start].split("(elem: ").skip(1).collect();
         if !spaces.get(buffer).is_some_and(|info| info.contains("space: tensor")) {
@@ -135,16 +135,16 @@ impl Mutator<'_> {
         }
         let (head, rest) = line.split_at(start + "(offset: ".len());
         let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        let own: u32 = rest[..digits].parse().expect("an offset is a number");
-        for other in [own ^ 256, own ^ 512] {
+        let column: u32 = rest[..digits].parse().expect("an offset is a number");
+        for other in [column ^ 256, column ^ 512] {
             let changed = format!("{head}{other}{}", &rest[digits..]);
-            self.change(Kind::Column, at, &format!("buffer {buffer} at column {other} for {own}"), changed);
+            self.change(Kind::Column, at, &format!("buffer {buffer} at column {other} for {column}"), changed);
         }
     }
 }
 
 /// Removes each ordering line of PTX, and flips each bit of a number that is an address or a descriptor.
-fn of_ptx(text: &str) -> Vec<(Kind, String, String)> {
+fn ptx_mutants(text: &str) -> Vec<(Kind, String, String)> {
     const BARRIERS: [&str; 6] = ["tcgen05.commit", "tcgen05.dealloc", "mbarrier.init", "mbarrier.arrive", "barrier", "bar.sync"];
     const FENCES: [&str; 3] = ["tcgen05.fence", "tcgen05.wait", "fence."];
     let mut mutator = Mutator::of(text);
@@ -175,15 +175,15 @@ fn of_ptx(text: &str) -> Vec<(Kind, String, String)> {
             }
         }
     }
-    mutator.made
+    mutator.changes
 }
 
 /// The last number of a line, and the text after it.
 fn last_number(line: &str) -> Option<(&str, &str)> {
     let end = line.rfind(|c: char| c.is_ascii_digit())? + 1;
     let start = line[..end].rfind(|c: char| !c.is_ascii_digit() && c != '-')? + 1;
-    let whole = line[..start].ends_with(' ');
-    whole.then(|| (&line[start..end], &line[end..]))
+    let is_separate = line[..start].ends_with(' ');
+    is_separate.then(|| (&line[start..end], &line[end..]))
 }
 
 /// The bits of a line's number that describe the operands of an MMA or their addresses.
@@ -214,27 +214,28 @@ const HARMLESS: [(Level, &str, usize, &str); 5] = [
 
 /// The tools that detect a mutant: the hazard checker, `tile-run`, `tile-sim`.
 #[derive(Clone, Copy, Default)]
-struct Seen {
+struct Detection {
     by: [bool; 3],
 }
 
 const DETECTORS: [&str; 3] = ["hazard checker", "tile-run", "tile-sim"];
 
-fn seen(mutant: &Mutant) -> Seen {
+fn detect(mutant: &Mutant) -> Detection {
     let folder = temporary();
     let path = |name: &str| folder.path().join(name);
-    let right = launch(&mutant.product, folder.path(), BROKEN_TRIP_COUNT);
-    let differs =
-        |tool: &str, file: &str, options: &[&str]| executed(folder.path(), tool, file, options).map_or(true, |left| left != right);
+    let expected = launch(&mutant.matmul, folder.path(), BROKEN_TRIP_COUNT);
+    let differs = |tool: &str, file: &str, options: &[&str]| {
+        executed(folder.path(), tool, file, options).map_or(true, |output| output != expected)
+    };
     let write = |name: &str| std::fs::write(path(name), &mutant.text).expect("the folder takes files");
     match mutant.level {
         Level::Ptx => {
             write("k.ptx");
-            // A short time limit is enough: a deadlocked program never ends.
-            let by_ptx = ["early", "late"].into_iter().any(|delivery| {
+            // A low instruction limit is enough: a deadlocked program never ends.
+            let detected = ["early", "late"].into_iter().any(|delivery| {
                 differs("tile-sim", "k.ptx", &["--races=error", "--delivery", delivery, "--instruction-limit", "300000"])
             });
-            Seen { by: [false, false, by_ptx] }
+            Detection { by: [false, false, detected] }
         }
         Level::Sched => {
             write("k.sched");
@@ -242,70 +243,70 @@ fn seen(mutant: &Mutant) -> Seen {
                 executions(3).into_iter().filter(|(other, _)| *other == tool).any(|(_, options)| differs(tool, file, &options))
             };
             let by_run = by("tile-run", "k.sched");
-            Seen { by: [hazard_checked(&mutant.text).is_err(), by_run, spelled(folder.path()) && by("tile-sim", "k.ptx")] }
+            Detection { by: [hazard_checked(&mutant.text).is_err(), by_run, emit_ptx(folder.path()) && by("tile-sim", "k.ptx")] }
         }
     }
 }
 
 /// Whether the program in a directory can be emitted as PTX, which is written next to it. A program that its reader refuses cannot.
-fn spelled(folder: &Path) -> bool {
+fn emit_ptx(folder: &Path) -> bool {
     let path = |name: &str| folder.join(name).display().to_string();
     run("tile-ptx", &["--skip-hazard-check", &path("k.sched"), "-o", &path("k.ptx")], b"").code == Some(0)
 }
 
-fn all() -> Vec<Mutant> {
+fn all_mutants() -> Vec<Mutant> {
     let wide = Matmul { extents: [128, 128, 32], chunk: 64, tiles: 3, ..SMALL };
     let cases = [wide, Matmul { left_in_tensor: true, ..wide }];
-    let of_mma = |product: Matmul| {
-        let schedule = product.text(Form::Roles);
+    let of_mma = |matmul: Matmul| {
+        let schedule = matmul.text(Form::Roles);
         let folder = temporary();
         tests::scheduled::written(folder.path(), &schedule);
         let ptx = std::fs::read_to_string(folder.path().join("k.ptx")).expect("it was written");
-        let of = |level: Level, made: Vec<(Kind, String, String)>| {
-            made.into_iter().map(move |(kind, what, text)| Mutant { product, level, kind, what, text })
+        let as_mutants = |level: Level, changes: Vec<(Kind, String, String)>| {
+            changes.into_iter().map(move |(kind, what, text)| Mutant { matmul, level, kind, what, text })
         };
-        of(Level::Sched, of_schedule(&schedule)).chain(of(Level::Ptx, of_ptx(&ptx))).collect::<Vec<_>>()
+        as_mutants(Level::Sched, schedule_mutants(&schedule)).chain(as_mutants(Level::Ptx, ptx_mutants(&ptx))).collect::<Vec<_>>()
     };
     cases.into_iter().flat_map(of_mma).collect()
 }
 
 #[test]
 fn each_mutant_is_detected_and_the_table_lists_the_detector() {
-    let mutants = all();
+    let mutants = all_mutants();
     assert!(mutants.len() >= 100, "there are {} mutants", mutants.len());
-    let found: Mutex<BTreeMap<usize, Seen>> = Mutex::default();
+    let found: Mutex<BTreeMap<usize, Detection>> = Mutex::default();
     let numbers: Vec<usize> = (0..mutants.len()).collect();
     for_each(&numbers, |number| {
-        let seen = seen(&mutants[*number]);
+        let seen = detect(&mutants[*number]);
         found.lock().expect("no worker panics").insert(*number, seen);
         Ok(())
     });
     let found = found.into_inner().expect("no worker panics");
-    let mut unseen: Vec<&Mutant> =
+    let mut undetected: Vec<&Mutant> =
         mutants.iter().zip(found.values()).filter(|(_, seen)| seen.by == [false; 3]).map(|(mutant, _)| mutant).collect();
     for (level, line, count, why) in HARMLESS {
         let is_one = |mutant: &&Mutant| mutant.level == level && mutant.what.contains(line);
-        let (of_it, others): (Vec<&Mutant>, _) = unseen.into_iter().partition(is_one);
-        let names: Vec<&str> = of_it.iter().map(|mutant| mutant.what.as_str()).collect();
-        assert_eq!(of_it.len(), count, "{why}: {names:?}");
-        unseen = others;
+        let (harmless, others): (Vec<&Mutant>, _) = undetected.into_iter().partition(is_one);
+        let names: Vec<&str> = harmless.iter().map(|mutant| mutant.what.as_str()).collect();
+        assert_eq!(harmless.len(), count, "{why}: {names:?}");
+        undetected = others;
     }
-    let unseen: Vec<(&str, Level)> = unseen.into_iter().map(|mutant| (mutant.what.as_str(), mutant.level)).collect();
-    assert!(unseen.is_empty(), "{unseen:#?}");
-    let (made, path) = (table(&mutants, &found), root().join("tests/tmem/fault_matrix.md"));
+    let undetected: Vec<(&str, Level)> = undetected.into_iter().map(|mutant| (mutant.what.as_str(), mutant.level)).collect();
+    assert!(undetected.is_empty(), "{undetected:#?}");
+    let (page, path) = (table(&mutants, &found), root().join("tests/tmem/fault_matrix.md"));
     if blessing() {
-        std::fs::write(&path, &made).expect("the table can be written");
+        std::fs::write(&path, &page).expect("the table can be written");
     }
-    assert_eq!(made, std::fs::read_to_string(&path).unwrap_or_default(), "run scripts/bless to update tests/tmem/fault_matrix.md");
+    assert_eq!(page, std::fs::read_to_string(&path).unwrap_or_default(), "run scripts/bless to update tests/tmem/fault_matrix.md");
 }
 
-fn table(mutants: &[Mutant], found: &BTreeMap<usize, Seen>) -> String {
+fn table(mutants: &[Mutant], found: &BTreeMap<usize, Detection>) -> String {
     let mut rows: BTreeMap<(Level, Kind), [usize; 5]> = BTreeMap::new();
     for (mutant, seen) in mutants.iter().zip(found.values()) {
         let row = rows.entry((mutant.level, mutant.kind)).or_default();
         row[0] += 1;
-        for (count, by) in row[1..].iter_mut().zip(seen.by) {
-            *count += usize::from(by);
+        for (count, detected) in row[1..].iter_mut().zip(seen.by) {
+            *count += usize::from(detected);
         }
         row[4] += usize::from(seen.by == [false; 3]);
     }

@@ -21,7 +21,7 @@ pub enum Severity {
 pub enum Kind {
     /// The input is invalid: exit code 1.
     Invalid,
-    /// The command line is wrong, which only the input reveals: exit code 2.
+    /// The command line does not fit the input: exit code 2.
     Usage,
     /// The input is valid, but the tool does not support this op, type or target: exit code 3.
     Unsupported,
@@ -29,6 +29,7 @@ pub enum Kind {
     Io,
 }
 
+/// The position of a diagnostic.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Place {
@@ -65,7 +66,7 @@ pub struct Diagnostic {
     pub message: String,
     pub place: Option<Place>,
     pub notes: Vec<String>,
-    /// The lines of [`Style::Reference`], if NVIDIA's tileiras words the failure differently.
+    /// The lines that [`Style::Reference`] prints instead of the message; empty if NVIDIA's tileiras prints the same message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reference: Vec<String>,
 }
@@ -138,7 +139,7 @@ impl Diagnostic {
         }
     }
 
-    /// The diagnostic as text, ending in a newline.
+    /// The diagnostic as text, with a newline at the end. `json` encodes it for [`Style::Json`].
     pub fn render(&self, style: Style, json: impl Fn(&Diagnostic) -> String) -> String {
         match style {
             Style::Json => json(self) + "\n",

@@ -16,6 +16,7 @@ mod loc_text;
 pub mod nearest;
 pub mod ops;
 pub mod text;
+pub mod union_find;
 
 pub use diag::{Diagnostic, Severity};
 pub use entity::Arena;
@@ -23,3 +24,4 @@ pub use envelope::{Envelope, File, Locations, Payload, Source};
 pub use ir::{Block, Body, Op, Region, Value};
 pub use loc::{DebugInfo, Loc};
 pub use target_info::Target;
+pub use union_find::UnionFind;

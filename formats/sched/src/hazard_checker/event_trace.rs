@@ -28,20 +28,21 @@ const MAX_ITERATIONS: u64 = 1 << 16;
 #[derive(Clone, Debug)]
 pub(super) struct Event {
     pub(super) op: OpId,
-    pub(super) what: What,
+    pub(super) kind: EventKind,
     /// The accumulators in use, with the MMAs that must be complete.
     pub(super) needs: Vec<(Value, BTreeSet<OpId>)>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum What {
+pub(super) enum EventKind {
     /// Accesses to stages of buffers.
     Accesses(Vec<(BufferAccess, u32)>, Completes),
     /// From here on copies may fill any stage of a staged buffer; no other live buffer may then share its memory.
     Prefetched(Buffer),
-    SingleThread(Buffer),
-    /// Accesses global memory that other threads have accessed before.
-    Reaches,
+    /// A copy into a buffer into which its loop will prefetch. The buffer then needs memory of its own.
+    PrefetchingCopy(Buffer),
+    /// An access to global memory that takes part in the order of tokens.
+    GlobalAccess,
     /// A loop with such accesses begins another iteration.
     NextIteration,
     /// Only the operands matter.
@@ -61,7 +62,7 @@ pub(super) enum What {
     Release(Pipeline, u32),
 }
 
-/// A stage of a pipeline in one of its iterations.
+/// A visit of a pipeline stage: the stage, and the phase for which the role waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Position {
     pub(super) pipeline: Pipeline,
@@ -77,7 +78,7 @@ pub(super) struct Program<'a> {
     /// The accesses to global memory that need synchronisation between threads.
     pub(super) order: &'a Order,
     /// For each loop, the buffers into which its copies will prefetch.
-    pub(super) ahead: &'a BTreeMap<OpId, BTreeSet<Buffer>>,
+    pub(super) prefetched: &'a BTreeMap<OpId, BTreeSet<Buffer>>,
 }
 
 /// Receives the events.
@@ -99,7 +100,7 @@ pub(super) fn unroll(
 ) -> Result<(), Fault> {
     let function = program.function;
     let accumulators = accumulators(function);
-    let mut own = Unroll {
+    let mut unroll = Unroll {
         program,
         warp_role: WarpRole(0),
         accumulators: &accumulators,
@@ -110,20 +111,20 @@ pub(super) fn unroll(
         conditions: 0,
         stepping: 0,
     };
-    own.define(function.params(), &[]);
+    unroll.define(function.params(), &[]);
     if function.attrs.warp_roles.is_empty() {
-        return own.region(function.region).map(drop);
+        return unroll.region(function.region).map(drop);
     }
     let body = &function.body;
     for &op in &body.blocks[function.entry()].ops {
         match &body.ops[op].kind {
             Op::WarpRole { role: warp_role, body: region } => {
-                let before = own.scalars.clone();
-                own.warp_role = *warp_role;
-                own.region(*region)?;
-                own.scalars = before;
+                let before = unroll.scalars.clone();
+                unroll.warp_role = *warp_role;
+                unroll.region(*region)?;
+                unroll.scalars = before;
             }
-            _ => own.compute(op),
+            _ => unroll.compute(op),
         }
     }
     Ok(())
@@ -163,15 +164,15 @@ struct Unroll<'a, 'b> {
     decisions: Option<Conditions<'a>>,
     listener: &'a mut Listener<'b>,
     steps: u64,
-    /// The surrounding constructs for which it is unknown whether or how often they execute.
+    /// The number of enclosing ops for which it is unknown whether, or how often, their regions execute.
     conditions: u32,
     /// The surrounding loops with pipeline steps.
     stepping: u32,
 }
 
 impl Unroll<'_, '_> {
-    fn record(&mut self, op: OpId, what: What) -> Result<(), Fault> {
-        (self.listener)(self.warp_role, Event { op, what, needs: Vec::new() })
+    fn record(&mut self, op: OpId, kind: EventKind) -> Result<(), Fault> {
+        (self.listener)(self.warp_role, Event { op, kind, needs: Vec::new() })
     }
 
     /// Defines values. Without a number or a symbol, each gets a new symbol.
@@ -212,16 +213,16 @@ impl Unroll<'_, '_> {
             let node = &body.ops[op];
             let used = accumulators_used(self.accumulators, &node.kind).into_iter();
             let needs: Vec<_> = used.map(|(value, mmas)| (value, mmas.clone())).collect();
-            let what = self.event(&node.kind).map_err(|message| Fault::Broken { op, message })?;
+            let event_kind = self.event_kind(&node.kind).map_err(|message| Fault::Broken { op, message })?;
             if self.program.order.accesses.contains(&op) {
-                self.record(op, What::Reaches)?;
+                self.record(op, EventKind::GlobalAccess)?;
             }
-            if let Some(what) = what.or_else(|| (!needs.is_empty()).then_some(What::Computes)) {
-                (self.listener)(self.warp_role, Event { op, what, needs })?;
+            if let Some(kind) = event_kind.or_else(|| (!needs.is_empty()).then_some(EventKind::Computes)) {
+                (self.listener)(self.warp_role, Event { op, kind, needs })?;
             }
             match node.kind.core() {
                 Some(core @ (Core::If { .. } | Core::For { .. } | Core::Loop { .. })) => {
-                    if let Some(end) = self.construct(op, core, &node.results)? {
+                    if let Some(end) = self.execute_region_op(op, core, &node.results)? {
                         return Ok(end);
                     }
                 }
@@ -236,19 +237,19 @@ impl Unroll<'_, '_> {
 
     fn next_iteration(&mut self, for_op: OpId) -> Result<(), Fault> {
         match self.program.order.inside.contains_key(&for_op) {
-            true => self.record(for_op, What::NextIteration),
+            true => self.record(for_op, EventKind::NextIteration),
             false => Ok(()),
         }
     }
 
-    fn event(&self, kind: &Op) -> Result<Option<What>, String> {
+    fn event_kind(&self, kind: &Op) -> Result<Option<EventKind>, String> {
         let effects = kind.effects();
         let of_pipeline = |pipeline: &Pipeline, stage: &Option<Value>| -> Result<(Pipeline, u32), String> {
             if self.conditions > 0 {
                 return Err("whether it is executed, or how often, is not computed from loop counters".into());
             }
             let depth = self.program.function.attrs.pipelines[*pipeline].depth;
-            Ok((*pipeline, self.number(stage, depth, pipeline)?))
+            Ok((*pipeline, self.stage_number(stage, depth, pipeline)?))
         };
         let position = |pipeline: &Pipeline, stage: &Option<Value>, phase: &Value| -> Result<Position, String> {
             let (pipeline, stage) = of_pipeline(pipeline, stage)?;
@@ -256,47 +257,47 @@ impl Unroll<'_, '_> {
             Ok(Position { pipeline, stage, phase })
         };
         Ok(match kind {
-            Op::PipelineAcquire { pipeline, stage, phase } => Some(What::Acquire(position(pipeline, stage, phase)?)),
-            Op::PipelineWait { pipeline, stage, phase } => Some(What::Wait(position(pipeline, stage, phase)?)),
+            Op::PipelineAcquire { pipeline, stage, phase } => Some(EventKind::Acquire(position(pipeline, stage, phase)?)),
+            Op::PipelineWait { pipeline, stage, phase } => Some(EventKind::Wait(position(pipeline, stage, phase)?)),
             Op::PipelineCommit { pipeline, stage } => {
-                of_pipeline(pipeline, stage).map(|(pipeline, stage)| Some(What::Commit(pipeline, stage)))?
+                of_pipeline(pipeline, stage).map(|(pipeline, stage)| Some(EventKind::Commit(pipeline, stage)))?
             }
             Op::PipelineRelease { pipeline, stage } => {
-                of_pipeline(pipeline, stage).map(|(pipeline, stage)| Some(What::Release(pipeline, stage)))?
+                of_pipeline(pipeline, stage).map(|(pipeline, stage)| Some(EventKind::Release(pipeline, stage)))?
             }
-            Op::CopyWait { pending } => Some(What::WaitForCopies(u64::from(*pending))),
-            Op::GroupWait { pending, .. } => Some(What::WaitForMmas(u64::from(*pending))),
+            Op::CopyWait { pending } => Some(EventKind::WaitForCopies(u64::from(*pending))),
+            Op::GroupWait { pending, .. } => Some(EventKind::WaitForMmas(u64::from(*pending))),
             _ => match effects.synchronises {
                 // If not all threads reach the barrier, it orders nothing.
                 Some(Synchronises::Barrier) => {
                     let all = self.program.function.attrs.role_threads(self.warp_role);
-                    matches!(kind, Op::Barrier { threads, .. } if Some(*threads) == all).then_some(What::Barrier)
+                    matches!(kind, Op::Barrier { threads, .. } if Some(*threads) == all).then_some(EventKind::Barrier)
                 }
-                Some(Synchronises::Fence) => Some(What::Fence),
-                Some(Synchronises::EndsCopies) => Some(What::EndCopies),
+                Some(Synchronises::Fence) => Some(EventKind::Fence),
+                Some(Synchronises::EndsCopies) => Some(EventKind::EndCopies),
                 Some(_) => unreachable!("no other op waits or steps"),
                 None if effects.buffers.is_empty() => None,
                 None if effects.copied_to().is_some_and(|buffer| self.is_prefetched(buffer)) => {
-                    effects.copied_to().map(What::SingleThread)
+                    effects.copied_to().map(EventKind::PrefetchingCopy)
                 }
                 None => {
                     let stages = effects.buffers.iter().map(|access| {
                         let depth = self.program.function.attrs.placements[access.buffer].depth;
                         let access = BufferAccess { access_kind: self.scalars.access_kind(access.access_kind), ..*access };
-                        Ok((access, self.number(&access.stage, depth, &access.buffer)?))
+                        Ok((access, self.stage_number(&access.stage, depth, &access.buffer)?))
                     });
-                    Some(What::Accesses(stages.collect::<Result<_, String>>()?, effects.completes))
+                    Some(EventKind::Accesses(stages.collect::<Result<_, String>>()?, effects.completes))
                 }
             },
         })
     }
 
     fn is_prefetched(&self, buffer: Buffer) -> bool {
-        self.program.ahead.values().any(|staged_buffers| staged_buffers.contains(&buffer))
+        self.program.prefetched.values().any(|staged_buffers| staged_buffers.contains(&buffer))
     }
 
     /// The number of a stage of a staged buffer or pipeline.
-    fn number(&self, stage: &Option<Value>, depth: u32, staged_buffer: &impl std::fmt::Display) -> Result<u32, String> {
+    fn stage_number(&self, stage: &Option<Value>, depth: u32, staged_buffer: &impl std::fmt::Display) -> Result<u32, String> {
         let Some(stage) = stage else { return Ok(0) };
         let number = self.scalars.get(stage).ok_or("the stage is not computed from loop counters")?;
         match u32::try_from(number).ok().filter(|number| *number < depth) {
@@ -306,7 +307,7 @@ impl Unroll<'_, '_> {
     }
 
     /// Executes an op with regions. Returns how the region around it ends, if it ends there.
-    fn construct(&mut self, op: OpId, core: &Core, results: &[Value]) -> Result<Option<End>, Fault> {
+    fn execute_region_op(&mut self, op: OpId, core: &Core, results: &[Value]) -> Result<Option<End>, Fault> {
         match core {
             Core::If { cond, then, otherwise } => self.branch(op, *cond, [*then, *otherwise], results),
             Core::For { .. } => self.counted_loop(op, core, results),
@@ -318,9 +319,9 @@ impl Unroll<'_, '_> {
     /// Executes the path that a condition selects, or both if no pipeline step depends on it.
     fn branch(&mut self, op: OpId, cond: Value, regions: [Region; 2], results: &[Value]) -> Result<Option<End>, Fault> {
         let function = self.program.function;
-        let decides = regions
-            .into_iter()
-            .any(|region| super::steps_pipelines(function, region) || self.stepping > 0 && super::leaves_a_loop(function, region));
+        let decides = regions.into_iter().any(|region| {
+            super::has_pipeline_steps(function, region) || self.stepping > 0 && super::leaves_a_loop(function, region)
+        });
         let taken = match (self.scalars.known(&cond), &mut self.decisions) {
             (Some(Known::Number(taken)), _) => Some(taken != 0),
             (Some(Known::Symbol(symbol)), Some(Conditions { outcomes, .. })) if self.conditions == 0 => {
@@ -337,11 +338,11 @@ impl Unroll<'_, '_> {
             return Ok(None);
         }
         self.conditions += 1;
-        self.record(op, What::Fork)?;
+        self.record(op, EventKind::Fork)?;
         let one = self.region(regions[0])?;
-        self.record(op, What::OtherPath)?;
+        self.record(op, EventKind::OtherPath)?;
         let other = self.region(regions[1])?;
-        self.record(op, What::PathsJoin)?;
+        self.record(op, EventKind::PathsJoin)?;
         self.conditions -= 1;
         let (cond, both) = (self.scalars.known(&cond), [one, other].map(|end| end.values));
         let joined: Vec<Option<Known>> = match (&mut self.decisions, cond) {
@@ -359,8 +360,8 @@ impl Unroll<'_, '_> {
     fn counted_loop(&mut self, op: OpId, core: &Core, results: &[Value]) -> Result<Option<End>, Fault> {
         let Core::For { lower, upper, step, init, unsigned, body: inner } = core else { unreachable!("the loop is a `for`") };
         let function = self.program.function;
-        for buffer in self.program.ahead.get(&op).into_iter().flatten() {
-            self.record(op, What::Prefetched(*buffer))?;
+        for buffer in self.program.prefetched.get(&op).into_iter().flatten() {
+            self.record(op, EventKind::Prefetched(*buffer))?;
         }
         let args = &function.body.blocks[function.body.block_of(*inner)].args;
         let mut carried: Vec<Option<Known>> = init.iter().map(|value| self.scalars.known(value)).collect();
@@ -369,15 +370,15 @@ impl Unroll<'_, '_> {
         let (mut at, step) = (from, step.unwrap_or(1).max(1));
         // Two iterations cover all interactions between iterations of a loop whose iterations do not depend on each other's
         // count.
-        let steps = super::steps_pipelines(function, *inner);
+        let steps = super::has_pipeline_steps(function, *inner);
         let most = if known && (steps || super::ends_copies(function, *inner)) { MAX_ITERATIONS } else { 2 };
         self.conditions += u32::from(!known);
         self.stepping += u32::from(steps);
         if !known {
-            self.record(op, What::Fork)?;
+            self.record(op, EventKind::Fork)?;
         }
         let (mut iterations, mut left) = (0, None);
-        while iterations < most && at.zip(to).is_none_or(|(at, to)| self.scalars.goes_on(lower, *unsigned, at, to)) {
+        while iterations < most && at.zip(to).is_none_or(|(at, to)| self.scalars.has_next_iteration(lower, *unsigned, at, to)) {
             let entry: Vec<Option<Known>> = std::iter::once(at.map(Known::Number)).chain(carried.iter().copied()).collect();
             self.define(args, &entry);
             if iterations > 0 {
@@ -393,13 +394,13 @@ impl Unroll<'_, '_> {
             iterations += 1;
         }
         if !known {
-            self.record(op, What::OtherPath)?;
-            self.record(op, What::PathsJoin)?;
+            self.record(op, EventKind::OtherPath)?;
+            self.record(op, EventKind::PathsJoin)?;
         }
         self.conditions -= u32::from(!known);
         self.stepping -= u32::from(steps);
         // The values after a loop of which not all iterations were executed are unknown.
-        let all = at.zip(to).is_some_and(|(at, to)| !self.scalars.goes_on(lower, *unsigned, at, to));
+        let all = at.zip(to).is_some_and(|(at, to)| !self.scalars.has_next_iteration(lower, *unsigned, at, to));
         self.define(results, if all { &carried } else { &[] });
         Ok(left)
     }
@@ -408,7 +409,7 @@ impl Unroll<'_, '_> {
     fn unbounded_loop(&mut self, op: OpId, init: &[Value], inner: Region, results: &[Value]) -> Result<Option<End>, Fault> {
         let function = self.program.function;
         let args = &function.body.blocks[function.body.block_of(inner)].args;
-        if self.decisions.is_some() && self.conditions == 0 && super::steps_pipelines(function, inner) {
+        if self.decisions.is_some() && self.conditions == 0 && super::has_pipeline_steps(function, inner) {
             return self.stepping_loop(op, init, inner, results);
         }
         self.conditions += 1;

@@ -69,7 +69,7 @@ impl Input {
             sched::Module::FORMAT => session.decode(input).map(Input::Sched),
             // Any other input is Tile IR bytecode or its text form.
             _ => {
-                input.refuse_cut()?;
+                input.refuse_truncated()?;
                 let producer = session.producer();
                 session.timed("decode", |_| tileir::import::open(&input.bytes, &input.name, &producer)).map(Input::Tile)
             }

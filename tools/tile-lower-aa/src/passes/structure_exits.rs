@@ -115,7 +115,7 @@ fn single_iteration_loop(function: &Function) -> Option<OpId> {
     body.walk(function.region).into_iter().find(|op| match &body.ops[*op].kind {
         Op::Core(Core::Loop { body: inner, .. }) => {
             let block = body.block_of(*inner);
-            exit(function, block) == Some(Exit::Breaks) && nesting.ends(*op).len() == 1
+            exit(function, block) == Some(Exit::Breaks) && nesting.terminators(*op).len() == 1
         }
         _ => false,
     })

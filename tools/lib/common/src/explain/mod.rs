@@ -12,12 +12,12 @@ pub fn explain(word: &str) -> Option<String> {
         return Some(CODES.iter().map(|(code, text)| format!("{code:7} {}\n", first_sentence(text))).collect());
     }
     if let Some((family, text)) = FAMILIES.iter().find(|(family, _)| *family == word) {
-        let own = CODES.iter().filter(|(code, _)| letters(code) == *family);
-        let rows: String = own.map(|(code, text)| format!("{code:7} {}\n", first_sentence(text))).collect();
+        let rows_of_family = CODES.iter().filter(|(code, _)| family_letters(code) == *family);
+        let rows: String = rows_of_family.map(|(code, text)| format!("{code:7} {}\n", first_sentence(text))).collect();
         return Some(format!("{word}: {text}\n\n{rows}"));
     }
-    let (code, own) = CODES.iter().find(|(code, _)| *code == word)?;
-    Some(format!("{code}: {own}\n\n{}\n", family(code)))
+    let (code, explanation) = CODES.iter().find(|(code, _)| *code == word)?;
+    Some(format!("{code}: {explanation}\n\n{}\n", family(code)))
 }
 
 /// The page of all codes for the documentation.
@@ -27,19 +27,19 @@ pub fn page() -> String {
     );
     for (family, text) in FAMILIES {
         let _ = write!(out, "\n## {family}\n\n{text}\n\n| Code | Explanation |\n|---|---|\n");
-        for (code, text) in CODES.iter().filter(|(code, _)| letters(code) == *family) {
+        for (code, text) in CODES.iter().filter(|(code, _)| family_letters(code) == *family) {
             let _ = writeln!(out, "| {code} | {} |", text.replace('|', "\\|"));
         }
     }
     out
 }
 
-fn letters(code: &str) -> &str {
+fn family_letters(code: &str) -> &str {
     code.trim_end_matches(|c: char| c.is_ascii_digit())
 }
 
 fn family(code: &str) -> &'static str {
-    FAMILIES.iter().find(|(name, _)| *name == letters(code)).map_or("", |(_, text)| text)
+    FAMILIES.iter().find(|(name, _)| *name == family_letters(code)).map_or("", |(_, text)| text)
 }
 
 fn first_sentence(text: &str) -> &str {

@@ -1,4 +1,4 @@
-//! Plans for reductions and scans of distributed tiles: how element numbers change and which slots are combined.
+//! Plans for reductions and scans of distributed tiles: the result element of each operand element, and the slots to combine.
 
 use super::distribution::Distribution;
 use tileas::layout::Strides;
@@ -7,8 +7,9 @@ use tileas::layout::Strides;
 pub(crate) struct Squeeze {
     strides: Strides,
     dim: usize,
-    /// Linearly independent combinations of the removed bits. Each is keyed by its highest bit, highest first.
+    /// A basis of the removed coordinates in echelon form, highest bit first.
     combined: Vec<u32>,
+    /// The highest bits of this basis.
     pivots: u32,
 }
 
@@ -62,10 +63,15 @@ fn groups(from: &Distribution, to: &Distribution, squeeze: &Squeeze) -> Result<G
     let mut slots = Vec::with_capacity(from.slots());
     for thread in 0..from.threads {
         let mine = thread * from.registers..(thread + 1) * from.registers;
-        let goes: Vec<u32> = mine.clone().map(|slot| squeeze.element(from.elements[slot])).collect();
+        let result_elements: Vec<u32> = mine.clone().map(|slot| squeeze.element(from.elements[slot])).collect();
         for slot in thread * to.registers..(thread + 1) * to.registers {
             let before = slots.len();
-            slots.extend(mine.clone().zip(&goes).filter(|(_, goes)| **goes == to.elements[slot]).map(|(slot, _)| slot as u32));
+            slots.extend(
+                mine.clone()
+                    .zip(&result_elements)
+                    .filter(|(_, result_elements)| **result_elements == to.elements[slot])
+                    .map(|(slot, _)| slot as u32),
+            );
             if slots.len() - before != size {
                 let element = to.elements[slot];
                 return Err(format!("thread {thread} has {} of {size} registers for element {element}", slots.len() - before));
@@ -96,13 +102,14 @@ pub(crate) fn lanes(from: &Distribution, to: &Distribution, shape: &[u32], dim: 
     }
 }
 
-/// A scan plan. For each coordinate along the dimension: the slots that hold it, one per line of each warp. For each result slot:
-/// its coordinate and line.
+/// A scan plan. `steps`: for each coordinate along the dimension, the slots that hold it, one per line of each warp.
+/// `line_coordinates`: for each result slot, its coordinate and its line.
 pub(crate) struct Lines {
     pub(crate) steps: Vec<Vec<u32>>,
     pub(crate) line_coordinates: Vec<(u32, u32)>,
 }
 
+/// Plans a scan along `dim`. The operand and the result have the same layout, and a line may not span warps.
 pub(crate) fn lines(from: &Distribution, to: &Distribution, shape: &[u32], dim: usize) -> Result<Lines, String> {
     let strides = Strides::of(shape);
     if from.layout != to.layout {

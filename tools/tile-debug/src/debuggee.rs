@@ -1,4 +1,4 @@
-//! The debugged kernel with its arguments, and the source locations of its ops.
+//! The debuggee: the debugged kernel with its arguments, and the source locations of its ops.
 
 use crate::names::Names;
 use base::loc::{LocData, ScopeData};
@@ -10,7 +10,7 @@ use numerics::Scalar;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// A source location in a call stack; the preceding frame is the caller.
+/// An entry of a call stack: a source location in a function. The preceding frame is the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     /// Index in [`Subject::files`].
@@ -31,13 +31,14 @@ pub(crate) struct Array {
     pub(crate) strides: Vec<i64>,
 }
 
-pub(crate) struct Subject<'a> {
+pub(crate) struct Debuggee<'a> {
     pub(crate) kernel: Kernel<'a>,
     pub(crate) call: Call,
     pub(crate) listing: Listing,
     /// The call stack of each row of the listing, outermost frame first. Empty if the location is unknown.
     pub(crate) frames: Vec<Vec<Frame>>,
-    /// Whether execution reaches the row's source line at this row. Constants execute before the program, whatever their line is.
+    /// For each row, whether a run that reaches its op has reached the op's source line. False for a constant on a line with other
+    /// ops: constants execute before the program, whatever their line is.
     pub(crate) begins_line: Vec<bool>,
     pub(crate) files: Vec<SourceFile>,
     pub(crate) names: Names,
@@ -52,23 +53,23 @@ pub(crate) struct SourceFile {
     pub(crate) found: Option<(PathBuf, Vec<String>)>,
 }
 
-/// Maximum depth of the call stack.
-const MOST_FRAMES: usize = 64;
+/// Maximum number of frames of a call stack.
+const MAX_FRAMES: usize = 64;
 /// Maximum number of locations visited for one op; a malicious file can chain them arbitrarily.
-const MOST_STEPS: usize = 4096;
+const MAX_LOCATIONS: usize = 4096;
 
-impl<'a> Subject<'a> {
-    /// If `by_ops` is set, the lines are rows of the listing instead of source lines.
-    pub(crate) fn new(kernel: Kernel<'a>, call: Call, folders: &[PathBuf], by_ops: bool) -> Subject<'a> {
+impl<'a> Debuggee<'a> {
+    /// If `by_ops` is set, or if no op has a source location, the listing of the ops takes the place of the source.
+    pub(crate) fn new(kernel: Kernel<'a>, call: Call, folders: &[PathBuf], by_ops: bool) -> Debuggee<'a> {
         let listing = kernel.listing();
         let mut names: Vec<String> = Vec::new();
         let mut frames: Vec<Vec<Frame>> = Vec::new();
         if !by_ops {
-            frames = listing.rows.iter().map(|row| chain(kernel.debug(), row.loc, &kernel.name, &mut names)).collect();
+            frames = listing.rows.iter().map(|row| call_stack(kernel.debug(), row.loc, &kernel.name, &mut names)).collect();
         }
-        let mut files: Vec<SourceFile> = names.into_iter().map(|name| SourceFile { found: find(&name, folders), name }).collect();
+        let mut files: Vec<SourceFile> =
+            names.into_iter().map(|name| SourceFile { found: find_source(&name, folders), name }).collect();
         if frames.iter().all(Vec::is_empty) {
-            // Without source locations, the listing of the ops replaces the source.
             let lines = (0..listing.rows.len()).map(|row| format!("{}{}", "  ".repeat(listing.rows[row].depth), listing.text(row)));
             let name = format!("{}.ops", kernel.name);
             files = vec![SourceFile { found: Some((PathBuf::from(&name), lines.collect())), name }];
@@ -77,27 +78,27 @@ impl<'a> Subject<'a> {
         }
         let begins_line = begins_line(&listing, &frames);
         let (arrays, names) = (arrays(&call), Names::new(&listing, &frames, &files));
-        Subject { kernel, call, listing, frames, begins_line, files, names, arrays }
+        Debuggee { kernel, call, listing, frames, begins_line, files, names, arrays }
     }
 
-    /// Whether a file of the program is the requested one, by its full path or a suffix of the path.
+    /// Whether a file of the program has the requested file name. Folders are ignored, because the source may have moved.
     pub(crate) fn is_file(&self, file: usize, requested: &str) -> bool {
         let SourceFile { name, found } = &self.files[file];
-        let same = |known: &Path| known.ends_with(requested) || known.file_name() == Path::new(requested).file_name();
-        requested.is_empty() || same(Path::new(name)) || found.as_ref().is_some_and(|(path, _)| same(path))
+        let has_file_name = |known: &Path| known.ends_with(requested) || known.file_name() == Path::new(requested).file_name();
+        requested.is_empty() || has_file_name(Path::new(name)) || found.as_ref().is_some_and(|(path, _)| has_file_name(path))
     }
 
-    /// The first line at or after the given line that has ops.
+    /// Returns the first line, at or after the given line, that has ops.
     pub(crate) fn line_with_code(&self, file: &str, line: u32) -> Option<(usize, u32)> {
         let frames = self.frames.iter().flatten().filter(|frame| frame.line >= line && self.is_file(frame.file, file));
         frames.map(|frame| (frame.file, frame.line)).min_by_key(|(file, line)| (*line, *file))
     }
 
-    /// The first line of a function that has ops.
+    /// Returns the first line of a function that has ops.
     pub(crate) fn line_of_function(&self, name: &str) -> Option<(usize, u32)> {
         let frames = self.frames.iter().flatten().filter(|frame| frame.function == name);
         let named = frames.map(|frame| (frame.file, frame.line)).min_by_key(|(file, line)| (*line, *file));
-        // If the locations do not name functions, the source text does.
+        // If no location names the function, search its definition in the source text.
         let defines = |line: &String| {
             let line = line.trim_start();
             let rest = ["def ", "fn "].iter().find_map(|word| line.strip_prefix(word)).and_then(|rest| rest.strip_prefix(name));
@@ -119,37 +120,37 @@ impl<'a> Subject<'a> {
     }
 
     /// The source location of a row, for messages.
-    pub(crate) fn place(&self, row: usize) -> String {
+    pub(crate) fn location_text(&self, row: usize) -> String {
         match self.frames[row].last() {
-            Some(frame) => format!("{}:{}", self.short(frame.file), frame.line),
+            Some(frame) => format!("{}:{}", self.file_name(frame.file), frame.line),
             None => self.kernel.name.clone(),
         }
     }
 
-    pub(crate) fn short(&self, file: usize) -> &str {
+    pub(crate) fn file_name(&self, file: usize) -> &str {
         let name = &self.files[file].name;
         Path::new(name).file_name().and_then(|name| name.to_str()).unwrap_or(name)
     }
 
-    pub(crate) fn array(&self, name: &str) -> Option<&Array> {
+    pub(crate) fn array_named(&self, name: &str) -> Option<&Array> {
         self.arrays.iter().find(|array| array.name == name)
     }
 }
 
-/// A constant begins a line only if all ops of the line are constants.
+/// Computes [`Debuggee::begins_line`]. A constant begins a line only if all ops of the line are constants.
 fn begins_line(listing: &Listing, frames: &[Vec<Frame>]) -> Vec<bool> {
     let line = |row: usize| frames[row].iter().map(|frame| (frame.file, frame.line)).collect::<Vec<_>>();
     let is_constant = |row: usize| listing.rows[row].mnemonic == "constant";
-    let others: BTreeSet<Vec<(usize, u32)>> = (0..frames.len()).filter(|row| !is_constant(*row)).map(line).collect();
-    (0..frames.len()).map(|row| !is_constant(row) || !others.contains(&line(row))).collect()
+    let lines_with_other_ops: BTreeSet<Vec<(usize, u32)>> = (0..frames.len()).filter(|row| !is_constant(*row)).map(line).collect();
+    (0..frames.len()).map(|row| !is_constant(row) || !lines_with_other_ops.contains(&line(row))).collect()
 }
 
-/// The call stack of a location, outermost frame first.
-fn chain(debug: &DebugInfo, loc: Loc, kernel: &str, names: &mut Vec<String>) -> Vec<Frame> {
+/// The call stack of a location, outermost frame first. Adds file names to `names`.
+fn call_stack(debug: &DebugInfo, loc: Loc, kernel: &str, names: &mut Vec<String>) -> Vec<Frame> {
     let mut frames = Vec::new();
-    let mut left = vec![loc];
-    for _ in 0..MOST_STEPS {
-        let Some(loc) = left.pop() else { break };
+    let mut pending = vec![loc];
+    for _ in 0..MAX_LOCATIONS {
+        let Some(loc) = pending.pop() else { break };
         match debug.locs.get(loc) {
             None | Some(LocData::Unknown) => {}
             Some(LocData::Source { file, line, column, scope }) => {
@@ -158,22 +159,23 @@ fn chain(debug: &DebugInfo, loc: Loc, kernel: &str, names: &mut Vec<String>) -> 
                     names.push(name.clone());
                     names.len() - 1
                 });
-                let function = scope.and_then(|scope| function(debug, scope)).unwrap_or_else(|| kernel.to_string());
+                let function = scope.and_then(|scope| function_of_scope(debug, scope)).unwrap_or_else(|| kernel.to_string());
                 frames.push(Frame { file, line: *line, column: *column, function });
-                if frames.len() == MOST_FRAMES {
+                if frames.len() == MAX_FRAMES {
                     break;
                 }
             }
-            Some(LocData::CallSite { callee, caller }) => left.extend([*caller, *callee]),
+            Some(LocData::CallSite { callee, caller }) => pending.extend([*caller, *callee]),
             // A fused location stands for its first part with a known position.
-            Some(LocData::Fused(parts)) => left.extend(parts.iter().copied().find(|part| debug.position(*part).is_some())),
+            Some(LocData::Fused(parts)) => pending.extend(parts.iter().copied().find(|part| debug.position(*part).is_some())),
         }
     }
     frames.reverse();
     frames
 }
 
-fn function(debug: &DebugInfo, mut scope: base::loc::Scope) -> Option<String> {
+/// The name of the subprogram that encloses a scope.
+fn function_of_scope(debug: &DebugInfo, mut scope: base::loc::Scope) -> Option<String> {
     loop {
         match debug.scopes.get(scope)? {
             ScopeData::Subprogram { name, .. } => return Some(debug.names[*name].clone()),
@@ -184,31 +186,33 @@ fn function(debug: &DebugInfo, mut scope: base::loc::Scope) -> Option<String> {
     }
 }
 
-fn find(name: &str, folders: &[PathBuf]) -> Option<(PathBuf, Vec<String>)> {
-    let short = Path::new(name).file_name()?;
-    let candidates = folders.iter().map(|folder| if folder.is_file() { folder.clone() } else { folder.join(short) });
-    let path = candidates.chain([PathBuf::from(name)]).find(|path| path.is_file() && path.file_name() == Some(short))?;
+/// Searches a source file in these folders, which may also be files, and then at its path in the debug information.
+fn find_source(name: &str, folders: &[PathBuf]) -> Option<(PathBuf, Vec<String>)> {
+    let file_name = Path::new(name).file_name()?;
+    let candidates = folders.iter().map(|folder| if folder.is_file() { folder.clone() } else { folder.join(file_name) });
+    let path = candidates.chain([PathBuf::from(name)]).find(|path| path.is_file() && path.file_name() == Some(file_name))?;
     let text = common::read_file(Some(&path)).ok()?;
     Some((path, String::from_utf8_lossy(&text.bytes).lines().map(str::to_string).collect()))
 }
 
-/// The buffers as arrays. The element type comes from the kernel's pointer, else from the launch, else it is i8.
+/// The buffers of a launch as arrays. The element type is that of the kernel's pointer parameter. If no pointer parameter has the
+/// address of the buffer, the launch description states the type; the default is i8.
 fn arrays(call: &Call) -> Vec<Array> {
-    let of = |buffer: &common::launch::Buffer| {
+    let array_of = |buffer: &common::launch::Buffer| {
         let pointee = call.values.iter().zip(&call.types).find_map(|(value, ty)| match ty {
             ParamType::Pointer(pointee) if *value as u64 == buffer.address => *pointee,
             _ => None,
         });
-        let stated = buffer.array.as_ref().and_then(|array| array.element).map(|element| element.scalar);
-        let elem = pointee.or(stated).unwrap_or(Scalar::I8);
+        let launch_elem = buffer.array.as_ref().and_then(|array| array.element).map(|element| element.scalar);
+        let elem = pointee.or(launch_elem).unwrap_or(Scalar::I8);
         let count = buffer.contents.len() as i64 * 8 / i64::from(if elem.bits() == 4 { 4 } else { elem.bytes() * 8 });
-        let stated = buffer.array.as_ref().map(|array| array.shape.iter().map(|extent| *extent as i64).collect::<Vec<_>>());
-        let sizes = stated.filter(|sizes| sizes.iter().product::<i64>() == count).unwrap_or_else(|| vec![count]);
+        let launch_sizes = buffer.array.as_ref().map(|array| array.shape.iter().map(|extent| *extent as i64).collect::<Vec<_>>());
+        let sizes = launch_sizes.filter(|sizes| sizes.iter().product::<i64>() == count).unwrap_or_else(|| vec![count]);
         let mut strides = vec![1; sizes.len()];
         (1..sizes.len()).rev().for_each(|dim| strides[dim - 1] = strides[dim] * sizes[dim]);
         Array { name: buffer.name.clone(), base: buffer.address, elem, sizes, strides }
     };
-    call.launch.buffers.iter().map(of).collect()
+    call.launch.buffers.iter().map(array_of).collect()
 }
 
 /// The name of an element type, for messages.

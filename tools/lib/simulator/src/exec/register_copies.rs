@@ -1,6 +1,6 @@
 //! Register copies: moves, packs and unpacks.
 //!
-//! A copy of a register that asynchronous work owns belongs to that work too. It executes when the work completes.
+//! If asynchronous work owns the source register of a copy, it owns the destination too. The copy executes when the work completes.
 
 use crate::lanes::{Lanes, WARP};
 use crate::machine::{Delivery, Machine};
@@ -53,7 +53,7 @@ pub(super) fn destinations(op: &Op) -> &[RegSlot] {
 }
 
 /// Returns whether an instruction copies a register that asynchronous work owns.
-pub(super) fn moves_in_flight(warp: &Warp, op: &Op) -> bool {
+pub(super) fn copies_in_flight_register(warp: &Warp, op: &Op) -> bool {
     match op {
         Op::Move { src, .. } | Op::Unpack { src, .. } => warp.is_in_flight(*src),
         Op::Pack { src, .. } => src.iter().any(|&slot| warp.is_in_flight(slot)),
@@ -68,7 +68,7 @@ impl Machine<'_> {
             copy(warp, mask, op);
         }
         for &slot in destinations(op) {
-            warp.in_flight(slot, true);
+            warp.set_in_flight(slot, true);
         }
         warp.mmas.copy(pc, mask);
     }
