@@ -306,38 +306,3 @@ fn constants_are_variables_from_their_line_on() {
     assert!(!early.contains("w = ") && early.contains("'w' has no value here"), "{reported}");
     assert!(late.contains("w = i32 7"), "{reported}");
 }
-
-/// At a terminal, the arrow keys recall earlier commands. `script` from util-linux provides the terminal.
-#[test]
-fn the_arrow_keys_recall_commands() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("k.py"), SOURCE).unwrap();
-    std::fs::write(folder.path().join("k.aa"), format!("{}func \"k\"(%0: ptr<i32>) () @4 {{{CALLS}\n  return @10\n}}\n", header()))
-        .unwrap();
-    let line = format!("{} k.aa zeros:i32[8] --grid 2", env!("CARGO_BIN_EXE_tile-debug"));
-    let mut child = Command::new("script")
-        .args(["-qefc", &line, "/dev/null"])
-        .current_dir(folder.path())
-        .env("TERM", "xterm")
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .expect("util-linux has 'script'");
-    let (mut keys, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    let mut shown = Vec::new();
-    for (number, line) in ["next\r", "\x1b[A\r", "quit\r"].iter().enumerate() {
-        // Each prompt switches bracketed paste on.
-        while String::from_utf8_lossy(&shown).matches("\x1b[?2004h").count() <= number {
-            let mut bytes = [0; 4096];
-            let count = std::io::Read::read(&mut screen, &mut bytes).unwrap();
-            assert!(count > 0, "{}", String::from_utf8_lossy(&shown));
-            shown.extend_from_slice(&bytes[..count]);
-        }
-        std::io::Write::write_all(&mut keys, line.as_bytes()).unwrap();
-    }
-    std::io::Read::read_to_end(&mut screen, &mut shown).unwrap();
-    let (shown, status) = (String::from_utf8_lossy(&shown), child.wait().unwrap());
-    assert!(status.success() && !shown.contains("there is no command"), "{shown}");
-    // The second `next` comes from the history.
-    assert!(shown.contains("k.py:6") && shown.contains("k.py:7"), "{shown}");
-}
