@@ -327,6 +327,40 @@ def outer(a, b, c, T: ConstInt):
     ct.store(c, index=(i, j), tile=ct.reshape(x, (T, 1)) * ct.reshape(y, (1, T)))
 
 
+@ct.kernel
+def grouped(a, b, lengths, c, G: ConstInt, M: ConstInt, N: ConstInt, K: ConstInt):
+    """A persistent loop over the row tiles of groups. It skips tiles after the loaded length of a group."""
+    tiles = ct.num_tiles(a, axis=1, shape=(1, M, K))
+    for t in range(ct.bid(0), G * tiles, ct.num_blocks(0)):
+        g, i = t // tiles, t % tiles
+        if i * M >= ct.load(lengths, index=(g,), shape=(1,)).item():
+            continue
+        total = ct.full((M, N), 0.0, dtype=ct.float32)
+        for k in range(ct.num_tiles(a, axis=2, shape=(1, M, K))):
+            x = ct.reshape(ct.load(a, index=(g, i, k), shape=(1, M, K)), (M, K))
+            y = ct.reshape(ct.load(b, index=(g, k, 0), shape=(1, K, N)), (K, N))
+            total = ct.mma(x, y, total)
+        ct.store(c, index=(g, i, 0), tile=ct.reshape(total, (1, M, N)))
+
+
+@ct.kernel
+def depth_limited(a, b, depths, c, M: ConstInt, N: ConstInt, K: ConstInt):
+    """A matmul over the loaded number of K tiles. It returns early without any, and its loop has no counter."""
+    i = ct.bid(0)
+    depth = ct.load(depths, index=(i,), shape=(1,)).item()
+    if depth == 0:
+        return
+    total, k = ct.full((M, N), 0.0, dtype=ct.float32), 0
+    while True:
+        x = ct.load(a, index=(i, k), shape=(M, K))
+        y = ct.load(b, index=(k, 0), shape=(K, N))
+        total = ct.mma(x, y, total)
+        k = k + 1
+        if k >= depth:
+            break
+    ct.store(c, index=(i, 0), tile=total)
+
+
 def cases():
     random = np.random.default_rng(1)
     normal = lambda *shape: random.standard_normal(shape, dtype=np.float32)
@@ -437,6 +471,20 @@ def cases():
         acc = np.stack([out.reshape(tiles, 4, 128)[block::blocks].sum((0, 1)) for block in range(blocks)])
         yield Case(name, persistent_rows, [x, scale, bias, empty(count, 128), empty(blocks, 128), 4, 128], (blocks, 1, 1),
                    {3: (out - out.sum(1, keepdims=True))[:count], 4: acc})
+
+    # Conditions on loaded values: skipped tiles of a persistent loop, an early return, a loop without a counter.
+    a, b, lengths = few(3, 128, 128), few(3, 128, 64), np.array([64, 0, 100], np.int32)
+    expected = empty(3, 128, 64)
+    for group, tile in ((0, 0), (2, 0), (2, 1)):
+        rows = slice(64 * tile, 64 * tile + 64)
+        expected[group, rows] = a[group, rows].astype(f32) @ b[group].astype(f32)
+    yield Case('grouped', grouped, [a, b, lengths, empty(3, 128, 64), 3, 64, 64, 64], (2, 1, 1), {3: expected}, 1e-4, 4e-3)
+    a, b, depths = few(256, 192), few(192, 64), np.array([2, 0, 1, 3], np.int32)
+    expected = empty(256, 64)
+    for tile in (0, 2, 3):
+        rows, inner = slice(64 * tile, 64 * tile + 64), slice(64 * depths[tile])
+        expected[rows] = a[rows, inner].astype(f32) @ b[inner].astype(f32)
+    yield Case('depth_limited', depth_limited, [a, b, depths, empty(256, 64), 64, 64, 64], (4, 1, 1), {3: expected}, 1e-4, 4e-3)
 
 
 def e4m3(codes):
