@@ -1,10 +1,10 @@
-//! What some cases need beyond the tools of this repository. `scripts/setup` installs it. A case that lacks something is skipped with
-//! the reason; in continuous integration, where the variable `CI` is set, it fails instead.
+//! Programs that some cases need in addition to the tools of this repository. `scripts/setup` installs them. If a program is missing,
+//! its cases are skipped with the reason. In continuous integration, where the variable `CI` is set, they fail instead.
 
 use crate::root;
 use std::path::PathBuf;
 
-/// Something that a case needs.
+/// A program that a case needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// NVIDIA's assembler.
@@ -24,7 +24,7 @@ impl Need {
         }
     }
 
-    /// What is missing, and the command that installs it.
+    /// The missing program, and the command that installs it.
     fn reason(self) -> &'static str {
         match self {
             Need::Ptxas => "ptxas is missing; scripts/setup installs it",

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// The result of a case: what is wrong, if something is.
+/// The result of a case. An error is the message of the failure.
 pub type Checked = Result<(), String>;
 
 /// A check of all cases together.
@@ -39,7 +39,7 @@ impl Suite {
         self.case_with(&[], name, check);
     }
 
-    /// Adds a case that is skipped, with the reason, if the machine lacks something that it needs.
+    /// Adds a case that is skipped, with the reason, if the machine lacks a needed program.
     pub fn case_with(&mut self, needs: &'static [Need], name: impl Into<String>, check: impl FnOnce() -> Checked + Send + 'static) {
         let name = name.into();
         let (times, timed) = (Arc::clone(&self.times), name.clone());
@@ -54,12 +54,12 @@ impl Suite {
         }));
     }
 
-    /// Adds functions that panic if something is wrong, by their names (`tests![one, other]`).
+    /// Adds test functions, which panic on failure, under their names (`tests![one, other]`).
     pub fn functions(&mut self, prefix: &str, functions: &[(&'static str, fn())]) {
         self.functions_with(&[], prefix, functions);
     }
 
-    /// As `functions`, for functions that need something.
+    /// As `functions`, for functions that need other programs.
     pub fn functions_with(&mut self, needs: &'static [Need], prefix: &str, functions: &[(&'static str, fn())]) {
         for (name, function) in functions {
             let function = *function;
@@ -70,7 +70,7 @@ impl Suite {
         }
     }
 
-    /// Adds a check of what the cases noted. It runs after them, if all cases ran and passed.
+    /// Adds a check of results that the cases recorded. It runs after the cases, if all of them ran and passed.
     pub fn summary(&mut self, name: &'static str, check: impl FnOnce() -> Checked + 'static) {
         self.summaries.push(Summary { name, check: Box::new(check) });
     }

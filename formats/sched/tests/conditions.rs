@@ -16,9 +16,9 @@ fn edited(text: &str, from: &str, to: &str) -> String {
     text.replacen(from, to, 1)
 }
 
-fn refused(text: &str, wanted: &str) {
-    let message = hazard_checked(text).expect_err(wanted);
-    assert!(message.contains(wanted), "{message}, not {wanted}");
+fn refused(text: &str, expected: &str) {
+    let message = hazard_checked(text).expect_err(expected);
+    assert!(message.contains(expected), "{message}, not {expected}");
 }
 
 #[test]
@@ -28,9 +28,9 @@ fn roles_that_repeat_a_load_take_the_same_path() {
 
 #[test]
 fn other_conditions_do_not_match() {
-    let of_load = "load_view(view: %4, index: [%42]";
+    let load = "load_view(view: %4, index: [%42]";
     for other in ["load_view(view: %6, index: [%42]", "load_view(view: %4, index: [%7]"] {
-        refused(&edited(CONDITIONS, of_load, other), "SC133");
+        refused(&edited(CONDITIONS, load, other), "SC133");
     }
     let compared = "lhs: %42, rhs: %47";
     refused(&edited(CONDITIONS, compared, "lhs: %47, rhs: %42"), "SC133");

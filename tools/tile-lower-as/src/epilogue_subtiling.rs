@@ -24,13 +24,13 @@ const MIN_COLUMNS: u32 = 32;
 
 /// Splits the epilogues of the MMAs in `kept`, which accumulate in tensor memory.
 pub(crate) fn run(mut function: Function, kept: &BTreeSet<OpId>) -> Function {
-    let drains: Vec<EpilogueTile> = {
+    let epilogue_tiles: Vec<EpilogueTile> = {
         let planner = EpiloguePlanner { function: &function, facts: Facts::of(&function) };
         let (chains, _) = tmem_accumulator_chains::of(&function);
         let in_tensor_memory = chains.into_iter().filter(|chain| chain.mmas.iter().all(|op| kept.contains(op)));
         in_tensor_memory.filter_map(|chain| planner.plan(&chain)).collect()
     };
-    drains.into_iter().for_each(|drain| drain.apply(&mut function));
+    epilogue_tiles.into_iter().for_each(|tile| tile.apply(&mut function));
     function
 }
 

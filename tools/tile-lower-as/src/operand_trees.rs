@@ -6,7 +6,8 @@ use core_dialect::core_ops::Core;
 use std::collections::BTreeSet;
 use tileaa::{Function, Op};
 
-/// Visits the operand tree of some values, each once. `goes_on` decides whether to follow a value's operands, or returns an error.
+/// Visits some values and, transitively, their operands, each once. `goes_on` returns whether to follow the operands of a value, or
+/// an error.
 pub(crate) fn follow<E>(
     function: &Function,
     from: impl IntoIterator<Item = Value>,
@@ -15,9 +16,9 @@ pub(crate) fn follow<E>(
     let body = &function.body;
     let (mut seen, mut work) = (BTreeSet::new(), from.into_iter().collect::<Vec<_>>());
     while let Some(value) = work.pop() {
-        let made_by = body.defining_op(value);
-        if seen.insert(value) && goes_on(value, made_by)? {
-            work.extend(made_by.into_iter().flat_map(|op| body.ops[op].kind.operands()));
+        let producer = body.defining_op(value);
+        if seen.insert(value) && goes_on(value, producer)? {
+            work.extend(producer.into_iter().flat_map(|op| body.ops[op].kind.operands()));
         }
     }
     Ok(())

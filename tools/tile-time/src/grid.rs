@@ -131,35 +131,24 @@ pub(crate) fn predict_with(sample: &Sample, machine: &Machine, what_if: WhatIf, 
         statistics = run(resident_ctas, waves_simulated);
         wave = (statistics.end - first) / (waves_simulated - 1) as f64;
     }
-    if waves > 1.0 && sample.longest > 1.05 {
+    let is_uneven = waves > 1.0 && sample.longest > 1.05;
+    let cycles = if is_uneven {
         // CTAs of different length: slots are refilled as they become free, and at the end the SMs wait for the longest CTA.
-        let cycles = (first + (waves - 1.0).max(0.0) * wave).max(first * sample.longest) + 0.5 * (sample.longest - 1.0) * first;
-        return prediction(
-            sample,
-            statistics,
-            cycles * work_share,
-            waves,
-            wave,
-            resident_ctas,
-            limited_by,
-            active_sms,
-            miss_rate,
-            waves_simulated,
-        );
-    }
-    let full = waves.floor().max(1.0);
-    let partial_wave = (clusters - full * resident_slots).max(0.0);
-    let mut cycles = first + (full - 1.0) * wave;
-    if partial_wave > 0.0 {
+        (first + (waves - 1.0).max(0.0) * wave).max(first * sample.longest) + 0.5 * (sample.longest - 1.0) * first
+    } else {
+        let full = waves.floor().max(1.0);
+        let partial_wave = (clusters - full * resident_slots).max(0.0);
         let last = (partial_wave / groups).ceil() as usize;
         let part = partial_wave / resident_slots;
-        cycles += match (waves > MAX_WAVES, last < resident_ctas) {
+        let of_partial_wave = match (partial_wave > 0.0, waves > MAX_WAVES, last < resident_ctas) {
+            (false, ..) => 0.0,
             // In a long sequence of waves, CTAs do not end together.
-            (true, _) => wave * part,
-            (false, true) => run(last, 1).end.min(wave),
-            (false, false) => wave,
+            (_, true, _) => wave * part,
+            (_, false, true) => run(last, 1).end.min(wave),
+            (_, false, false) => wave,
         };
-    }
+        first + (full - 1.0) * wave + of_partial_wave
+    };
     prediction(
         sample,
         statistics,

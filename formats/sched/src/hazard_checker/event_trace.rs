@@ -8,7 +8,7 @@
 use super::Fault;
 use super::accumulators::{accumulators, accumulators_used};
 use super::global_order::Order;
-use super::scalars::{Known, Scalars};
+use super::scalars::{ScalarValue, Scalars};
 use super::symbols::{Outcomes, Symbols};
 use crate::module::{Pipeline, WarpRole};
 use crate::{Function, Op};
@@ -109,7 +109,7 @@ pub(super) fn unroll(
         listener,
         steps: 0,
         conditions: 0,
-        stepping: 0,
+        loops_with_steps: 0,
     };
     unroll.define(function.params(), &[]);
     if function.attrs.warp_roles.is_empty() {
@@ -130,14 +130,14 @@ pub(super) fn unroll(
     Ok(())
 }
 
-/// How a region ends: the kind of its terminator, and the values that it forwards.
+/// Terminator a region ends: the kind of its terminator, and the values that it forwards.
 struct End {
-    how: How,
-    values: Vec<Option<Known>>,
+    terminator: Terminator,
+    values: Vec<Option<ScalarValue>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum How {
+enum Terminator {
     Yields,
     Continues,
     Breaks,
@@ -145,14 +145,14 @@ enum How {
 }
 
 impl End {
-    fn of(core: Option<&Core>, values: Vec<Option<Known>>) -> End {
-        let how = match core {
-            Some(Core::Continue { .. }) => How::Continues,
-            Some(Core::Break { .. }) => How::Breaks,
-            Some(Core::Return {}) => How::Returns,
-            _ => How::Yields,
+    fn of(core: Option<&Core>, values: Vec<Option<ScalarValue>>) -> End {
+        let terminator = match core {
+            Some(Core::Continue { .. }) => Terminator::Continues,
+            Some(Core::Break { .. }) => Terminator::Breaks,
+            Some(Core::Return {}) => Terminator::Returns,
+            _ => Terminator::Yields,
         };
-        End { how, values }
+        End { terminator, values }
     }
 }
 
@@ -166,8 +166,8 @@ struct Unroll<'a, 'b> {
     steps: u64,
     /// The number of enclosing ops for which it is unknown whether, or how often, their regions execute.
     conditions: u32,
-    /// The surrounding loops with pipeline steps.
-    stepping: u32,
+    /// The number of enclosing loops with pipeline steps.
+    loops_with_steps: u32,
 }
 
 impl Unroll<'_, '_> {
@@ -176,13 +176,13 @@ impl Unroll<'_, '_> {
     }
 
     /// Defines values. Without a number or a symbol, each gets a new symbol.
-    fn define(&mut self, values: &[Value], known: &[Option<Known>]) {
+    fn define(&mut self, values: &[Value], known: &[Option<ScalarValue>]) {
         self.scalars.define(values, known);
         let Some(Conditions { symbols, .. }) = &mut self.decisions else { return };
         for value in values.iter().filter(|value| is_followed(self.program.function.body.ty(**value))) {
-            if self.scalars.known(value).is_none() {
+            if self.scalars.value(value).is_none() {
                 let symbol = symbols.unknown(self.warp_role, *value);
-                self.scalars.define(&[*value], &[Some(Known::Symbol(symbol))]);
+                self.scalars.define(&[*value], &[Some(ScalarValue::Symbol(symbol))]);
             }
         }
     }
@@ -227,12 +227,12 @@ impl Unroll<'_, '_> {
                     }
                 }
                 core if node.kind.is_terminator() => {
-                    return Ok(End::of(core, node.kind.operands().iter().map(|value| self.scalars.known(value)).collect()));
+                    return Ok(End::of(core, node.kind.operands().iter().map(|value| self.scalars.value(value)).collect()));
                 }
                 _ => self.compute(op),
             }
         }
-        Ok(End { how: How::Yields, values: Vec::new() })
+        Ok(End { terminator: Terminator::Yields, values: Vec::new() })
     }
 
     fn next_iteration(&mut self, for_op: OpId) -> Result<(), Fault> {
@@ -320,18 +320,18 @@ impl Unroll<'_, '_> {
     fn branch(&mut self, op: OpId, cond: Value, regions: [Region; 2], results: &[Value]) -> Result<Option<End>, Fault> {
         let function = self.program.function;
         let decides = regions.into_iter().any(|region| {
-            super::has_pipeline_steps(function, region) || self.stepping > 0 && super::leaves_a_loop(function, region)
+            super::has_pipeline_steps(function, region) || self.loops_with_steps > 0 && super::leaves_a_loop(function, region)
         });
-        let taken = match (self.scalars.known(&cond), &mut self.decisions) {
-            (Some(Known::Number(taken)), _) => Some(taken != 0),
-            (Some(Known::Symbol(symbol)), Some(Conditions { outcomes, .. })) if self.conditions == 0 => {
+        let taken = match (self.scalars.value(&cond), &mut self.decisions) {
+            (Some(ScalarValue::Number(taken)), _) => Some(taken != 0),
+            (Some(ScalarValue::Symbol(symbol)), Some(Conditions { outcomes, .. })) if self.conditions == 0 => {
                 outcomes.of(symbol, decides)
             }
             _ => None,
         };
         if let Some(taken) = taken {
             let end = self.region(regions[usize::from(!taken)])?;
-            if end.how != How::Yields {
+            if end.terminator != Terminator::Yields {
                 return Ok(Some(end));
             }
             self.define(results, &end.values);
@@ -344,10 +344,10 @@ impl Unroll<'_, '_> {
         let other = self.region(regions[1])?;
         self.record(op, EventKind::PathsJoin)?;
         self.conditions -= 1;
-        let (cond, both) = (self.scalars.known(&cond), [one, other].map(|end| end.values));
-        let joined: Vec<Option<Known>> = match (&mut self.decisions, cond) {
+        let (cond, both) = (self.scalars.value(&cond), [one, other].map(|end| end.values));
+        let joined: Vec<Option<ScalarValue>> = match (&mut self.decisions, cond) {
             (Some(Conditions { symbols, .. }), Some(cond)) => {
-                let value = |path: &Vec<Option<Known>>, at: usize| path.get(at).copied().flatten();
+                let value = |path: &Vec<Option<ScalarValue>>, at: usize| path.get(at).copied().flatten();
                 let pairs = (0..results.len()).map(|at| [value(&both[0], at), value(&both[1], at)]);
                 pairs.map(|[one, other]| Some(symbols.selected(cond, one?, other?))).collect()
             }
@@ -364,28 +364,31 @@ impl Unroll<'_, '_> {
             self.record(op, EventKind::Prefetched(*buffer))?;
         }
         let args = &function.body.blocks[function.body.block_of(*inner)].args;
-        let mut carried: Vec<Option<Known>> = init.iter().map(|value| self.scalars.known(value)).collect();
+        let mut carried: Vec<Option<ScalarValue>> = init.iter().map(|value| self.scalars.value(value)).collect();
         let [from, to, step] = [lower, upper, step].map(|value| self.scalars.get(value));
         let known = from.is_some() && to.is_some();
         let (mut at, step) = (from, step.unwrap_or(1).max(1));
-        // Two iterations cover all interactions between iterations of a loop whose iterations do not depend on each other's
-        // count.
+        // Without pipeline steps and copy groups, nothing depends on the number of iterations, and two iterations cover all
+        // interactions.
         let steps = super::has_pipeline_steps(function, *inner);
-        let most = if known && (steps || super::ends_copies(function, *inner)) { MAX_ITERATIONS } else { 2 };
+        let max_iterations = if known && (steps || super::ends_copies(function, *inner)) { MAX_ITERATIONS } else { 2 };
         self.conditions += u32::from(!known);
-        self.stepping += u32::from(steps);
+        self.loops_with_steps += u32::from(steps);
         if !known {
             self.record(op, EventKind::Fork)?;
         }
         let (mut iterations, mut left) = (0, None);
-        while iterations < most && at.zip(to).is_none_or(|(at, to)| self.scalars.has_next_iteration(lower, *unsigned, at, to)) {
-            let entry: Vec<Option<Known>> = std::iter::once(at.map(Known::Number)).chain(carried.iter().copied()).collect();
+        while iterations < max_iterations
+            && at.zip(to).is_none_or(|(at, to)| self.scalars.has_next_iteration(lower, *unsigned, at, to))
+        {
+            let entry: Vec<Option<ScalarValue>> =
+                std::iter::once(at.map(ScalarValue::Number)).chain(carried.iter().copied()).collect();
             self.define(args, &entry);
             if iterations > 0 {
                 self.next_iteration(op)?;
             }
             let end = self.region(*inner)?;
-            if end.how == How::Returns && known {
+            if end.terminator == Terminator::Returns && known {
                 left = Some(end);
                 break;
             }
@@ -398,7 +401,7 @@ impl Unroll<'_, '_> {
             self.record(op, EventKind::PathsJoin)?;
         }
         self.conditions -= u32::from(!known);
-        self.stepping -= u32::from(steps);
+        self.loops_with_steps -= u32::from(steps);
         // The values after a loop of which not all iterations were executed are unknown.
         let all = at.zip(to).is_some_and(|(at, to)| !self.scalars.has_next_iteration(lower, *unsigned, at, to));
         self.define(results, if all { &carried } else { &[] });
@@ -410,7 +413,7 @@ impl Unroll<'_, '_> {
         let function = self.program.function;
         let args = &function.body.blocks[function.body.block_of(inner)].args;
         if self.decisions.is_some() && self.conditions == 0 && super::has_pipeline_steps(function, inner) {
-            return self.stepping_loop(op, init, inner, results);
+            return self.loop_with_pipeline_steps(op, init, inner, results);
         }
         self.conditions += 1;
         for iteration in 0..2 {
@@ -425,11 +428,17 @@ impl Unroll<'_, '_> {
         Ok(None)
     }
 
-    fn stepping_loop(&mut self, op: OpId, init: &[Value], inner: Region, results: &[Value]) -> Result<Option<End>, Fault> {
+    fn loop_with_pipeline_steps(
+        &mut self,
+        op: OpId,
+        init: &[Value],
+        inner: Region,
+        results: &[Value],
+    ) -> Result<Option<End>, Fault> {
         let function = self.program.function;
         let args = &function.body.blocks[function.body.block_of(inner)].args;
-        let mut carried: Vec<Option<Known>> = init.iter().map(|value| self.scalars.known(value)).collect();
-        self.stepping += 1;
+        let mut carried: Vec<Option<ScalarValue>> = init.iter().map(|value| self.scalars.value(value)).collect();
+        self.loops_with_steps += 1;
         let mut left = None;
         for iteration in 0.. {
             if iteration > MAX_ITERATIONS {
@@ -440,19 +449,19 @@ impl Unroll<'_, '_> {
             }
             self.define(args, &carried);
             let end = self.region(inner)?;
-            match end.how {
-                How::Continues | How::Yields => carried = end.values,
-                How::Breaks => {
+            match end.terminator {
+                Terminator::Continues | Terminator::Yields => carried = end.values,
+                Terminator::Breaks => {
                     self.define(results, &end.values);
                     break;
                 }
-                How::Returns => {
+                Terminator::Returns => {
                     left = Some(end);
                     break;
                 }
             }
         }
-        self.stepping -= 1;
+        self.loops_with_steps -= 1;
         Ok(left)
     }
 }

@@ -167,8 +167,8 @@ fn execute(
     happens_before.run()
 }
 
-/// Length of the sequences of outcomes that loops of few iterations see, and those of many. A sequence repeats, so that also the
-/// short ones skip every second iteration of a long loop.
+/// Length of the sequences of outcomes for loops of at most [`FEW_ITERATIONS`] iterations, and for longer loops. Longer loops repeat
+/// their sequence.
 const OUTCOMES: [usize; 2] = [4, 2];
 /// The most iterations of a loop of few iterations.
 const FEW_ITERATIONS: u64 = 3;

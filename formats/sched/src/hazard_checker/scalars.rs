@@ -11,19 +11,19 @@ use std::collections::BTreeMap;
 use tileas::Type;
 use tileas::effects::AccessKind;
 
-/// What the abstract execution knows of a scalar.
+/// The value of a scalar in the abstract execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Known {
+pub(super) enum ScalarValue {
     Number(u64),
     /// An unknown number. Values with one symbol are equal.
     Symbol(Symbol),
 }
 
-impl Known {
+impl ScalarValue {
     pub(super) fn number(self) -> Option<u64> {
         match self {
-            Known::Number(number) => Some(number),
-            Known::Symbol(_) => None,
+            ScalarValue::Number(number) => Some(number),
+            ScalarValue::Symbol(_) => None,
         }
     }
 }
@@ -33,7 +33,7 @@ pub(super) struct Scalars<'a> {
     function: &'a Function,
     /// Loop bounds that give each loop the trip count under test.
     forced: BTreeMap<Value, u64>,
-    known: BTreeMap<Value, Known>,
+    known: BTreeMap<Value, ScalarValue>,
 }
 
 impl<'a> Scalars<'a> {
@@ -43,17 +43,17 @@ impl<'a> Scalars<'a> {
 
     /// The number of a scalar, if it is known.
     pub(super) fn get(&self, value: &Value) -> Option<u64> {
-        self.known(value)?.number()
+        self.value(value)?.number()
     }
 
     /// The number or the symbol of a scalar.
-    pub(super) fn known(&self, value: &Value) -> Option<Known> {
+    pub(super) fn value(&self, value: &Value) -> Option<ScalarValue> {
         self.known.get(value).copied()
     }
 
-    pub(super) fn define(&mut self, values: &[Value], known: &[Option<Known>]) {
+    pub(super) fn define(&mut self, values: &[Value], known: &[Option<ScalarValue>]) {
         for (i, value) in values.iter().enumerate() {
-            match self.forced.get(value).copied().map(Known::Number).or(known.get(i).copied().flatten()) {
+            match self.forced.get(value).copied().map(ScalarValue::Number).or(known.get(i).copied().flatten()) {
                 Some(known) => _ = self.known.insert(*value, known),
                 None => _ = self.known.remove(value),
             }
@@ -82,8 +82,8 @@ impl<'a> Scalars<'a> {
     }
 
     /// The result of an op, if its operands are numbers.
-    pub(super) fn compute(&self, core: &Core, results: &[Value]) -> Option<Known> {
-        if let [result] = results { self.eval(core, *result).map(Known::Number) } else { None }
+    pub(super) fn compute(&self, core: &Core, results: &[Value]) -> Option<ScalarValue> {
+        if let [result] = results { self.eval(core, *result).map(ScalarValue::Number) } else { None }
     }
 
     fn eval(&self, core: &Core, result: Value) -> Option<u64> {

@@ -7,7 +7,7 @@
 //!
 //! See also: value numbering, and the path conditions of symbolic execution.
 
-use super::scalars::{Known, Scalars};
+use super::scalars::{ScalarValue, Scalars};
 use crate::module::WarpRole;
 use crate::{Function, Op};
 use base::Value;
@@ -24,9 +24,9 @@ pub(super) struct Symbol(u32);
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Origin {
     /// A result of an op, which `Symbols::kinds` numbers.
-    Computed { kind: u32, operands: Vec<Option<Known>>, result: usize },
+    Computed { kind: u32, operands: Vec<Option<ScalarValue>>, result: usize },
     /// The result of a condition that selects one of two values.
-    Selected { cond: Known, one: Known, other: Known },
+    Selected { cond: ScalarValue, one: ScalarValue, other: ScalarValue },
     /// A value of a warp role that the checker cannot follow, and how often the role has computed it before.
     Unknown { warp_role: WarpRole, value: Value, before: u32 },
 }
@@ -61,12 +61,12 @@ impl Symbols {
     }
 
     /// The value of a condition's result, from the values of both paths.
-    pub(super) fn selected(&mut self, cond: Known, one: Known, other: Known) -> Known {
-        if one == other { one } else { Known::Symbol(self.symbol(Origin::Selected { cond, one, other })) }
+    pub(super) fn selected(&mut self, cond: ScalarValue, one: ScalarValue, other: ScalarValue) -> ScalarValue {
+        if one == other { one } else { ScalarValue::Symbol(self.symbol(Origin::Selected { cond, one, other })) }
     }
 
     /// The symbols of an op's results. None if the op is no function of operands that the checker follows.
-    pub(super) fn results(&mut self, function: &Function, op: OpId, scalars: &Scalars<'_>) -> Vec<Option<Known>> {
+    pub(super) fn results(&mut self, function: &Function, op: OpId, scalars: &Scalars<'_>) -> Vec<Option<ScalarValue>> {
         let node = &function.body.ops[op];
         let kind = match self.kinds.get(&op) {
             Some(kind) => *kind,
@@ -85,14 +85,14 @@ impl Symbols {
             match function.body.ty(value) {
                 // Loads that tokens order with writes have no symbols, and others do not depend on tokens.
                 Type::Token => operands.push(None),
-                _ => match scalars.known(&value) {
+                _ => match scalars.value(&value) {
                     Some(known) => operands.push(Some(known)),
                     None => return Vec::new(),
                 },
             }
         }
         let origin = |result| Origin::Computed { kind, operands: operands.clone(), result };
-        (0..node.results.len()).map(|result| Some(Known::Symbol(self.symbol(origin(result))))).collect()
+        (0..node.results.len()).map(|result| Some(ScalarValue::Symbol(self.symbol(origin(result))))).collect()
     }
 }
 

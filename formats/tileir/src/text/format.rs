@@ -130,7 +130,9 @@ fn slot(info: &OpInfo, name: &str) -> Slot {
 
 fn number_of(info: &OpInfo, slot: Slot, value: &str) -> u8 {
     let Slot::Field(field) = slot else { panic!("{} compares a result", info.mnemonic) };
-    let FieldShape::Enum(names) = info.fields[field].shape else { panic!("{} compares what is no enumeration", info.mnemonic) };
+    let FieldShape::Enum(names) = info.fields[field].shape else {
+        panic!("{} compares a field that is not an enumeration", info.mnemonic)
+    };
     names.iter().position(|name| *name == value).expect("a text form names a variant of the enumeration") as u8
 }
 

@@ -7,17 +7,25 @@
 use base::Block;
 use base::ir::{Op as OpId, Operation};
 use core_dialect::core_ops::Core;
+use core_dialect::rules::{MAX_NESTED, OpParents};
 use sched::{Function, Op};
 use std::collections::BTreeSet;
 
-/// Returns whether [`run`] can remove all early returns.
-pub(super) fn are_removable(function: &Function) -> bool {
+/// The reason why [`run`] cannot remove all early returns, if there is one.
+pub(super) fn check(function: &Function) -> Result<(), &'static str> {
     let body = &function.body;
     let ops = &body.blocks[function.entry()].ops;
     let early: BTreeSet<OpId> = ops.iter().filter_map(|op| early_return(function, *op)).map(|(_, end)| end).collect();
     let last = body.terminator(function.entry());
     let is_return = |op: &OpId| matches!(body.ops[*op].kind.core(), Some(Core::Return {}));
-    body.walk(function.region).iter().filter(|op| is_return(op) && Some(**op) != last).all(|op| early.contains(op))
+    if !body.walk(function.region).iter().filter(|op| is_return(op) && Some(**op) != last).all(|op| early.contains(op)) {
+        return Err("it returns from a loop");
+    }
+    // Each early return nests the ops after it one level deeper, and a warp role is one more level.
+    match OpParents::of(body, function.region).deepest + early.len() as u32 + 1 <= MAX_NESTED {
+        true => Ok(()),
+        false => Err("with its early returns as conditions, its ops would nest too deep"),
+    }
 }
 
 pub(super) fn run(function: &mut Function) {

@@ -187,9 +187,7 @@ pub(super) fn check(function: &Function) -> Result<(), Why> {
     if copies.is_empty() {
         return Err("the function has no TMA copies".into());
     }
-    if !early_returns::are_removable(function) {
-        return Err("it returns from a loop".into());
-    }
+    early_returns::check(function)?;
     for &op in &all {
         let kind = &body.ops[op].kind;
         match kind.effects().other {
