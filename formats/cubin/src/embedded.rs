@@ -9,9 +9,10 @@ use std::io::Read as _;
 const MAGIC: u32 = 0xba55_ed50;
 const HEADER: usize = 16;
 const KIND_PTX: u16 = 1;
+const KIND_ELF: u16 = 2;
 const FLAG_LZ4: u64 = 0x2000;
 const FLAG_ZSTD: u64 = 0x8000;
-/// Maximum bytes of decompressed PTX.
+/// Maximum bytes of a decompressed entry.
 const MOST: u64 = 1 << 30;
 
 /// PTX in a container, and its architecture in the container.
@@ -65,8 +66,28 @@ fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 /// The PTX of consecutive fatbins, as a linker concatenates them.
-fn of_fatbins(mut bytes: &[u8]) -> Result<Vec<Ptx>, String> {
+fn of_fatbins(bytes: &[u8]) -> Result<Vec<Ptx>, String> {
     let mut all = Vec::new();
+    each_entry(bytes, KIND_PTX, |architecture, text| {
+        let text = String::from_utf8(text).map_err(|_| "it is not text")?;
+        all.push(Ptx { architecture: Some(architecture), text: text.trim_end_matches('\0').into() });
+        Ok(())
+    })?;
+    Ok(all)
+}
+
+/// The cubins of consecutive fatbins.
+pub(crate) fn cubins_of_fatbins(bytes: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+    let mut all = Vec::new();
+    each_entry(bytes, KIND_ELF, |_, cubin| {
+        all.push(cubin);
+        Ok(())
+    })?;
+    Ok(all)
+}
+
+/// Calls `take` with the architecture and the payload of each entry of a kind.
+fn each_entry(mut bytes: &[u8], kind: u16, mut take: impl FnMut(u32, Vec<u8>) -> Result<(), String>) -> Result<(), String> {
     let cut = || "its fatbin is incomplete".to_string();
     while let Some(at) = bytes.windows(4).step_by(4).position(|word| word == MAGIC.to_le_bytes()) {
         let start = 4 * at;
@@ -74,13 +95,13 @@ fn of_fatbins(mut bytes: &[u8]) -> Result<Vec<Ptx>, String> {
         let length = number::<8>(bytes, start + 8).and_then(|length| usize::try_from(length).ok()).ok_or_else(cut)?;
         let first = start + header.max(HEADER);
         let body = first.checked_add(length).and_then(|end| bytes.get(first..end)).ok_or_else(cut)?;
-        of_entries(body, &mut all)?;
+        entries(body, kind, &mut take)?;
         bytes = &bytes[first + length..];
     }
-    Ok(all)
+    Ok(())
 }
 
-fn of_entries(mut body: &[u8], all: &mut Vec<Ptx>) -> Result<(), String> {
+fn entries(mut body: &[u8], wanted: u16, take: &mut impl FnMut(u32, Vec<u8>) -> Result<(), String>) -> Result<(), String> {
     let cut = || "an entry of its fatbin is incomplete".to_string();
     while body.len() >= 0x40 {
         let field = |at| number::<4>(body, at).ok_or_else(cut);
@@ -89,20 +110,18 @@ fn of_entries(mut body: &[u8], all: &mut Vec<Ptx>) -> Result<(), String> {
         let end = header.checked_add(size).filter(|end| header >= 0x40 && *end <= body.len()).ok_or_else(cut)?;
         let (compressed, architecture) = (field(0x10)? as usize, field(0x1c)? as u32);
         let (flags, plain) = (number::<8>(body, 0x28).ok_or_else(cut)?, number::<8>(body, 0x38).ok_or_else(cut)?);
-        if kind == KIND_PTX {
+        if kind == wanted {
             let payload = &body[header..end];
             let packed = flags & (FLAG_LZ4 | FLAG_ZSTD) != 0;
             let payload = if packed { payload.get(..compressed).ok_or_else(cut)? } else { payload };
             if packed && plain > MOST {
                 return Err(format!("its entry states {plain} bytes"));
             }
-            let text = match flags {
+            take(architecture, match flags {
                 flags if flags & FLAG_ZSTD != 0 => zstd(payload, plain)?,
                 flags if flags & FLAG_LZ4 != 0 => lz4(payload, plain as usize).ok_or("its LZ4 block is damaged")?,
                 _ => payload.to_vec(),
-            };
-            let text = String::from_utf8(text).map_err(|_| "it is not text")?;
-            all.push(Ptx { architecture: Some(architecture), text: text.trim_end_matches('\0').into() });
+            })?;
         }
         body = &body[end..];
     }

@@ -106,5 +106,5 @@ fn watch(options: &Options) -> Watch {
         Some([]) => Check::USUAL.into(),
         Some(named) => named.iter().copied().collect(),
     };
-    Watch { limit: options.max_ops, seed: options.schedule_seed, checks }
+    Watch { limit: options.max_ops, seed: options.schedule_seed, checks, deadline: None }
 }

@@ -20,7 +20,7 @@ pub(crate) fn keep(steps: &[Step], failed: usize, source: &Source, message: &str
 }
 
 fn fill(folder: &Path, steps: &[Step], failed: usize, source: &Source, message: &str) -> std::io::Result<()> {
-    let step = &steps[failed];
+    let step = steps[failed].on_input(Path::new("input"));
     fs::write(folder.join("input"), &source.bytes)?;
     let before = if failed == 0 { "input" } else { "before" };
     if failed > 0 {

@@ -147,7 +147,8 @@ fn information(name: &str) -> String {
     }
 }
 
-/// A short hash of the selected ptxas and libdevice, because they affect the generated code.
+/// A short hash of the selected ptxas and libdevice and of the options in the environment, because they affect the generated code.
+/// Clients use the version in the keys of their caches.
 fn toolchain() -> String {
     use common::toolkit::{libdevice, ptxas};
     let described = [ptxas(), libdevice()].map(|found| {
@@ -156,11 +157,14 @@ fn toolchain() -> String {
         let modified = data.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
         Some(format!("{} {} {}", path.display(), data.len(), modified.as_nanos()))
     });
-    match &described {
+    let short = |data: String| blake3::hash(data.as_bytes()).to_hex()[..8].to_string();
+    let options = std::env::var_os(MORE_OPTIONS).filter(|options| !options.is_empty());
+    let tools = match &described {
         [None, _] => "no-ptxas".into(),
         [_, None] => "no-libdevice".into(),
-        all => blake3::hash(format!("{all:?}").as_bytes()).to_hex()[..8].to_string(),
-    }
+        all => short(format!("{all:?}")),
+    };
+    options.map_or(tools.clone(), |options| format!("{tools}-{}", short(format!("{options:?}"))))
 }
 
 /// Writes requested information to standard output; a write error is a failure.

@@ -16,14 +16,16 @@ use std::path::Path;
 
 /// Options that every command receives unchanged, before and after the decision overrides.
 const BEFORE: [&str; 3] = ["max-memory", "max-time", "check-bounds"];
-const FORWARDED: [&str; 13] = [
+const FORWARDED: [&str; 15] = [
     "lineinfo",
     "device-debug",
     "host-arch",
     "host-os",
     "sanitize",
+    "embed-program",
     "ptxas-options",
     "emit",
+    "cpu-stage",
     "format",
     "stop-after",
     "pipeline",

@@ -16,6 +16,8 @@ pub(crate) struct Pipeline {
 
 /// Set for every stage, to detect a stage that starts the driver again.
 pub(crate) const NESTED: &str = "TILEWORKS_NESTED";
+/// The argument by which `tile-link` embeds the program. Its value is the input, which [`Step::on_input`] names.
+const PROGRAM: &str = "--program=";
 /// Kinds of files that have a single format, so `--format` does not apply.
 const ONE_FORM: [&str; 5] = ["ptx", "llvm-ir", "cubin", "fatbin", "host-object"];
 /// Size limit of a pipeline file, in bytes.
@@ -51,6 +53,18 @@ pub(crate) struct Step {
 }
 
 impl Step {
+    /// The step with the name of the input in its arguments.
+    pub(crate) fn on_input(&self, path: &Path) -> Step {
+        let named = |argument: &String| match argument == PROGRAM {
+            true => format!("{PROGRAM}{}", path.display()),
+            false => argument.clone(),
+        };
+        Step { arguments: self.arguments.iter().map(named).collect(), ..self.clone() }
+    }
+    /// Whether the step reads the input besides the output of the step before it.
+    pub(crate) fn reads_input(&self) -> bool {
+        self.arguments.iter().any(|argument| argument == PROGRAM)
+    }
     /// The tool without a path.
     pub(crate) fn name(&self) -> &str {
         self.tool.rsplit('/').next().unwrap_or(&self.tool)
@@ -124,17 +138,23 @@ impl Pipeline {
                 let here = tool.map_or_else(|| stage.has_pass(pass), |tool| tool == stage.tool);
                 arguments.extend(here.then(|| format!("--print-after={pass}")));
             }
+            if stage.tool == "tile-link" && parsed.get("embed-program") != Some("off") {
+                arguments.push(PROGRAM.to_string());
+            }
             let (tool, program, writes) = (stage.tool.clone(), stage.program.clone(), stage.writes.clone());
             let arg = if stage.is_own() { tool.clone() } else { program.to_string_lossy().into_owned() };
             steps.push(Step { tool, program, arg, arguments, writes });
         }
         let step = steps.last_mut().expect("a plan has the last stage");
         step.arguments.extend(stop_after.map(|pass| format!("--stop-after={pass}")));
-        if let Some(kind) = parsed.get("emit").filter(|kind| self.stage[last].emits.iter().any(|emitted| emitted == kind)) {
+        if let Some(kind) = emitted(parsed).filter(|kind| self.stage[last].emits.iter().any(|emitted| emitted == kind)) {
             step.arguments.push(format!("--emit={kind}"));
             step.writes = kind.to_string();
         }
         if let Some(form) = parsed.get("format") {
+            if is_cpu_module(parsed) {
+                return Err("--format applies to stage files; cpu-module has a single format".into());
+            }
             if ONE_FORM.contains(&step.writes.as_str()) {
                 return Err(format!("--format applies to stage files; {} has a single format", step.writes));
             }
@@ -158,7 +178,7 @@ impl Pipeline {
             let index = self.stage.iter().position(|stage| pass.is_none() && stage.has_pass(stop));
             return index.map(|index| (index, Some(stop))).ok_or_else(|| format!("the pipeline has no tool or pass '{stop}'"));
         }
-        let Some(kind) = parsed.get("emit") else { return Ok((self.stage.len() - 1, None)) };
+        let Some(kind) = emitted(parsed) else { return Ok((self.stage.len() - 1, None)) };
         let index = self.stage.iter().position(|stage| stage.writes == kind || stage.emits.iter().any(|emitted| emitted == kind));
         index.map(|index| (index, None)).ok_or_else(|| format!("no tool of the pipeline writes '{kind}'"))
     }
@@ -175,6 +195,16 @@ impl Pipeline {
         }
         Ok(())
     }
+}
+
+/// Whether the output is a module for the CPU device, which contains the file of a stage.
+pub(crate) fn is_cpu_module(parsed: &Parsed) -> bool {
+    parsed.get("emit") == Some("cpu-module")
+}
+
+/// The kind of file that the last stage writes on request.
+fn emitted(parsed: &Parsed) -> Option<&str> {
+    if is_cpu_module(parsed) { Some(parsed.get("cpu-stage").unwrap_or("tile")) } else { parsed.get("emit") }
 }
 
 /// The driver's option in the syntax of the stages, if it is set.

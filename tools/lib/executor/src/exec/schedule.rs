@@ -16,6 +16,7 @@ use base::Region;
 use base::diag::{Diagnostic, Result};
 use rayon::prelude::*;
 use std::collections::VecDeque;
+use std::time::Instant;
 
 /// Tile blocks that start from the same memory contents.
 const GROUP: u64 = 64;
@@ -30,6 +31,8 @@ pub(crate) struct Job<'a, P> {
     pub(crate) blocks: Blocks,
     /// Op budget of each tile block.
     pub(crate) limit: u64,
+    /// Time limit of the run.
+    pub(crate) deadline: Option<Instant>,
     /// Seed of the warp-role scheduler.
     pub(crate) seed: u64,
     /// Whether CTAs steal tile blocks, if the program supports it.
@@ -82,6 +85,7 @@ impl<P: Program> Job<'_, P> {
             BlockPosition::new(block, self.blocks.grid, self.blocks.ranks),
             self.program.body().values.len(),
             self.limit,
+            self.deadline,
             self.seed,
         )
     }
