@@ -17,6 +17,7 @@ from . import _cpu_driver, cpu
 #: The module that Python imports when it starts, in every child.
 _SITE = """\
 \"\"\"Prepares a process of `tileworks run`.\"\"\"
+import importlib.machinery
 import importlib.util
 import os
 import sys
@@ -24,7 +25,7 @@ import sys
 _here = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [one for one in sys.path if os.path.abspath(one or '.') != _here]
 # The environment may have a module of this name too.
-if (_spec := importlib.util.find_spec("sitecustomize")) is not None and _spec.loader is not None:
+if (_spec := importlib.machinery.PathFinder.find_spec("sitecustomize", sys.path)) is not None and _spec.loader is not None:
     _spec.loader.exec_module(importlib.util.module_from_spec(_spec))
 
 
@@ -75,12 +76,14 @@ def _wait(command: Sequence[str], env: dict[str, str]) -> int:
     except OSError as error:
         print(f"tileworks: error: cannot run {command[0]}: {error.strerror}", file=sys.stderr)
         return 127 if isinstance(error, FileNotFoundError) else 126
-    # The command decides what an interrupt means.
-    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # The command decides what an interrupt means, and ends with this process.
+    previous = {signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),
+                signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: process.terminate())}
     try:
         code = process.wait()
     finally:
-        signal.signal(signal.SIGINT, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
     return code if code >= 0 else 128 - code
 
 

@@ -165,6 +165,8 @@ def _replacements(torch: Any) -> Iterator[tuple[Any, str, Any]]:
             value = getattr(owner, name, None)
             if callable(value) and id(value) in by_identity:
                 yield owner, name, _on_cpu(value)
+    for name in ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like"):
+        yield torch, name, _on_cpu(getattr(torch, name))
     from torch import testing
 
     yield testing, "make_tensor", _on_cpu(testing.make_tensor)
@@ -175,7 +177,7 @@ def _replacements(torch: Any) -> Iterator[tuple[Any, str, Any]]:
     yield torch.Tensor, "pin_memory", lambda self, *_, **__: self
     yield torch.nn.Module, "to", _moved(torch.nn.Module.to)
     yield torch.nn.Module, "cuda", lambda self, *_, **__: self
-    yield torch, "Generator", lambda device="cpu": _generator(torch, device)
+    yield torch, "Generator", _generator(torch.Generator)
 
     nothing = lambda *_, **__: None  # noqa: E731
     zero = lambda *_, **__: 0  # noqa: E731
@@ -195,17 +197,16 @@ def _replacements(torch: Any) -> Iterator[tuple[Any, str, Any]]:
         yield torch.cuda, name, value
 
 
-_Generator = None
-
-
-def _generator(torch: Any, device: Any) -> Any:
-    return _Generator("cpu" if _is_cuda(device) else device)
+def _generator(original: type) -> type:
+    """Returns a class whose instances are those of torch's class, on the CPU."""
+    class Generator(original):  # type: ignore[valid-type, misc]
+        def __new__(cls, device: Any = "cpu") -> Any:
+            return original("cpu" if _is_cuda(device) else device)
+    return Generator
 
 
 def install(torch: Any) -> list[tuple[Any, str, Any]]:
     """Maps the device. Returns the previous values, for `uninstall`."""
-    global _Generator
-    _Generator = torch.Generator
     changed = []
     for owner, name, value in list(_replacements(torch)):
         changed.append((owner, name, getattr(owner, name, None)))

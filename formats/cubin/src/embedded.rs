@@ -117,11 +117,14 @@ fn entries(mut body: &[u8], wanted: u16, take: &mut impl FnMut(u32, Vec<u8>) -> 
             if packed && plain > MOST {
                 return Err(format!("its entry states {plain} bytes"));
             }
-            take(architecture, match flags {
-                flags if flags & FLAG_ZSTD != 0 => zstd(payload, plain)?,
-                flags if flags & FLAG_LZ4 != 0 => lz4(payload, plain as usize).ok_or("its LZ4 block is damaged")?,
-                _ => payload.to_vec(),
-            })?;
+            take(
+                architecture,
+                match flags {
+                    flags if flags & FLAG_ZSTD != 0 => zstd(payload, plain)?,
+                    flags if flags & FLAG_LZ4 != 0 => lz4(payload, plain as usize).ok_or("its LZ4 block is damaged")?,
+                    _ => payload.to_vec(),
+                },
+            )?;
         }
         body = &body[end..];
     }

@@ -1,8 +1,8 @@
 //! The program in a cubin: the files from which a CPU can execute its kernels, in the section [`SECTION`].
 //!
 //! The section is an ELF note. Each entry has the name `Tileworks` and the type [`TYPE`]; its description is the zstd-compressed
-//! file, after its size in eight bytes. The driver of a GPU ignores the section. A file is Tile IR bytecode, a stage file or PTX, told
-//! apart by its first bytes. A *CPU module* is a cubin that consists of this section: it has no machine code.
+//! file, after its size in eight bytes. The driver of a GPU ignores the section. A file is Tile IR bytecode, a stage file or PTX. Its
+//! first bytes identify the format. A *CPU module* is a cubin that consists of this section: it has no machine code.
 
 use base::diag::{Diagnostic, Result};
 use object::read::elf::{FileHeader, SectionHeader};
@@ -102,7 +102,9 @@ pub fn program(cubin: &[u8], name: &str) -> Result<Vec<Vec<u8>>> {
     let mut files = Vec::new();
     while !rest.is_empty() {
         let field = |at: usize| Some(u32::from_le_bytes(rest.get(at..at + 4)?.try_into().ok()?));
-        let (Some(owner), Some(length), Some(kind)) = (field(0), field(4), field(8)) else { return Err(damaged("an entry ends early")) };
+        let (Some(owner), Some(length), Some(kind)) = (field(0), field(4), field(8)) else {
+            return Err(damaged("an entry ends early"));
+        };
         let start = 12 + (owner as usize).next_multiple_of(4);
         let end = start.saturating_add(length as usize);
         let (Some(owner), Some(description)) = (rest.get(12..12 + owner as usize), rest.get(start..end)) else {

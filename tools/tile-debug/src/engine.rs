@@ -184,7 +184,12 @@ pub(crate) fn debug(subject: &Subject<'_>, control: &mut Control, front: &mut dy
     loop {
         control.breakpoints.iter_mut().for_each(|breakpoint| breakpoint.hits = 0);
         control.watches.iter_mut().for_each(|watched| watched.last.clear());
-        let watch = Watch { limit: control.max_ops, seed: control.seed, checks: FAULTS.iter().map(|(check, ..)| *check).collect(), deadline: None };
+        let watch = Watch {
+            limit: control.max_ops,
+            seed: control.seed,
+            checks: FAULTS.iter().map(|(check, ..)| *check).collect(),
+            deadline: None,
+        };
         let mut run = Run {
             subject,
             control,

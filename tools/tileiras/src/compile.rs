@@ -209,7 +209,8 @@ fn run_steps(
 ) -> Result<Compiled, Stop> {
     let start = Instant::now();
     let program = steps.iter().any(Step::reads_input).then(|| MemoryFile::new("program", &source.bytes)).transpose();
-    let program = program.map_err(|error| Stop::new(exit::CONFIGURATION, format!("cannot make a temporary file: {}", common::plain(&error))))?;
+    let program = program
+        .map_err(|error| Stop::new(exit::CONFIGURATION, format!("cannot make a temporary file: {}", common::plain(&error))))?;
     let on_input: Vec<Step> = match &program {
         Some(file) => steps.iter().map(|step| step.on_input(&file.path())).collect(),
         None => steps.to_vec(),

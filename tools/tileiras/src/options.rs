@@ -170,13 +170,7 @@ pub(crate) static OPTIONS: &[Spec] = &[
     option(
         "cpu-stage",
         Extension,
-        Choice(&[
-            ("tile", "Tile IR as read"),
-            ("aa", "TileAA"),
-            ("as", "TileAS"),
-            ("sched", "Scheduled TileAS"),
-            ("ptx", "PTX"),
-        ]),
+        Choice(&[("tile", "Tile IR as read"), ("aa", "TileAA"), ("as", "TileAS"), ("sched", "Scheduled TileAS"), ("ptx", "PTX")]),
         "stage",
         "Stage that a cpu-module contains and the CPU device executes [default: tile]",
     ),

@@ -5,13 +5,13 @@
 //! that a report says which memory was freed.
 
 use crate::status::{Failure, Result, Status};
+use common::launch::Contents;
 use executor::{Memory, Segment};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use simulator::Global;
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
 use std::ptr::NonNull;
-use common::launch::Contents;
 
 /// The range of device addresses.
 const FIRST: u64 = 0x2000_0000_0000;
@@ -86,7 +86,8 @@ impl Allocations {
 
     /// Allocates memory, aligned to a page. `capacity` is the size of the device.
     pub(crate) fn allocate(&mut self, size: u64, kind: Kind, capacity: u64) -> Result<u64> {
-        let full = || Status::OutOfMemory.because(format!("an allocation of {size} bytes exceeds the {capacity} bytes of the device"));
+        let full =
+            || Status::OutOfMemory.because(format!("an allocation of {size} bytes exceeds the {capacity} bytes of the device"));
         if size == 0 {
             return Err(Status::InvalidValue.because("an allocation of 0 bytes"));
         }
@@ -112,7 +113,14 @@ impl Allocations {
             self.next = start + mapped + PAGE;
             let hint = start as usize as *mut c_void;
             // SAFETY: `NOREPLACE` keeps existing mappings.
-            let at = unsafe { mmap_anonymous(hint, mapped as usize, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE) };
+            let at = unsafe {
+                mmap_anonymous(
+                    hint,
+                    mapped as usize,
+                    ProtFlags::READ | ProtFlags::WRITE,
+                    MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE,
+                )
+            };
             match at {
                 Ok(at) => return Some(at as u64),
                 Err(rustix::io::Errno::EXIST) => {}
@@ -154,7 +162,8 @@ impl Allocations {
         }
         self.issued += 1;
         let number = self.issued;
-        self.live.insert(address, Allocation { address, size, kind: Kind::Registered, number, label: None, read_only, written: None });
+        self.live
+            .insert(address, Allocation { address, size, kind: Kind::Registered, number, label: None, read_only, written: None });
         Ok(())
     }
 
@@ -183,7 +192,9 @@ impl Allocations {
             ))),
             None if bytes == 0 => Ok(()),
             None => Err(match self.freed.iter().rev().find(|freed| (freed.address..freed.end()).contains(&address)) {
-                Some(freed) => Status::InvalidValue.because(format!("{bytes} bytes in allocation {}, which has been freed", freed.number)),
+                Some(freed) => {
+                    Status::InvalidValue.because(format!("{bytes} bytes in allocation {}, which has been freed", freed.number))
+                }
                 None => Status::InvalidValue.because(format!("no allocation contains address {address:#x}")),
             }),
         }
@@ -248,14 +259,21 @@ impl Allocations {
 
     fn freed_ranges<'a>(&'a self, segments: &'a [Segment]) -> impl Iterator<Item = &'a Allocation> {
         let used = |freed: &&Allocation| {
-            !segments.iter().any(|segment| segment.address < freed.end() && freed.address < segment.address + segment.contents.len() as u64)
+            !segments
+                .iter()
+                .any(|segment| segment.address < freed.end() && freed.address < segment.address + segment.contents.len() as u64)
         };
         self.freed.iter().filter(used)
     }
 
     /// The disjoint ranges of a launch in address order. Host ranges that overlap each other are one range.
     fn ranges(&self, host: &[HostRange]) -> Vec<Range> {
-        let live = self.live.values().map(|one| Range { start: one.address, end: one.end(), names: vec![one.name()], read_only: one.read_only });
+        let live = self.live.values().map(|one| Range {
+            start: one.address,
+            end: one.end(),
+            names: vec![one.name()],
+            read_only: one.read_only,
+        });
         let host = host.iter().filter(|range| range.size > 0).map(|range| Range {
             start: range.address,
             end: range.address + range.size,
@@ -344,9 +362,11 @@ mod tests {
         let all = Allocations::default();
         let memory = [0u8; 64];
         let address = memory.as_ptr() as u64;
-        let range = |at: u64, size: u64, name: &str| HostRange { address: address + at, size, name: name.into(), read_only: name == "c" };
+        let range =
+            |at: u64, size: u64, name: &str| HostRange { address: address + at, size, name: name.into(), read_only: name == "c" };
         let segments = all.segments(&[range(16, 16, "b"), range(0, 24, "a"), range(40, 8, "c")]);
-        let shown: Vec<_> = segments.iter().map(|one| (one.name.as_str(), one.address - address, one.contents.len(), one.constant)).collect();
+        let shown: Vec<_> =
+            segments.iter().map(|one| (one.name.as_str(), one.address - address, one.contents.len(), one.constant)).collect();
         assert_eq!(shown, [("a+b", 0, 32, false), ("c", 40, 8, true)]);
     }
 }

@@ -56,7 +56,8 @@ impl Config {
         let seconds = match get("TILEWORKS_TIME_LIMIT") {
             None => None,
             Some(text) => {
-                let seconds: f64 = text.parse().map_err(|_| format!("TILEWORKS_TIME_LIMIT: '{text}' is not a number of seconds"))?;
+                let seconds: f64 =
+                    text.parse().map_err(|_| format!("TILEWORKS_TIME_LIMIT: '{text}' is not a number of seconds"))?;
                 Some(Duration::try_from_secs_f64(seconds).map_err(|error| format!("TILEWORKS_TIME_LIMIT: {error}"))?)
             }
         };
@@ -86,9 +87,8 @@ fn device(name: &str) -> Result<(Target, &'static str), String> {
         Some((Target::parse(&format!("sm_{}", machine.chip.compute_capability))?, chip))
     });
     let chips: Vec<&str> = perf_model::names().collect();
-    found.ok_or_else(|| {
-        format!("TILEWORKS_DEVICE: '{name}' is not a target ({}) or a chip ({})", Target::names(), chips.join(", "))
-    })
+    found
+        .ok_or_else(|| format!("TILEWORKS_DEVICE: '{name}' is not a target ({}) or a chip ({})", Target::names(), chips.join(", ")))
 }
 
 #[cfg(test)]

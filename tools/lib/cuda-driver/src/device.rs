@@ -80,7 +80,8 @@ impl Device {
         use attribute::*;
         let chip = &self.machine.chip;
         let kib = |value: f64| (value * 1024.0) as c_int;
-        let axis = |list: [c_int; 3], values: [u32; 3]| list.iter().position(|one| *one == number).map(|axis| values[axis] as c_int);
+        let axis =
+            |list: [c_int; 3], values: [u32; 3]| list.iter().position(|one| *one == number).map(|axis| values[axis] as c_int);
         if let Some(extent) = axis(MAX_BLOCK_DIM, MAX_BLOCK).or_else(|| axis(MAX_GRID_DIM, MAX_GRID)) {
             return Some(extent);
         }

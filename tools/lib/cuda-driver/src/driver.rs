@@ -114,7 +114,8 @@ impl Driver {
         if self.process == std::process::id() {
             return Ok(self);
         }
-        Err(Status::NotInitialized.because("the process was forked after cuInit; start it with exec, for example multiprocessing's spawn"))
+        Err(Status::NotInitialized
+            .because("the process was forked after cuInit; start it with exec, for example multiprocessing's spawn"))
     }
 
     pub(crate) fn tables(&self) -> MutexGuard<'_, Tables> {

@@ -73,7 +73,8 @@ mod tests {
 
     #[test]
     fn dependencies_decide_the_order() {
-        let order = |graph: &Graph| graph.instantiate().map(|exec| exec.works.iter().map(|(handle, _)| *handle).collect::<Vec<_>>());
+        let order =
+            |graph: &Graph| graph.instantiate().map(|exec| exec.works.iter().map(|(handle, _)| *handle).collect::<Vec<_>>());
         assert_eq!(order(&graph(&[&[2], &[], &[1]])).unwrap(), [1, 2, 0]);
         assert_eq!(order(&graph(&[&[1], &[0]])).unwrap_err().status, Status::InvalidValue);
     }

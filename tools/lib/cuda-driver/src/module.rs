@@ -127,7 +127,16 @@ impl Library {
             }
         };
         let c_name = CString::new(name).map_err(|_| Status::InvalidValue)?;
-        Ok(Function { library, name: name.into(), c_name, params, shared, local, block, max_dynamic_shared: AtomicU32::new(48 << 10) })
+        Ok(Function {
+            library,
+            name: name.into(),
+            c_name,
+            params,
+            shared,
+            local,
+            block,
+            max_dynamic_shared: AtomicU32::new(48 << 10),
+        })
     }
 
     /// The decoded kernel of a PTX module.
@@ -191,9 +200,7 @@ fn programs(image: &[u8], name: &str) -> Result<Vec<Vec<u8>>> {
             if files.is_empty() { Err(foreign(name)) } else { Ok(files) }
         }
         Sniffed::Ptx | Sniffed::Bytecode | Sniffed::Stage { .. } => Ok(vec![image.to_vec()]),
-        Sniffed::Text | Sniffed::Other => {
-            Err(Status::InvalidImage.because(format!("{name} is not a cubin, a fatbin or PTX")))
-        }
+        Sniffed::Text | Sniffed::Other => Err(Status::InvalidImage.because(format!("{name} is not a cubin, a fatbin or PTX"))),
     }
 }
 

@@ -16,16 +16,39 @@ pub(crate) type HostFunction = unsafe extern "C" fn(*mut c_void);
 #[derive(Clone, Debug)]
 pub(crate) enum Work {
     Launch(Launch),
-    Copy { to: u64, from: u64, bytes: u64 },
+    Copy {
+        to: u64,
+        from: u64,
+        bytes: u64,
+    },
     /// Rows of `width` bytes, at distances of `pitch`.
-    Copy2D { to: u64, to_pitch: u64, from: u64, from_pitch: u64, width: u64, rows: u64 },
+    Copy2D {
+        to: u64,
+        to_pitch: u64,
+        from: u64,
+        from_pitch: u64,
+        width: u64,
+        rows: u64,
+    },
     /// Rows of elements with the same value.
-    Fill { to: u64, pitch: u64, value: u32, element: u64, count: u64, rows: u64 },
+    Fill {
+        to: u64,
+        pitch: u64,
+        value: u32,
+        element: u64,
+        count: u64,
+        rows: u64,
+    },
     RecordEvent(Handle),
-    Call { function: HostFunction, data: usize },
+    Call {
+        function: HostFunction,
+        data: usize,
+    },
     /// An allocation that the entry point has made.
     Allocate,
-    Free { address: u64 },
+    Free {
+        address: u64,
+    },
     /// A dependency without an effect.
     Nothing,
     Graph(Vec<Work>),

@@ -36,7 +36,9 @@ fn add_file(handle: *mut Handle, path: *const c_char) -> Result<()> {
 
 fn remove(library: Handle) -> Result<()> {
     let mut tables = driver()?.tables();
-    let Object::Library(gone) = tables.handles.remove(library, |object| matches!(object, Object::Library(_)))? else { return Ok(()) };
+    let Object::Library(gone) = tables.handles.remove(library, |object| matches!(object, Object::Library(_)))? else {
+        return Ok(());
+    };
     tables.handles.retain(|object| !matches!(object, Object::Function(function) if Arc::ptr_eq(&function.library, &gone)));
     Ok(())
 }
@@ -44,7 +46,8 @@ fn remove(library: Handle) -> Result<()> {
 /// The handle of a kernel: one for each name.
 fn kernel(driver: &Driver, library: Handle, name: &str) -> Result<Handle> {
     let library = driver.tables().handles.library(library)?.clone();
-    let same = |object: &Object| matches!(object, Object::Function(known) if known.name == name && Arc::ptr_eq(&known.library, &library));
+    let same =
+        |object: &Object| matches!(object, Object::Function(known) if known.name == name && Arc::ptr_eq(&known.library, &library));
     if let Some((handle, _)) = driver.tables().handles.all().find(|(_, object)| same(object)) {
         return Ok(handle);
     }
@@ -59,15 +62,18 @@ fn function(handle: Handle) -> Result<Arc<Function>> {
 fn get_attribute(value: *mut c_int, number: c_int, handle: Handle) -> Result<()> {
     let (driver, function) = (driver()?, function(handle)?);
     let version = driver.device.capability().0 * 10 + driver.device.capability().1;
-    put(value, match number {
-        attribute::MAX_THREADS => function.block.map_or(1024, |block| block.iter().product::<u32>() as c_int),
-        attribute::SHARED_BYTES => function.shared as c_int,
-        attribute::LOCAL_BYTES => function.local as c_int,
-        attribute::PTX_VERSION | attribute::BINARY_VERSION => version,
-        attribute::MAX_DYNAMIC_SHARED => function.max_dynamic_shared.load(Ordering::Relaxed) as c_int,
-        0..attribute::LAST => 0,
-        _ => return Err(Status::InvalidValue.into()),
-    })
+    put(
+        value,
+        match number {
+            attribute::MAX_THREADS => function.block.map_or(1024, |block| block.iter().product::<u32>() as c_int),
+            attribute::SHARED_BYTES => function.shared as c_int,
+            attribute::LOCAL_BYTES => function.local as c_int,
+            attribute::PTX_VERSION | attribute::BINARY_VERSION => version,
+            attribute::MAX_DYNAMIC_SHARED => function.max_dynamic_shared.load(Ordering::Relaxed) as c_int,
+            0..attribute::LAST => 0,
+            _ => return Err(Status::InvalidValue.into()),
+        },
+    )
 }
 
 fn set_attribute(number: c_int, value: c_int, handle: Handle) -> Result<()> {
@@ -75,7 +81,11 @@ fn set_attribute(number: c_int, value: c_int, handle: Handle) -> Result<()> {
     if number == attribute::MAX_DYNAMIC_SHARED {
         let bytes = u32::try_from(value).map_err(|_| Status::InvalidValue)?;
         if bytes.saturating_add(function.shared) > driver.device.max_shared() {
-            let message = format!("'{}': {bytes} bytes of dynamic shared memory; the device has {}", function.name, driver.device.max_shared());
+            let message = format!(
+                "'{}': {bytes} bytes of dynamic shared memory; the device has {}",
+                function.name,
+                driver.device.max_shared()
+            );
             return Err(Status::InvalidValue.because(message));
         }
         function.max_dynamic_shared.store(bytes, Ordering::Relaxed);
@@ -130,7 +140,8 @@ fn occupancy(blocks: *mut c_int, handle: Handle, threads: c_int, dynamic_shared:
     const MAX_THREADS: c_int = 39;
     const SHARED: c_int = 81;
     const RESERVED: usize = 1024;
-    let by_threads = limit(MAX_THREADS) / usize::try_from(threads).ok().filter(|threads| *threads > 0).ok_or(Status::InvalidValue)?;
+    let by_threads =
+        limit(MAX_THREADS) / usize::try_from(threads).ok().filter(|threads| *threads > 0).ok_or(Status::InvalidValue)?;
     let by_shared = limit(SHARED) / (function.shared as usize + dynamic_shared + RESERVED);
     put(blocks, limit(MAX_BLOCKS).min(by_threads).min(by_shared) as c_int)
 }

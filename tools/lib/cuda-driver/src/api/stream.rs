@@ -19,7 +19,7 @@ struct Callback {
 }
 
 unsafe extern "C" fn call_back(data: *mut c_void) {
-    // SAFETY: `cuStreamAddCallback` passes a box, and each callback runs once.
+    // SAFETY: `cuStreamAddCallback` passes ownership, and each callback runs once.
     let Callback { function, stream, data } = *unsafe { Box::from_raw(data.cast::<Callback>()) };
     // SAFETY: the client passes a function and its argument.
     unsafe { function(stream, 0, data) };

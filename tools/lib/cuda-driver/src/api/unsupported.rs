@@ -29,7 +29,8 @@ macro_rules! unsupported {
 
 /// The address of an entry point of this list, in any version.
 pub(crate) fn address_of(symbol: &str) -> Option<*const c_void> {
-    let named = |entry: &&super::Entry| entry.name.strip_prefix(symbol).is_some_and(|rest| rest.is_empty() || rest.starts_with("_v"));
+    let named =
+        |entry: &&super::Entry| entry.name.strip_prefix(symbol).is_some_and(|rest| rest.is_empty() || rest.starts_with("_v"));
     ENTRIES.iter().find(named).map(|entry| entry.address)
 }
 

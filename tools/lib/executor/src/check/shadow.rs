@@ -94,7 +94,8 @@ impl Shadow {
         let (mut place, end) = (address, address + length as u64);
         while place < end {
             let (page, within) = ((place - start) / PAGE, (place - start) % PAGE);
-            let cells = segment.pages.entry(page).or_insert_with(|| new_page(segment.filled, start + page * PAGE, &segment.unwritten));
+            let cells =
+                segment.pages.entry(page).or_insert_with(|| new_page(segment.filled, start + page * PAGE, &segment.unwritten));
             let upto = PAGE.min(within + (end - place));
             for run in cells[within as usize..upto as usize].chunk_by_mut(same) {
                 f(place, run[0], &sets[run[0].readers as usize]);

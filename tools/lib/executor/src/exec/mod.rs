@@ -295,7 +295,9 @@ impl<'p, P: Program> Machine<'p, P> {
                 let message = format!("block {} exceeds the op limit of --max-ops", env.state.block_position.linear);
                 Diagnostic::invalid("RUN014", message)
             })?;
-            if env.state.ops_left.is_multiple_of(DEADLINE_PERIOD) && env.state.deadline.is_some_and(|deadline| Instant::now() > deadline) {
+            if env.state.ops_left.is_multiple_of(DEADLINE_PERIOD)
+                && env.state.deadline.is_some_and(|deadline| Instant::now() > deadline)
+            {
                 return Err(Diagnostic::invalid("RUN015", "the launch exceeds its time limit"));
             }
             let body = self.program.body();

@@ -96,7 +96,11 @@ impl<P: Program> Job<'_, P> {
         while first < self.clusters() {
             let group = first..self.clusters().min(first + GROUP);
             let base = &*memory;
-            let done: Vec<_> = group.clone().into_par_iter().map(|at| self.run_isolated(at, base)).collect();
+            // A single unit needs no other thread.
+            let done: Vec<_> = match group.end - group.start {
+                1 => vec![self.run_isolated(group.start, base)],
+                _ => group.clone().into_par_iter().map(|at| self.run_isolated(at, base)).collect(),
+            };
             for outcome in done {
                 let (printed, writes, result) = outcome;
                 print(&printed);

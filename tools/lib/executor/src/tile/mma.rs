@@ -107,18 +107,18 @@ fn matmul_blocked<T: Term>(extents: &Extents, a: &[T], b: &[T], c: &mut [T]) {
 /// Updates a block of accumulators. `b` and `c` start at its first column, and their rows have `n` elements.
 #[inline(always)]
 fn block<T: Term>(a: &[T], b: &[T], c: &mut [T], n: usize, k: usize) {
-    let mut sums: [[T; COLUMNS]; ROWS] = std::array::from_fn(|row| std::array::from_fn(|column| c[row * n + column]));
+    let mut accumulators: [[T; COLUMNS]; ROWS] = std::array::from_fn(|row| std::array::from_fn(|column| c[row * n + column]));
     for (at, factors) in b.chunks(n).take(k).enumerate() {
         let factors: &[T; COLUMNS] = factors[..COLUMNS].try_into().expect("the block is inside the row");
-        for (row, sums) in sums.iter_mut().enumerate() {
+        for (row, accumulators) in accumulators.iter_mut().enumerate() {
             let x = a[row * k + at];
-            for (sum, y) in sums.iter_mut().zip(factors) {
+            for (sum, y) in accumulators.iter_mut().zip(factors) {
                 *sum = sum.add_product(x, *y);
             }
         }
     }
-    for (row, sums) in sums.iter().enumerate() {
-        c[row * n..][..COLUMNS].copy_from_slice(sums);
+    for (row, accumulators) in accumulators.iter().enumerate() {
+        c[row * n..][..COLUMNS].copy_from_slice(accumulators);
     }
 }
 
@@ -231,7 +231,7 @@ mod tests {
         }
     }
 
-    /// Blocks in registers and the elements beside them have the same sums.
+    /// Blocks in registers and the elements beside them have the same accumulators.
     #[test]
     fn every_element_is_summed_in_order() {
         let (m, n, k) = (7usize, 75usize, 5usize);
