@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(given("tile-lower-aa"), "--opt-level=1");
         assert_eq!(given("tile-lower-as"), "--gpu-name=sm_90");
         assert_eq!(given("tile-ptx"), "--lineinfo");
-        assert_eq!(given("tile-link"), "--host-os=windows");
+        assert_eq!(given("tile-link"), "--host-os=windows --program=");
     }
 
     #[test]
